@@ -1,5 +1,4 @@
-// The contract of a backend: it owns its copy or view of the weights and the KV cache, and runs steps. Each
-// backend has a forward pass of its own; reference/ defines what a step computes.
+// A backend owns its weights and KV cache and runs steps. reference/ defines what a step computes.
 #pragma once
 
 #include <cstddef>
@@ -23,44 +22,38 @@
 
 namespace nibble {
 
-// The options that all backends share. Options of one backend are in a struct of its own
-// (backend/cpu/cpu_options.h).
+// Options that all backends share; those of one backend are in e.g. backend/cpu/cpu_options.h.
 struct BackendOptions {
-  // More than 1 if ranks have sequences of their own: each run has all its pages in one of the caches. Page
-  // ids of cache c start at c * num_full_pages and at c * num_sliding_pages.
+  // More than 1 if each rank has its own sequences: all pages of a run are in one of the caches. Page ids of
+  // cache c start at c * num_full_pages and c * num_sliding_pages.
   int num_kv_caches{1};
   int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
   int max_batch_tokens{512};                    // the largest number of rows in a step
   int num_threads{0};                           // 0: all cores that the process may use
   DenseFormats dense{};                         // formats to which these matrices are quantised at load
-  // The format of keys and values: kBf16 or kE4m3. For kE4m3, float32 is rounded to nearest even and
-  // saturates at 448; there is no scale.
+  // Format of K and V: kBf16 or kE4m3 (float32 rounded to nearest even, saturated at 448, without a scale).
   Format kv_format{Format::kBf16};
-  // The draft head that makes the drafts requested by the runs of a step (Run::draft_request). Null: no
-  // drafts.
+  // The head that makes the drafts requested by runs (Run::draft_request). Null: no drafts.
   std::shared_ptr<const DraftHead> draft_head{};
-  // The format of the draft head's matrices. kBf16 keeps them as in the file, which is what the reference
-  // uses.
+  // Format of the draft head's matrices. kBf16 keeps the file's values, like the reference.
   Format draft_head_format{Format::kMxfp4};
-  // Links to the other ranks, if the weights are the share of one rank (model/shares/share_weights.h). The
-  // process of each rank runs the same steps. Null: the weights are the whole model.
+  // Links to the other ranks if the weights are one rank's share (model/shares/share_weights.h); each rank's
+  // process runs the same steps. Null: the weights are the whole model.
   std::shared_ptr<RankLinks> links{};
   // A device that does not finish a step within this time is considered lost (BackendLost).
   double step_patience_seconds{120};
 };
 
-// The memory that a backend will allocate, in bytes, besides the mapped weights. At start the backend reads
-// replaced_weight_bytes of the mapped weights and never needs them again; released_weight_bytes of these are
-// freed even if the weights are not mapped.
+// Bytes that a backend will allocate besides the mapped weights. After loading, replaced_weight_bytes of the
+// mapped weights are not read again; released_weight_bytes of those are freed even if not mapped.
 struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
 inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
 
-// One row of `inspect --kernels`: the kernel that runs an operation, and the reason. Formats are names
-// (model/weights.h): the format of the weights (of the KV cache for kAppend and kAttend), and that of the
-// activations multiplied by them.
+// One row of `inspect --kernels`. Formats are names (model/weights.h): `weights` of the weights, or of the KV
+// cache for kAppend and kAttend; `activations` of what is multiplied by them.
 struct KernelChoice {
   Operation operation;
   std::string weights, activations, kernel, reason;
@@ -69,21 +62,21 @@ struct KernelChoice {
   bool operator==(const KernelChoice&) const = default;
 };
 
-// One fact about how a step runs, as a name and a value: "norm before attention", "computed by qkv".
+// One fact about how a step runs: "norm before attention", "computed by qkv".
 struct StepFact {
   std::string name, value;
 };
 
-// The kernels for a device that need not be present in this machine.
+// The kernels for a device that may be absent from this machine.
 struct RemoteKernels {
   std::string device;   // one line
   std::string refusal;  // why nibble does not run the model on that device; empty if it does
   std::vector<KernelChoice> kernels;
-  // How a step of `num_rows` rows runs. Null: the same for all steps.
+  // How a step of `num_rows` rows runs. Null: all steps run the same way.
   std::function<std::vector<StepFact>(int num_rows)> step{};
 };
 
-// The number of steps launched in one way since the backend was created.
+// The number of steps launched in one way (e.g. as a graph) since the backend was created.
 struct Counter {
   std::string_view name;   // for people: "steps of a recorded graph"
   std::string_view label;  // label in metrics: "graph_replayed"
@@ -102,28 +95,23 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
-  // Returns how many steps were launched in each way; empty if the backend has only one way. Called by the
-  // thread that launches steps.
+  // Steps per way of launching them; empty if there is only one. Called by the thread that launches steps.
   virtual std::vector<Counter> counters() const { return {}; }
-  // Runs the model over the batch: writes K and V of every row and returns results for the output rows. The
-  // caller guarantees that the page tables cover the positions, that no two runs write the same page, and
-  // that there are at most max_batch_tokens rows. A token gets the same bits alone and in any batch.
+  // Writes K and V of every row and returns results for the output rows. The caller guarantees that page
+  // tables cover the positions, that no two runs write the same page, and that rows do not exceed
+  // max_batch_tokens. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
-  // True: the drafts of a run may form a tree (DraftedTokens::parents). False: only a chain.
+  // Whether the drafts of a run may form a tree (DraftedTokens::parents) instead of a chain.
   virtual bool takes_trees() const { return false; }
-  // False: with speculation by cost, drafts are chains even if the backend takes trees; trees must be
-  // requested explicitly.
+  // False: drafts are chains, even if takes_trees(), unless the user requests trees.
   virtual bool tries_trees() const { return takes_trees(); }
-  // The number of steps that can be launched while another is under way. 0: launch() runs the whole step.
+  // Number of steps that can be launched while another runs. 0: launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }
-  // step() in two halves. launch() begins a step and no longer needs the batch when it returns; if it throws,
-  // no step was begun. wait() returns the result of the oldest launched step; if it throws, that step failed,
-  // and later ones can still be waited for. Steps run one after another: each sees what the previous one
-  // wrote.
+  // step() in two halves. launch() needs the batch only during the call; if it throws, no step was begun.
+  // wait() returns the oldest step's result; if it throws, only that step failed. Steps run in order.
   virtual void launch(const Batch& batch) { launched_ = step(batch); }
   virtual StepResult wait() { return std::move(launched_); }
-  // Runs a step like step(), but returns its launches or loops in order. Empty: the backend does not record
-  // them.
+  // Runs a step and returns its launches or loops in order; empty if the backend does not record them.
   virtual std::vector<TimedWork> profile(const Batch&) { return {}; }
 
  private:

@@ -1,12 +1,10 @@
-// Shared by backends with a draft head: finds where the drafts of a run begin, and the pages of the head's
-// keys and values.
+// Shared by backends with a draft head: where the drafts of a run begin, and the pages of the head's K and V.
 //
-// The head has one slot per position: its input is the model's features at that position and the token after
-// it, which the step has just sampled or the prompt contains. Keys and values of slot p are at position p of
-// the full layers' pages, in a storage of the head's own. So they are shared, kept and freed together with
-// the model's pages. If two texts share a page and differ in the token right after it, the page's last slot
-// has the token of the text that filled it. So one of many keys may be wrong, but it affects only drafts: no
-// answer depends on it.
+// The head has one slot per position p: its input is the model's features at p and the token after p, which
+// the step has just sampled or the prompt contains. Its K and V of slot p are at position p of the full
+// layers' pages, in a storage of the head's own, so they are shared, kept and freed with the model's pages.
+// If texts share a page and differ in the token right after it, the page's last slot is right for one of them
+// only. That affects drafts, but no answer.
 #pragma once
 
 #include <span>
@@ -24,7 +22,7 @@ Config draft_cache_config(const DraftHeadConfig& head);
 // A run that requests drafts.
 struct DraftChain {
   size_t run{0};
-  // Index into DraftSlots::rows: the last row whose token is certain. The drafts follow the token after it.
+  // Index into DraftSlots::rows: the last row whose token is certain. Drafts follow the token after it.
   int row{0};
   int num_drafts{0};
   int position{0};  // position of `row`
@@ -39,17 +37,15 @@ struct DraftSlots {
 // `outputs`: the tokens sampled in the output rows of the batch.
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs);
 
-// Returns the pages of a run and a scratch page, which takes the slots of a chain that exceed the run's
-// pages. A chain is shorter than a page.
+// Returns a run's pages plus a scratch page for chain slots beyond them; a chain is shorter than a page.
 static_assert(kMaxDraftsOfHead <= kPageTokens);
 std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch);
 
-// Returns the `topk` likeliest drafts of a head's logits. `tokens`: the model's id of each logit.
+// Returns the `topk` likeliest drafts. `tokens`: the model's token id of each logit of the head.
 std::vector<Draft> best_drafts(std::span<const float> logits, std::span<const TokenId> tokens, int topk);
 
-// Adds one more level of drafts, likeliest first, as children of the likeliest draft of the level before.
+// Adds a level of drafts, likeliest first, as children of the likeliest draft of the level before.
 void add_level(Drafts& drafts, std::span<const Draft> level);
-// Returns the likeliest draft of the last level.
 Draft likeliest_of_last_level(const Drafts& drafts);
 
 }  // namespace nibble

@@ -1,8 +1,6 @@
-// Shared by backends that take trees of drafts (DraftedTokens::parents): finds the cache slots that a row
-// attends to, and the accepted drafts.
-//
-// A row sums over keys in the order of their positions, in the same pages as if they were stored in that
-// order. So a token gets the same bits in a tree, in a chain and alone.
+// Shared by backends that take trees of drafts (DraftedTokens::parents): the cache slots that a row attends
+// to, and the accepted drafts. A row sums over keys in the order of positions, in the same pages as if they
+// were stored in that order, so a token gets the same bits in a tree, in a chain and alone.
 #pragma once
 
 #include <span>
@@ -15,26 +13,24 @@ namespace nibble {
 // The position of a token of a run, and the slots that it attends to.
 struct PlaceInRun {
   int position{0};
-  // The slots of the last path.size() positions, up to and including its own, in order. Empty if every
-  // position is in its own slot, as in a chain.
+  // Slots of the last path.size() positions up to the token's, in order. Empty: each slot is its position.
   std::vector<int> path{};
 };
 std::vector<PlaceInRun> places_of(const Run& run);
 
-// Returns the slot of `position` as seen by a row at `last_position` with this path. Without a path,
-// `position` may come after the row.
+// Returns the slot of `position` for a row at `last_position`, which it may exceed if there is no path.
 inline int slot_of(int position, int last_position, std::span<const int> path) {
   if (path.empty()) return position;
   const int place = position - (last_position + 1 - static_cast<int>(path.size()));
   return place < 0 ? position : path[static_cast<size_t>(place)];
 }
 
-// Returns the run's last known token and the accepted drafts after it, as token indices; each is the parent
-// of the next. `outputs`: the tokens sampled in the run's output rows.
+// Returns the token indices of the run's last known token and of the accepted drafts after it, each the
+// parent of the next. `outputs`: the tokens sampled in the run's output rows.
 std::vector<int> right_path(const Run& run, std::span<const SampledToken> outputs);
 
-// Returns StepResult::kept, given the tokens sampled in the output rows of the batch. Calls move(run, from,
-// to) for each slot whose keys and values must move, in an order in which nothing is overwritten too early.
+// Returns StepResult::kept for the tokens sampled in the batch's output rows. Calls move(run, from, to) for
+// each slot whose K and V must move, in an order that overwrites no slot before it is moved.
 template <typename Move>
 std::vector<std::vector<int>> keep_right_drafts(const Batch& batch, std::span<const SampledToken> outputs,
                                                 const Move& move) {

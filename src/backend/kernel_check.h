@@ -11,7 +11,7 @@ struct KernelFinding {
   double worst{0};  // largest ratio of an error to its bound; at most 1 if the kernel is right
   // Where that error is: shape, values, output, row, column, actual and expected number.
   std::string at{};
-  size_t num_compared{0};  // numbers compared
+  size_t num_compared{0};
 
   bool is_right() const { return worst <= 1 && num_compared > 0; }
 };

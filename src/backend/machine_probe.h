@@ -1,5 +1,4 @@
-// A probe that `nibble verify` runs before it checks kernels: does the device behave as the kernels assume,
-// and how fast is it?
+// Probes that `nibble verify` runs first: does the device behave as kernels assume, and how fast is it?
 #pragma once
 
 #include <string>

@@ -20,8 +20,7 @@ PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
   memory += other.memory;
   issue += other.issue;
   products += other.products;
-  // If the two operations are bound by different parts, the time not covered by the longest sum counts as
-  // serial, so that totals add up.
+  // Time not covered by the longest of the summed parts counts as serial, so that totals add up.
   serial = together - std::max({memory, issue, products});
   return *this;
 }

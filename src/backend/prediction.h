@@ -1,4 +1,4 @@
-// A backend's prediction of a step on a device that need not be present, in a form common to all backends.
+// A backend's prediction of a step on a device that may be absent.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace nibble {
 
-// A step of one sequence, or of several with the same sizes.
+// A step of one sequence, or of several of the same size.
 struct PredictedStep {
   int num_tokens{1};  // new tokens of each sequence; 1: decode
   int context{1};     // positions that the last of them attends to
@@ -24,9 +24,8 @@ struct PredictedStep {
   int num_rows() const { return num_sequences * num_tokens; }
 };
 
-// One operation of a step, summed over the layers; times in microseconds. Reading, converting weights and
-// multiplying overlap: an operation takes the longest of these three plus its serial time, that of its
-// launches and all-reduces. An operation fused into another's launch has no launches of its own.
+// One operation of a step, summed over layers; microseconds. Reading, converting weights and multiplying
+// overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations have no launches.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};
@@ -49,7 +48,7 @@ struct PredictedDevice {
 
 // How several devices share a model.
 struct PredictedSharing {
-  // Fixed time of an all-reduce of one row, without its bytes. Not set: the time of the devices' library.
+  // Fixed time of an all-reduce of one row, without its bytes. Not set: that of the devices' library.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };
@@ -64,8 +63,7 @@ struct PredictedLink {
 
 struct StepPrediction {
   PredictedDevice device;  // one of the devices
-  // The operations in the order of a step. With several devices, those of the device with the largest share;
-  // their serial times include the all-reduces.
+  // In step order, on the device with the largest share; serial times include all-reduces.
   std::vector<PredictedTime> operations;
   PredictedLink link{};
   double sums{0};     // microseconds per step spent in all-reduces

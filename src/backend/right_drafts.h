@@ -1,5 +1,4 @@
-// The rule by which drafts are accepted after the rows of a step have sampled. Shared by the host
-// (draft_tree.h) and GPU kernels; C++17, for device code.
+// The rule by which drafts are accepted, for host (draft_tree.h) and GPU. C++17, for device code.
 #pragma once
 
 namespace nibble {
@@ -9,10 +8,9 @@ struct DraftRange {
   int last, first, end;
 };
 
-// Calls keep(i) for each accepted draft of a range, in order. Returns the last accepted draft, or drafts.last
-// if none is accepted. A draft is accepted if its parent is the last known token or an accepted draft, and
-// fits(i) is true: the row of the parent sampled it, or the parent has no row because nothing else could
-// follow.
+// Calls keep(i) for each accepted draft in order. Returns the last accepted draft, or drafts.last. A draft is
+// accepted if its parent is the last known token or an accepted draft, and fits(i): the parent's row sampled
+// the draft's token, or has no output because nothing else could follow.
 template <typename Parent, typename Fits, typename Keep>
 constexpr int for_right_drafts(const DraftRange& drafts, const Parent& parent, const Fits& fits,
                                const Keep& keep) {

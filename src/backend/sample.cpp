@@ -1,7 +1,6 @@
-// The formulas are in the header. A row has up to 201,088 logits, so sorting is avoided: greedy takes one
-// pass, plain sampling four, top_k keeps a heap of k, and top_p sorts only the tokens that it may keep. exp
-// is float32 (accurate to 1 ulp, 6e-8 of a weight, far below the error of the logits); sums are float64 in a
-// fixed order.
+// Avoids sorting a row of up to 201,088 logits: greedy takes one pass, plain sampling four, top_k keeps a
+// heap of k, top_p sorts only the tokens that it may keep. exp is float32 (1 ulp, 6e-8 of a weight, far below
+// the error of the logits); sums are float64 in a fixed order.
 #include "backend/sample.h"
 
 #include <algorithm>
@@ -91,8 +90,8 @@ TokenId likeliest(std::span<const float> logits) {
   return static_cast<TokenId>(best);
 }
 
-// Returns the n likeliest tokens, likeliest first. Keeps a heap whose top is the least likely of the best so
-// far: after the first few thousand logits nearly all fail a single comparison.
+// Returns the n likeliest tokens, likeliest first. The heap's top is the least likely of the n best so far:
+// after the first few thousand logits nearly all fail a single comparison.
 std::vector<Candidate> top(std::span<const float> logits, size_t n) {
   std::vector<Candidate> best;
   n = std::min(n, logits.size());
@@ -118,12 +117,10 @@ double sum_weights(std::span<const Candidate> candidates) {
   return sum;
 }
 
-// Keeps the smallest set of the likeliest tokens whose weights sum to `top_p` of the total. The order is
-// unspecified.
+// Keeps the fewest likeliest tokens whose weights sum to `top_p` of the total, in unspecified order.
 void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   const double total = sum_weights(candidates);
-  // All tokens below this threshold together weigh less than (1 - top_p) of the total, so the others reach
-  // top_p without them. That leaves hundreds of 201,088 tokens to sort.
+  // Tokens below this together weigh less than (1 - top_p) of the total. Hundreds of 201,088 are left.
   const double negligible = (1 - double{top_p}) * total / static_cast<double>(candidates.size());
   std::erase_if(candidates, [&](const Candidate& c) { return double{c.weight} < negligible; });
 
@@ -149,7 +146,7 @@ std::vector<Candidate> keep(std::span<const float> logits, float max_logit, cons
     for (size_t v = 0; v < logits.size(); ++v) candidates.push_back({static_cast<TokenId>(v), logits[v], 0});
   }
   for (Candidate& c : candidates) c.weight = std::exp((c.logit - max_logit) / params.temperature);
-  // min_p comes before top_k, but both keep a number of the likeliest tokens, so their order does not matter.
+  // The order of min_p and top_k does not matter: both keep a number of the likeliest tokens.
   if (params.min_p > 0)
     std::erase_if(candidates, [&](const Candidate& c) { return c.weight < params.min_p; });
   if (params.top_p < 1) keep_nucleus(candidates, params.top_p);

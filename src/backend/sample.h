@@ -1,4 +1,4 @@
-// Samples a token from one row of logits, on the host, for backends without a sampler of their own.
+// Samples a token from a row of logits on the host, for backends without a sampler of their own.
 //
 //   l[v]            the model's logit of token v; NaN counts as -infinity, +infinity as the largest float
 //   0. mask         l[v] = -infinity if v must not be chosen: no bias brings it back, no filter counts it
@@ -15,8 +15,8 @@
 //   7. draw         u in [0, 1) from (seed, position): the first kept v, ids ascending, with
 //                   sum_{v' <= v} w[v'] > u * sum w
 //
-// The order is vLLM's. Among equally likely tokens the lower id counts as likelier, so that top_k keeps
-// exactly k. Log-probabilities are l - log sum exp(l) of the model's own logits, before step 0.
+// The order is vLLM's. Of equally likely tokens the lower id counts as likelier, so top_k keeps exactly k.
+// Log-probabilities are l - log sum exp(l) of the model's own logits, before step 0.
 #pragma once
 
 #include <span>
@@ -26,8 +26,8 @@
 
 namespace nibble {
 
-// Samples the token at `position`, which together with the seed determines the draw. Overwrites `logits` [V].
-// Token ids in `row` must be below V. Returns token -1 if no logit is above -infinity.
+// Samples the token at `position`, which with the seed determines the draw. Overwrites `logits` [V]. Token
+// ids in `row` must be below V. Returns token -1 if no logit is above -infinity.
 SampledToken sample(std::span<float> logits, const OutputRow& row, int position);
 
 }  // namespace nibble

@@ -1,4 +1,4 @@
-// A record of what a step did and when. C++17, for device code.
+// When a step did what. C++17, for device code.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,7 @@
 
 namespace nibble {
 
-// One launch or loop of a step. Times are in microseconds since the step began, on the clock of the device
-// that ran it.
+// One launch or loop. Times are microseconds since the step began, on the device's clock.
 struct TimedWork {
   Operation operation;    // the first one, if the launch runs several operations
   std::string_view name;  // the backend's name for it

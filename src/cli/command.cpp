@@ -38,8 +38,7 @@ const char* title(SettingGroup group) {
 
 std::string off_flag(const Setting& setting) { return fmt::format("--{}", setting.off); }
 
-// Returns the value of the NIBBLE_* variable; null if it is unset, if the command does not have the setting,
-// or if its flag was given.
+// The NIBBLE_* variable's value; null if unset, if its flag was given, or if the command lacks the setting.
 const char* value_of_variable(const CLI::App& command, const Setting& setting) {
   const CLI::Option *option = command.get_option_no_throw(flag(setting)),
                     *off = setting.off.empty() ? nullptr : command.get_option_no_throw(off_flag(setting));
@@ -47,13 +46,12 @@ const char* value_of_variable(const CLI::App& command, const Setting& setting) {
                                                                       : nullptr;
 }
 
-// Returns the command with its parents: "nibble harmony render".
-std::string path_of(const CLI::App& command) {
+std::string path_of(const CLI::App& command) {  // "nibble harmony render"
   const CLI::App* parent = command.get_parent();
   return parent ? fmt::format("{} {}", path_of(*parent), command.get_name()) : command.get_name();
 }
 
-// Records are published, so they must not contain keys.
+// Published records must not contain keys.
 bool is_secret(const CLI::Option& option) { return option.get_name() == "--api-key"; }
 
 std::vector<std::string> flags_of(const CLI::App& command) {
@@ -70,8 +68,7 @@ std::vector<std::string> commands_of(const CLI::App& command) {
   return names;
 }
 
-// Flags of vLLM, SGLang and llama-server -> their names in nibble: users of these programs try the other
-// names first.
+// Flags of vLLM, SGLang and llama-server -> nibble's names for them.
 constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--ctx-size", "--context"},
     {"--predict", "--max-tokens"},
@@ -90,7 +87,6 @@ constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--enable-dp-attention", "--data-parallel-attention"},
 };
 
-// Returns a hint for an unknown `flag`; empty if the command has no flag with that meaning.
 std::string name_here(const std::string& flag, const std::vector<std::string>& flags) {
   const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
   for (const auto& [elsewhere, here] : kNamesElsewhere)
@@ -99,7 +95,7 @@ std::string name_here(const std::string& flag, const std::vector<std::string>& f
   return "";
 }
 
-// Flags of `nibble bench` that have become commands of their own.
+// Former flags of `nibble bench` that are commands now.
 constexpr std::pair<std::string_view, std::string_view> kMovedFlagsOfBench[]{
     {"--clients", "use 'nibble bench clients MODEL --clients N,N...'"},
     {"--replay", "use 'nibble bench replay MODEL FILE'"},
@@ -111,8 +107,7 @@ constexpr std::pair<std::string_view, std::string_view> kMovedFlagsOfBench[]{
     {"--speculative-config", "random tokens can't be drafted; use 'nibble bench replay MODEL FILE'"},
 };
 
-// Returns what to use instead of an unknown flag that the command had in earlier versions; empty if it never
-// had it.
+// What to use instead of a flag that the command had in earlier versions; empty if it never had it.
 std::string_view moved_to(const std::string& path, const std::string& flag) {
   const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
   if (path != "nibble bench") return "";
@@ -149,8 +144,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
       continue;
     }
     CLI::Option* option = command.add_option_function<std::vector<std::string>>(names, assign, help);
-    // Each flag takes one value. If a setting has a single value, the last flag wins: a script
-    // can put its defaults first.
+    // Of several flags with one value each the last wins, so that a script can put its defaults first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));
     const bool is_list = std::holds_alternative<TextListField>(setting.field);
@@ -204,7 +198,7 @@ std::string command_line(const CLI::App& command) {
 std::string explain(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App& command = chosen_command(program);
   const std::string path = path_of(command);
-  // If a subcommand is optional, its absence is not an error.
+  // The absence of an optional subcommand is no error.
   const std::vector<std::string> commands =
       command.get_require_subcommand_min() > 0 ? commands_of(command) : std::vector<std::string>();
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {

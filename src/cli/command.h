@@ -1,5 +1,4 @@
-// Shared by all commands: exit codes, the flags that a command gets from the table of settings, and
-// messages about wrong flags.
+// Exit codes, the flags that commands get from the table of settings, and messages about wrong flags.
 #pragma once
 
 #include <functional>
@@ -21,40 +20,34 @@ inline constexpr int kDone{0};         // success
 inline constexpr int kCheckFailed{1};  // eval --golden or verify found a difference
 inline constexpr int kBadInput{2};     // a flag, a file or a request is wrong; one line on stderr says why
 inline constexpr int kFailed{3};       // the machine failed: out of memory, disk full, output not writable
-// Another node was lost or did not join. All nodes exit with this code, to be restarted together.
+// A node was lost or did not join. All nodes exit with this code and have to be restarted together.
 inline constexpr int kNodeLost{4};
-inline constexpr int kEngineLost{5};    // serve: the device or the engine is lost; a new process may work
+inline constexpr int kEngineLost{5};    // serve: the device or the engine is lost; a restart may help
 inline constexpr int kSignalBase{128};  // plus the number of the signal that ended the process, as in shells
 inline constexpr int kInterrupted{kSignalBase + 2};  // ctrl-C (SIGINT)
 
-// Runs the command after its flags have been parsed. Returns the exit code.
-using Action = std::function<int()>;
+using Action = std::function<int()>;  // runs a command; returns the exit code
 
-// A row of a table of commands. `define` adds the flags of the command and returns what it does.
-struct CommandRow {
+struct CommandRow {  // `define` adds the command's flags and returns its action
   const char* name;
   const char* what;
   Action (*define)(CLI::App& command, Settings& settings);
 };
 
-// Adds the positional argument MODEL.
 CLI::Option* add_model(CLI::App& command, std::string& model);
 
-// Adds the flags of these groups to the command, in table order.
+// Adds the flags of `groups` in the order of the table of settings.
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups);
 
-// Sets the settings of the command from NIBBLE_* variables, unless the flag was given.
-void read_environment(const CLI::App& command, Settings& settings);
+void read_environment(const CLI::App& command, Settings& settings);  // a given flag wins
 
-// Returns the innermost command that was given, or the program itself if none was.
+// Returns the innermost command that was given, or the program itself.
 const CLI::App& chosen_command(const CLI::App& program);
 
-// Returns whether the command line or a NIBBLE_* variable sets this flag of the command, under any of its
-// names.
+// Whether the command line or a NIBBLE_* variable sets this flag, under any of its names.
 bool is_given(const CLI::App& command, const CLI::Option& option);
 
-// Returns the command line for records of measurements: NIBBLE_* variables first, flags by their long names,
-// API keys replaced by "...". Nothing is quoted.
+// Returns the command line for records: NIBBLE_* variables, long flags, API keys as "...", without quotes.
 std::string command_line(const CLI::App& command);
 
 // Returns one line: what the parser refused and what is accepted.

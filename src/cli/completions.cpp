@@ -26,7 +26,6 @@ Examples:
 constexpr std::string_view kModels{"tiny openai/gpt-oss-20b openai/gpt-oss-120b"},
     kShellNames{"bash zsh fish"};
 
-// A command for the completion scripts.
 struct CommandFlags {
   std::string path, what;  // path: " bench serve"; what: its description
   std::vector<const CLI::Option*> flags;
@@ -45,8 +44,7 @@ std::vector<std::string> names_of(const CLI::Option& flag) {
 
 bool takes_value(const CLI::Option& flag) { return flag.get_expected_max() > 0; }
 
-// Returns the known values of a flag; empty if it takes any text.
-std::string choices_of(const CLI::Option& flag) {
+std::string choices_of(const CLI::Option& flag) {  // known values of a flag; empty if any text is valid
   if (flag.get_positional()) return std::string(kModels);
   if (!takes_value(flag)) return "";
   for (const Setting& setting : setting_table())
@@ -55,7 +53,6 @@ std::string choices_of(const CLI::Option& flag) {
   return "";
 }
 
-// Appends `command` and, recursively, its subcommands to `found`.
 void collect(const CLI::App& command, const std::string& path, std::vector<CommandFlags>& found) {
   CommandFlags row{path, first_line(command.get_description()), {}, {}, {}};
   for (const CLI::Option* option : command.get_options()) {
@@ -69,15 +66,13 @@ void collect(const CLI::App& command, const std::string& path, std::vector<Comma
   for (const CLI::App* below : row.commands) collect(*below, path + " " + below->get_name(), found);
 }
 
-// Returns the words, other than flags, that may follow a command.
-std::string words_of(const CommandFlags& row) {
+std::string words_of(const CommandFlags& row) {  // all but flags
   std::string words;
   for (const CLI::App* command : row.commands) words += command->get_name() + " ";
   return words + row.arguments;
 }
 
-// Returns the paths of all commands as the pattern of a shell's `case`: "' bench' | ' bench serve'". Leaves
-// out the program itself.
+// The paths of all commands, as a pattern of a shell's `case`: "' bench' | ' bench serve'".
 std::string paths_of(const std::vector<CommandFlags>& rows) {
   std::vector<std::string> paths;
   for (const CommandFlags& row : rows)
@@ -127,7 +122,7 @@ complete -o bashdefault -o default -F _nibble nibble
 )";
 }
 
-// Escape text for zsh's _arguments, which has descriptions in brackets inside single quotes. escaped() puts a
+// Escaping for zsh's _arguments, which has descriptions in brackets inside single quotes. escaped() puts a
 // backslash before each character of `special`.
 std::string escaped(std::string_view text, std::string_view special) {
   std::string out;

@@ -1,4 +1,4 @@
-// nibble completions: prints the script by which a shell completes the commands and flags of nibble.
+// nibble completions: prints a script with which a shell completes the commands and flags of nibble.
 #pragma once
 
 #include "cli/command.h"

@@ -20,8 +20,7 @@ namespace {
 
 constexpr size_t kMaxBytes{1 << 20};
 
-// Returns whether the flag sets a value. --help, --config and --check are actions, and not allowed in the
-// file.
+// Whether the file may contain the flag: not --help, --config and --check, which are actions.
 bool is_setting(const CLI::Option& option) {
   return !option.get_lnames().empty() && !option.check_lname("help") && !option.check_lname("config") &&
          !option.check_lname("check");
@@ -79,7 +78,7 @@ class ConfigFile {
            key, nearest_name(key, names), command_.get_name());
   }
 
-  // Converts a TOML value to command-line arguments, one per value; empty for a flag that is off.
+  // Converts a TOML value to command-line arguments, one per value; none for a flag that is off.
   std::vector<std::string> texts_of(std::string_view key, const toml::node& value,
                                     const CLI::Option& option) const {
     if (option.get_expected_max() == 0) {

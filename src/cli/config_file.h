@@ -1,4 +1,4 @@
-// --config FILE: reads flags of a command from a TOML file, by their names without leading dashes.
+// --config FILE: a TOML file of flags, by their names without leading dashes.
 #pragma once
 
 namespace CLI {
@@ -7,8 +7,8 @@ class App;
 
 namespace nibble::cli {
 
-// Adds the flag --config. The command line and NIBBLE_* variables take precedence over the file. Call this
-// before other flags are added, because CLI11 evaluates flags in the order in which they were added.
+// Call this before other flags are added: CLI11 evaluates flags in the order of addition, and the command
+// line and NIBBLE_* variables override the file.
 void add_config_file(CLI::App& command);
 
 }  // namespace nibble::cli

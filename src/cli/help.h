@@ -1,4 +1,4 @@
-// Formats --help: CLI11's formatter, with lines wrapped to the width of the terminal.
+// Formats --help with CLI11's formatter, wrapped to the terminal's width.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,12 +9,10 @@ namespace nibble::cli {
 
 inline constexpr size_t kHelpColumns{100};  // maximum width; less on a narrower terminal
 
-// Wraps `text` to lines of at most `width` columns, broken only at spaces. A line break in
-// the text counts as a space.
+// Wraps `text`, breaking lines only at spaces. A line break in `text` counts as a space.
 std::string wrap(std::string_view text, size_t width);
 
-// Wraps each paragraph. Indented lines (examples) and blank lines stay as they are; a line that ends in a
-// colon ends its paragraph.
+// Wraps each paragraph, but not indented lines (examples). A line that ends in a colon ends its paragraph.
 std::string wrap_paragraphs(std::string_view text, size_t width);
 
 class HelpFormatter : public CLI::Formatter {

@@ -48,8 +48,8 @@ struct InspectOptions {
   std::string model;
   int num_sequences{1};
   bool show_tensors{false}, show_kernels{false}, as_json{false};
-  std::optional<std::string> gpu;  // --gpu
-  std::optional<int> num_rows;     // --rows
+  std::optional<std::string> gpu;
+  std::optional<int> num_rows;
 };
 
 struct TensorLine {
@@ -63,8 +63,7 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// Lists the tensors in the files, even if they are not a complete model; for synthetic weights, those that
-// would be generated.
+// Lists the tensors in the files, even of an incomplete model; for synthetic weights, the ones to generate.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
@@ -93,8 +92,7 @@ size_t total_bytes(const std::vector<TensorLine>& tensors) {
   return bytes;
 }
 
-// Returns the metadata of a GGUF file; empty for other files. Of an array only the length is shown: a
-// vocabulary has 200,000 entries.
+// Metadata of a GGUF file; empty for other files. Of an array (vocabulary: 200,000) only the length is shown.
 Json list_metadata(const ModelSource& source) {
   Json metadata = Json::object();
   if (!is_gguf(source.path)) return metadata;
@@ -121,7 +119,7 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
   return bytes;
 }
 
-// Returns the storage format of each matrix of a layer. Layers with equal formats run with the same kernels.
+// The storage format of each matrix of a layer. Layers with equal formats use the same kernels.
 std::vector<std::string_view> storage_of(const LayerWeights& layer) {
   std::vector<std::string_view> storage;
   for (const Matrix* matrix :
@@ -130,7 +128,7 @@ std::vector<std::string_view> storage_of(const LayerWeights& layer) {
   return storage;
 }
 
-// Returns the first layer of each combination of storage formats, in order.
+// Returns the first layer of each combination of storage formats.
 std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>& layers) {
   std::vector<LayerWeights> chosen;
   for (const LayerWeights& layer : layers)
@@ -140,9 +138,8 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
   return chosen;
 }
 
-// Lists the kernels that would run the model. Kernels are chosen by formats and machine, so a model with few
-// layers, experts and tokens gets the same kernels. Such a model is quick to make: its weights are synthetic,
-// or views of the mapped weights, of which little has to be converted.
+// Kernels depend on formats and machine, so a small model with few layers, experts and tokens gets the same
+// kernels. The small model is quick to make: synthetic weights, or views of the mapped weights.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
@@ -164,7 +161,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
     weights = make_synthetic(small, model.source.name);
   }
   BackendOptions room = backend_options(small, setup, {kPageTokens, 1});
-  room.draft_head = nullptr;  // it would not fit the small model
+  room.draft_head = nullptr;  // the head does not fit the small model
   ThreadPool pool(room.num_threads);
   auto taken = with_elements(std::make_shared<const Weights>(std::move(weights)), takes_blocks(setup), pool);
   const auto kernels = setup.backend->making.make(std::move(taken), room, setup.own)->kernels();
@@ -172,8 +169,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   return kernels;
 }
 
-// Lists the kernels for a GPU that this machine may not have; they follow from the
-// model's configuration and formats.
+// Lists the kernels for a GPU that may be absent here, from the model's configuration and formats.
 RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
                               const Capacity& capacity) {
   if (!setup.backend->device)
@@ -186,7 +182,6 @@ RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const 
   return found;
 }
 
-// Everything that is printed about a model.
 struct Report {
   Model model;
   std::vector<TensorLine> tensors;
@@ -204,7 +199,7 @@ struct Report {
   std::string draft_model{};          // name of the draft model; empty: none
   size_t draft_model_bytes{0};
   int num_rows{0};               // --rows; 0: not given
-  std::vector<StepFact> step{};  // how a step of that number of rows runs
+  std::vector<StepFact> step{};  // how a step of num_rows rows runs
 
   std::string proof(const KernelChoice& row) const {
     return row.check.empty() || !device.empty() ? std::string()
@@ -340,7 +335,7 @@ void print_json(const Report& report, bool with_tensors) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-// Fills in which kernels run, on this machine or on the GPU that `options` names.
+// Fills in the kernels for this machine, or for the GPU of --gpu.
 void add_kernels(Report& report, const InspectOptions& options, const ResolvedSettings& setup) {
   if (options.gpu) {
     RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup, report.capacity);
@@ -362,13 +357,12 @@ int inspect(const InspectOptions& options, Settings settings) {
   if (options.gpu && !options.show_kernels) throw InputError("--gpu {} needs --kernels", *options.gpu);
   if (options.num_rows && !options.gpu)
     throw InputError("--rows {} needs --kernels and --gpu", *options.num_rows);
-  if (options.gpu && !settings.backend) settings.backend = "cuda";  // this machine may have none
+  if (options.gpu && !settings.backend) settings.backend = "cuda";  // this machine may have no GPU
   ResolvedSettings setup = resolve(settings);
   const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
   Json metadata = list_metadata(source);
-  // Print this before the model is opened: if the files are not a complete model, open_model() throws, and
-  // this list helps to find out why.
+  // Print before open_model(): it throws for an incomplete model, and these lists show what is missing.
   if (options.show_tensors && !options.as_json) {
     print_metadata(metadata);
     print_tensors(tensors);

@@ -1,4 +1,4 @@
-// nibble inspect: shows the parts of a model, the memory it needs, and the kernels that would run it.
+// nibble inspect: shows a model's parts, the memory it needs, and the kernels that would run it.
 #pragma once
 
 #include "cli/command.h"

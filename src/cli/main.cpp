@@ -1,5 +1,4 @@
-// nibble: the table of commands. Parses the command line, runs one command, and turns exceptions into one
-// line on stderr and an exit code.
+// nibble: parses the command line, runs one command, turns exceptions into a line on stderr and an exit code.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -84,8 +83,7 @@ Examples:
 
 const std::string kOutputFailed{"cannot write the output: "};
 
-// Prints one line, even if the message has several.
-void print_error(std::string message) {
+void print_error(std::string message) {  // in one line
   for (char& letter : message)
     if (letter == '\n' || letter == '\r') letter = ' ';
   print_to(stderr, "nibble: {}\n", message);
@@ -111,7 +109,7 @@ int run_command(int argc, char** argv) {
     });
   }
   try {
-    // vLLM has the short flag -tp, which CLI11 would parse as -t p.
+    // CLI11 would parse vLLM's short flag -tp as -t p.
     std::vector<const char*> arguments(argv, argv + argc);
     std::replace_if(
         arguments.begin(), arguments.end(), [](std::string_view text) { return text == "-tp"; }, "--tp");
@@ -152,9 +150,7 @@ int run_program(int argc, char** argv) {
   }
 }
 
-// Returns the exit code, or kFailed if output was lost: an incomplete answer is a failure,
-// even if the command succeeded.
-int check_output(int code) {
+int check_output(int code) {  // returns kFailed if output was lost, even if the command succeeded
   const std::optional<std::string> why = finish_output();
   if (!why || code == kBadInput || code == kFailed) return code;
   print_error(kOutputFailed + *why);

@@ -6,8 +6,7 @@
 namespace nibble::cli {
 namespace {
 
-// Returns the edit distance (Levenshtein): letters to insert, delete or replace to
-// turn one text into the other.
+// Levenshtein distance: letters to insert, delete or replace.
 size_t num_slips(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);  // row[j]: from the first i letters of a to the first j of b
   std::iota(row.begin(), row.end(), size_t{0});

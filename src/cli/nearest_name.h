@@ -1,4 +1,3 @@
-// Suggests the known name closest to an unknown one.
 #pragma once
 
 #include <string>
@@ -7,7 +6,7 @@
 
 namespace nibble::cli {
 
-// Returns the one with the smallest edit distance (Levenshtein). `names` must not be empty.
+// The name with the smallest edit distance (Levenshtein) to an unknown `name`. `names` must not be empty.
 const std::string& nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace nibble::cli

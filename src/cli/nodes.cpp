@@ -13,14 +13,14 @@
 namespace nibble::cli {
 namespace {
 
-// Time to send the error to clients; the same as in a shutdown of the server.
+// Time to send the error to clients, equal to that of a server shutdown.
 constexpr std::chrono::seconds kLastWords{2};
 
 [[noreturn]] void end_process(const std::string& what, std::chrono::seconds delay) {
   print_to(stderr, "nibble: {}\n", what);
   std::this_thread::sleep_for(delay);
   std::fflush(stdout);
-  std::_Exit(kNodeLost);  // other threads may be blocked, so do not wait for them
+  std::_Exit(kNodeLost);  // do not wait for other threads, which may be blocked
 }
 
 }  // namespace

@@ -55,8 +55,7 @@ constexpr std::array<std::string_view, 6> kPartNames{
     "dense", "experts", "attention", "norms and routing", "lm_head and sampling", "draft head"};
 constexpr size_t kDraftPart{5};
 
-// Returns an index into kPartNames.
-size_t part_of(Operation operation) {
+size_t part_of(Operation operation) {  // index into kPartNames
   switch (operation) {
     case Operation::kQkv:
     case Operation::kProject:
@@ -79,8 +78,7 @@ size_t part_of(Operation operation) {
 }
 size_t part_of(const TimedWork& work) { return work.is_draft ? kDraftPart : part_of(work.operation); }
 
-// A step of sequences of equal length with the same number of new tokens each. For every sequence one token
-// is sampled, after its last new token. The step can be repeated.
+// A repeatable step of sequences of equal length and equally many new tokens; each samples one token.
 class ProfiledStep {
  public:
   ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)
@@ -116,7 +114,7 @@ struct Steps {
   std::vector<double> unrecorded;  // microseconds per step without recording
 };
 
-// Alternates recorded and unrecorded steps, so that a machine that becomes faster or slower affects both.
+// Alternates recorded and unrecorded steps, so that changes of the machine's speed affect both.
 Steps run_steps(Backend& backend, const Batch& batch, int num_repetitions) {
   for (int warmup = 0; warmup < kNumWarmups; ++warmup) backend.step(batch);
   Steps steps;
@@ -129,7 +127,6 @@ Steps run_steps(Backend& backend, const Batch& batch, int num_repetitions) {
   return steps;
 }
 
-// The result of `nibble profile`.
 struct Profile {
   RunRecord record;
   std::string model, backend;
@@ -206,7 +203,7 @@ Json profile_json(const Profile& profile) {
   return json;
 }
 
-// Returns how many tokens a draft head drafts after the step; 0 without a draft head. Drafters without a
+// Tokens per sequence that a draft head drafts after the step; 0 without a draft head. Drafters without a
 // model (n-gram, suffix) take no device time.
 int drafts_of_head(const speculative::SpeculationOptions& asked, int num_sequences) {
   if (!asked.draft_model.empty())

@@ -13,13 +13,11 @@
 
 namespace nibble::cli {
 
-// Bytes that a step reads: by the operations of the model, and by a draft head.
 struct StepBytes {
-  std::vector<OperationCost> operations;
-  size_t of_drafts{0};
+  std::vector<OperationCost> operations;  // of the model
+  size_t of_drafts{0};                    // of a draft head
 };
 
-// Time of one part of a step over all repetitions.
 struct PartTime {
   std::string_view part;
   double microseconds{0};  // median
@@ -28,20 +26,18 @@ struct PartTime {
   size_t bytes{0};  // weights and KV cache that it has to read
 };
 
-// Returns the parts of a step in the order of the printed table, then "gaps", the time in which no launch
-// ran. The part of a draft head is present only if one ran. Each part is a median of its own, so their sum is
-// close to the median of the step, but not equal. `repetitions` must be of the same step, and not empty.
+// Returns the parts in table order, then "gaps", when no kernel ran; a draft head's part only if it ran. Each
+// part is a median, so the sum differs from the step's median. `repetitions` must not be empty.
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions, const StepBytes& bytes);
 
-// Returns the bytes that each repetition of the step reads again, for comparison with the size of the caches.
+// Bytes that each repetition reads again, to compare with the size of the caches.
 Reuse reuse_of(const std::vector<PartTime>& parts, std::optional<size_t> cache_bytes);
 
-// Returns a line for each part that reads faster than `read_bandwidth` (bytes per second) although the step
-// does not fit into the caches.
+// A line per part that reads faster than `read_bandwidth` (bytes/s) although the step exceeds the caches.
 std::vector<std::string> contradictions(const std::vector<PartTime>& parts, double read_bandwidth,
                                         const Reuse& reuse);
 
-// Returns a trace in the format of Chrome's trace viewer: one event per piece of work.
+// Returns a trace for Chrome's trace viewer, with one event per piece of work.
 std::string chrome_trace(std::span<const TimedWork> work);
 
 Action define_profile(CLI::App& command, Settings& settings);

@@ -40,7 +40,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kServerGroup{"Server"};  // title in --help
+constexpr const char* kServerGroup{"Server"};
 
 constexpr const char* kServeFooter{R"(
 Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (also stored ones), /v1/models, /apply-template, /tokenize,
@@ -94,7 +94,6 @@ server::ApiKeys api_keys(const ServeOptions& options) {
   return keys;
 }
 
-// Warns if the server has no API keys and listens on an address that other machines can reach.
 void warn_if_open(const server::ServerOptions& options) {
   if (!options.api_keys.empty() || server::is_local(options.address)) return;
   print_to(stderr,
@@ -103,8 +102,7 @@ void warn_if_open(const server::ServerOptions& options) {
            options.address.host, options.address.port);
 }
 
-// Returns the model name that clients see: of a path only the last part, because they should
-// not see paths of this machine.
+// The model name for clients. Only the last part of a path: clients must not see this machine's paths.
 std::string served_name(const ServeOptions& options) {
   if (!options.served_names.empty()) return options.served_names.front();
   const fs::path path = fs::path(options.model) / "";
@@ -189,7 +187,6 @@ int serve(const ServeOptions& options, const Settings& settings) {
   std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // destructors would block on a device that hangs
 }
 
-// Adds a flag of the group Server.
 template <typename Value>
 CLI::Option* add_server_flag(CLI::App& command, const char* flag, Value& value, const char* what,
                              const char* type) {
@@ -199,8 +196,7 @@ void add_switch(CLI::App& command, const char* flag, bool& value, const char* wh
   command.add_flag(flag, value, what)->group(kServerGroup);
 }
 
-// Lets a flag be given several times, with one value each time.
-void take_all(CLI::Option* option) {
+void take_all(CLI::Option* option) {  // several times, one value each
   option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 

@@ -1,4 +1,4 @@
-// Setup of a server, as shown by /status and `nibble serve --check`.
+// A server's setup, as shown by /status and `nibble serve --check`.
 #pragma once
 
 #include <span>
@@ -11,18 +11,16 @@
 
 namespace nibble::cli {
 
-// Collects the facts. `budgets` is the memory that was available before the model was loaded
-// (memory_budgets()). `backend` is null if the model is not loaded; the kernels are then left out.
+// `budgets`: memory available before the model was loaded (memory_budgets()). `backend` is null before the
+// model is loaded; the facts then lack kernels.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                                const Backend* backend, std::span<const size_t> budgets);
 
-// Returns the bytes of weights in host memory, which a step may have to read from disk
-// again if they were evicted.
+// Bytes of weights in host memory, which a step may have to read again from disk after eviction.
 size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room);
 
-// Runs `serve --check`, after everything has been opened and before anything is loaded. Throws InputError if
-// the address is wrong or memory is insufficient; otherwise prints what would be served. Returns the exit
-// code. Does not bind the port, so that the configuration of a running server can be checked.
+// `serve --check`: prints what would be served, before anything is loaded. Returns the exit code; throws
+// InputError for a wrong address or too little memory. Does not bind the port: a running server may use it.
 int check(const server::ServerOptions& options, const Model& model, const ResolvedSettings& setup,
           const Capacity& capacity);
 

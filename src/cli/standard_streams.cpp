@@ -12,8 +12,8 @@
 namespace nibble::cli {
 
 void prepare_standard_streams() {
-  // Open the placeholders in the wrong mode, so that reading or writing fails as on a closed stream. open()
-  // returns the lowest free number, which is that of the closed stream.
+  // A placeholder in the wrong mode fails on reading or writing, like a closed stream. open() returns the
+  // lowest free number: the closed stream's.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) [[maybe_unused]]
       const int taken = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
@@ -32,7 +32,7 @@ void announce(std::string_view text) {
 }
 
 std::optional<std::string> finish_output() {
-  // An earlier failed write has set the error flag of the stream, but its errno is lost.
+  // An earlier failed write sets the stream's error flag; its errno is lost.
   const bool had_failed = std::ferror(stdout) != 0;
   if (std::fflush(stdout) != 0) return std::strerror(errno);
   return had_failed ? std::optional<std::string>("an earlier write failed") : std::nullopt;

@@ -1,5 +1,4 @@
-// Handles stdin, stdout and stderr that the parent left closed, full, or connected
-// to a pipe without a reader.
+// Handles stdin, stdout and stderr that are closed, full, or a pipe without a reader.
 #pragma once
 
 #include <optional>
@@ -8,20 +7,17 @@
 
 namespace nibble::cli {
 
-// Call this first. Opens a placeholder for each closed stream, which stays unusable. Without it the next file
-// that is opened would get the stream's number, and messages for stderr would go into that file. Also
-// restores the default action of SIGPIPE, even if the parent ignores it: when the reader of a pipe is gone
-// (nibble ... | head), the program ends silently, like standard tools.
+// Call first. Opens an unusable placeholder for each closed stream; otherwise the next opened file would get
+// the stream's number and receive messages for stderr. Restores the default action of SIGPIPE even if the
+// parent ignores it: without a reader (nibble ... | head) the program ends silently, like standard tools.
 void prepare_standard_streams();
 
-// Call this first in a server: from then on neither a closed pipe nor a hangup of
-// the terminal ends the process.
+// For servers: neither a closed pipe nor a hangup of the terminal ends the process from then on.
 void outlive_the_terminal();
 
-// Writes information for people to stdout. A failure is ignored, because no program depends on it.
-void announce(std::string_view text);
+void announce(std::string_view text);  // for information that no program reads: ignores failures
 
-// Call this last: flushes stdout. Returns why the output is incomplete, or nullopt if it is complete.
+// Call last: flushes stdout. Returns why the output is incomplete, or nullopt.
 std::optional<std::string> finish_output();
 
 }  // namespace nibble::cli

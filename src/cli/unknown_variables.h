@@ -1,4 +1,4 @@
-// Finds NIBBLE_* variables that set nothing: otherwise a misspelt one would go unnoticed.
+// Warns of NIBBLE_* variables that set nothing, such as misspelt ones.
 #pragma once
 
 #include <string>
@@ -6,11 +6,9 @@
 
 namespace nibble::cli {
 
-// Returns a warning for each variable of `environment` (null-terminated array of "NAME=VALUE") that begins
-// with NIBBLE_ and is not a setting; the warning names the nearest setting. No warning for names that are set
-// on purpose: the variables that Kubernetes sets in every container if a service is called nibble
-// (NIBBLE_PORT, NIBBLE_SERVICE_HOST, ...), NIBBLE_BINARY, the program that tests run, and NIBBLE_SECRET,
-// which is not in the table of settings.
+// Returns a warning, with the nearest setting, for each NIBBLE_* variable in `environment` (null-terminated
+// array of "NAME=VALUE") that is no setting. Exempt: variables that Kubernetes sets in every container if a
+// service is called nibble (NIBBLE_PORT, ...), the tests' NIBBLE_BINARY, and NIBBLE_SECRET.
 std::vector<std::string> warnings_of_unknown_variables(const char* const* environment);
 
 }  // namespace nibble::cli

@@ -1,4 +1,4 @@
-// Version, commit and build type of this program, for bug reports and records of measurements.
+// Version, commit and build type of this program.
 #pragma once
 
 #include <string>

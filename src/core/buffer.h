@@ -1,4 +1,4 @@
-// Buffer owns bytes in host memory, aligned for vector loads.
+// Bytes in host memory, aligned for vector loads.
 #pragma once
 
 #if defined(__linux__)
@@ -17,12 +17,11 @@ class Buffer {
   static constexpr size_t kAlignment{64};  // a cache line, and the widest vector load (AVX-512)
 
   Buffer() = default;
-  // Leaves the bytes uninitialised and touches no page: a large buffer takes only
-  // address space until written.
+  // Leaves the bytes uninitialised; a page takes memory only when it is written.
   explicit Buffer(size_t bytes) : Buffer(bytes, kAlignment) {}
 
-  // Like the constructor, in 2 MB pages if the system grants them. For data that is written once and read
-  // many times: with 4 KB pages, every 64 cache lines need another TLB entry.
+  // In 2 MB pages if the system grants them, for data that is read many times: with 4 KB pages, every 64
+  // cache lines need another TLB entry.
   static Buffer of_huge_pages(size_t bytes) {
     Buffer buffer(bytes, kHugePage);
 #if defined(__linux__)

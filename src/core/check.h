@@ -1,6 +1,6 @@
 // NIBBLE_CHECK(condition, format, values...) prints the values and aborts if the condition is false, which
-// means a bug in nibble. The values are formatted only on failure, so a hot path can afford a check. Bad
-// input from outside is not a bug: see core/error.h.
+// means a bug in nibble; bad input from outside is an InputError (core/error.h). Values are formatted only on
+// failure, so hot paths can afford checks.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A stopwatch on the monotonic clock. It starts when it is constructed.
+// A stopwatch on the monotonic clock, started when constructed.
 #pragma once
 
 #include <chrono>

@@ -9,7 +9,7 @@
 namespace nibble {
 
 struct E2m1 {
-  uint8_t bits;  // the lower four; the upper four are zero
+  uint8_t bits;  // the code in the lower four bits, zero in the upper four
   friend bool operator==(E2m1, E2m1) = default;
 };
 
@@ -18,8 +18,7 @@ constexpr std::array<float, 16> kE2m1Values{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3
 
 inline float to_float(E2m1 x) { return kE2m1Values[x.bits]; }
 
-// Rounds to nearest, ties to even, and saturates at 6 with the sign kept. E2M1 has no NaN: a NaN becomes +6,
-// as in CUDA's conversion.
+// Rounds to nearest, ties to even; saturates at 6, keeping the sign. A NaN becomes +6, as in CUDA.
 inline E2m1 to_e2m1(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 28) & 0x8u;
@@ -29,8 +28,7 @@ inline E2m1 to_e2m1(float x) {
   if (magnitude >= std::bit_cast<uint32_t>(6.0f)) {
     code = 7;
   } else if (magnitude < std::bit_cast<uint32_t>(1.0f)) {
-    // Below 1 the codes are multiples of 1/2. Float32 numbers from 2^22 to 2^23 have that
-    // spacing, so the addition rounds.
+    // Below 1 the codes are multiples of 1/2, the spacing of float32 from 2^22 to 2^23: the addition rounds.
     code =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p22f) - std::bit_cast<uint32_t>(0x1p22f);
   } else {

@@ -23,8 +23,7 @@ inline float to_float(E4m3 x) {
   return std::bit_cast<float>(sign | ((magnitude << 20) + ((127u - 7u) << 23)));
 }
 
-// Rounds to nearest, ties to even. Values beyond 448, infinity too, saturate at 448 with the sign kept
-// (CUDA's satfinite conversion). A NaN stays a NaN of the same sign.
+// Rounds to nearest, ties to even; saturates at 448, keeping the sign (CUDA's satfinite). A NaN stays a NaN.
 inline E4m3 to_e4m3(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 24) & 0x80u;
@@ -35,8 +34,7 @@ inline E4m3 to_e4m3(float x) {
   } else if (magnitude >= std::bit_cast<uint32_t>(448.0f)) {
     code = 0x7E;
   } else if (magnitude < std::bit_cast<uint32_t>(0x1p-6f)) {
-    // Below the smallest normal number (code 8) the codes are multiples of 2^-9. Float32 numbers from 2^14 to
-    // 2^15 have that spacing, so the addition rounds.
+    // Below 2^-6 the codes are multiples of 2^-9, the spacing of float32 from 2^14 to 2^15: the sum rounds.
     code =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - std::bit_cast<uint32_t>(0x1p14f);
   } else {

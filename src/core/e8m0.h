@@ -1,5 +1,5 @@
 // E8M0, the scale of the OCP Microscaling specification: 8 exponent bits (bias 127) and nothing else. Code c
-// is 2^(c - 127), and 255 is NaN. There is no zero and no infinity.
+// is 2^(c - 127), and 255 is NaN. No zero, no infinity.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,12 @@ struct E8m0 {
 
 constexpr E8m0 kE8m0Nan{0xFF};
 
-// Exact. The smallest scale, 2^-127, is a denormal float32.
-inline float to_float(E8m0 x) {
+inline float to_float(E8m0 x) {  // exact: 2^-127 is a denormal float32
   if (x == kE8m0Nan) return std::bit_cast<float>(0x7FC00000u);
   return std::bit_cast<float>(x.bits == 0 ? 0x00400000u : uint32_t{x.bits} << 23);
 }
 
-// to_e8m0_down() returns the largest power of two <= |x|, to_e8m0_up() the smallest >= |x|. Both saturate at
-// 2^-127 (also for zero) and at 2^127 (also for infinity). A NaN stays a NaN.
+// Round |x| to a power of two; saturate at 2^-127 (also zero) and 2^127 (also infinity). A NaN stays a NaN.
 inline E8m0 to_e8m0_down(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;

@@ -1,6 +1,5 @@
-// InputError: a file, a flag or a request is wrong. The message is one line: what is wrong, where, and what
-// to do about it. It is thrown where the mistake is found, and usually caught only by main and by the
-// server's request handler.
+// InputError: a file, flag or request is wrong. The message is one line: what, where, what to do. Usually
+// caught only by main and by the server's request handler.
 #pragma once
 
 #include <fmt/format.h>

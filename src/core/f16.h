@@ -11,18 +11,15 @@ struct F16 {
   friend bool operator==(F16, F16) = default;  // compares bits
 };
 
-// Exact: every half is a float32. A NaN keeps its sign and payload.
-inline float to_float(F16 x) {
+inline float to_float(F16 x) {  // exact; a NaN keeps its sign and payload
   const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7FFFu;
   if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  // Shifted into the exponent and mantissa of a float32, the bits are the value times
-  // 2^-112, also for denormals.
+  // In the exponent and mantissa bits of a float32, the bits are the value times 2^-112, also for denormals.
   const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
 
-// Rounds to nearest, ties to even. Overflow gives infinity, as in IEEE 754. A NaN becomes a
-// quiet NaN of the same sign.
+// Rounds to nearest, ties to even. Overflow gives infinity. A NaN becomes a quiet NaN of the same sign.
 inline F16 to_f16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7FFFFFFFu;
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);

@@ -12,7 +12,7 @@ struct IndexRange {
   }
 };
 
-// Returns `index` relative to the first of the range, or -1 if it is not in the range.
+// Position of `index` in the range, from 0; -1 if outside.
 constexpr int number_of(const IndexRange& range, int index) {
   return range.has(index) ? index - range.first : -1;
 }

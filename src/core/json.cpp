@@ -6,8 +6,7 @@
 namespace nibble {
 namespace {
 
-// Within this time other requests may end and free memory. Waiting blocks the thread, which is better than
-// ending the process.
+// Other requests may end and free memory within this time. A blocked thread is better than a dead process.
 constexpr std::chrono::seconds kJsonTimeout{5};
 
 }  // namespace

@@ -1,12 +1,11 @@
-// JSON of requests, answers and small files: nlohmann/json, which json_fwd.h gives an allocator.
+// JSON of requests, answers and small files: nlohmann/json with the allocator of json_fwd.h.
 #pragma once
 
 #include "core/json_fwd.h"
 // Must follow json_fwd.h, which declares the allocator.
 #include <nlohmann/json.hpp>
 
-// Compare a value with a text without allocating. The library's own comparison makes a value of the text,
-// and it is noexcept.
+// Compares without allocating. The library's own comparison allocates a value for the text and is noexcept.
 namespace nlohmann {
 
 inline bool operator==(const json& value, const char* text) noexcept {

@@ -1,14 +1,10 @@
 // Declares nlohmann::json with an allocator that waits for memory. Include this file or core/json.h, never
-// the library's own headers: a test checks that. The specialisation below must precede the first use of
+// the library's own headers (a test checks that): the specialisation below must precede the first use of
 // std::allocator with these types.
-//
-// The library (3.11.2) allocates in two places where a failure ends the process:
-//   - json's destructor moves the values of an array or object into a std::vector<json> before it destroys
-//     them, so that deep values do not recurse. A std::bad_alloc there cannot leave the destructor.
-//   - When null becomes an array or object (operator[], push_back()), a failed allocation leaves a value
-//     whose type is array or object and whose pointer is null. Its destructor follows that pointer.
-// So these few types wait until the shortage has passed. Everything else that JSON allocates (nodes of
-// objects, strings) throws std::bad_alloc immediately.
+// The library (3.11.2) allocates in two places where a failure ends the process: json's destructor moves the
+// values of an array or object into a std::vector<json>, so that deep values do not recurse; and if null
+// becomes an array or object and the allocation fails, the value has that type and a null pointer, which its
+// destructor follows. So these types wait until memory is free. Others throw std::bad_alloc at once.
 #pragma once
 
 #include <concepts>

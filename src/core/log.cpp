@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kRecords{"nibble.record"};  // logger whose messages are already JSON members
 
-// Returns `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 std::string quoted(std::string_view text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);

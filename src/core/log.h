@@ -1,4 +1,4 @@
-// Log lines, written with spdlog. They go to stderr: stdout holds only the output of the command.
+// Log lines, written with spdlog to stderr: stdout holds only the output of the command.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -20,15 +20,14 @@ enum class Format {
   kJson,  // {"time": "2026-11-21T10:41:37.123Z", "level": "info", "message": "what happened"}
 };
 
-// Writes messages of `level` and above to stderr from now on. Called once, by main.
+// Logs messages of `level` and above from now on. Called once, by main.
 void start(spdlog::level::level_enum level, Format format);
 
 struct Field {
   std::string_view name;
   std::variant<std::string_view, int, double> value;
 };
-// Logs an event at level info. Format::kText writes `text`; Format::kJson writes the fields instead of
-// "message", for programs that evaluate logs.
+// Logs an event at level info: `text` (Format::kText) or the fields instead of "message" (Format::kJson).
 void record(std::string_view text, std::span<const Field> fields);
 // Formats the fields for `text`: " name=value name=value".
 std::string words(std::span<const Field> fields);

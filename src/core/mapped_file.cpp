@@ -75,7 +75,7 @@ void MappedFile::drop_pages(std::span<const std::byte> part) const {
   const size_t begin = offset / kFolioBytes * kFolioBytes,
                end = (offset + part.size() + kFolioBytes - 1) / kFolioBytes * kFolioBytes,
                mapped_end = std::min(end, bytes_.size());
-  // Unmap first: fadvise does not drop pages that are mapped. Both calls are hints and may fail.
+  // Unmap first: fadvise does not drop mapped pages. Both calls are hints and may fail.
   ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, mapped_end - begin, MADV_DONTNEED);
   ::posix_fadvise(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(end - begin),
                   POSIX_FADV_DONTNEED);

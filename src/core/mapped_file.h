@@ -1,5 +1,4 @@
-// MappedFile maps a file read-only. It shares the pages of the page cache; each is
-// read from disk on first access.
+// A file mapped read-only. It shares the pages of the page cache; each is read from disk on first access.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +12,7 @@ namespace nibble {
 
 class MappedFile {
  public:
-  // Throws InputError if the path does not exist, is not a regular file or is not readable. An
-  // empty file gives an empty span.
+  // Throws InputError if the path is not a readable regular file. An empty file gives an empty span.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -23,12 +21,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
 
-  // Linux caches a file in folios (up to 2 MB with 4 KB pages) and drops only whole
-  // folios from the page cache.
+  // Linux caches a file in folios (up to 2 MB with 4 KB pages) and drops only whole folios.
   static constexpr size_t kFolioBytes{size_t{2} << 20};
-  // Unmaps the folios that hold `part` from this process and drops them from the page cache: the
-  // next access reads them from disk. Pages that another process has mapped stay, and so do all
-  // pages of an in-memory file system.
+  // Unmaps the folios that hold `part` from this process and drops them from the page cache: the next access
+  // reads from disk. Pages mapped by another process, or of an in-memory file system, stay.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:
@@ -38,18 +34,16 @@ class MappedFile {
 };
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
-// Call this after each part of a sequential pass over mapped files. Drops the pages of the file that holds
-// `part`, from the start of the file to the end of `part`. Does nothing if `part` is not in one of the files.
-// Dropping only `part` would not be enough: read-ahead also reads pages before a touched page, up to half of
+// To be called after each part of a sequential pass over mapped files. Drops the pages of the file that holds
+// `part`, from the file's start to the end of `part`; does nothing if none of the files holds it. Dropping
+// only `part` is not enough: read-ahead also reads pages before a touched page, up to half of
 // /sys/block/*/queue/read_ahead_kb. With 8 MB there, that was 12 % of a file read in pieces of 32 MB.
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
-// Unmaps the whole pages within `bytes`, a part of a mapped file, from this process (MADV_DONTNEED). They
-// stay in the page cache and are mapped again on the next access.
+// Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the page cache.
 void release_pages(std::span<const std::byte> bytes);
 
-// Reads all of a small text file (JSON, a vocabulary). Throws InputError as the constructor of MappedFile
-// does, and if the file is larger than `max_bytes`.
+// Reads a small text file. Throws InputError like MappedFile, and if the file is larger than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, size_t max_bytes = size_t{1} << 28);
 
 }  // namespace nibble

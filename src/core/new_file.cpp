@@ -21,8 +21,7 @@ namespace fs = std::filesystem;
   throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be written");
 }
 
-// Syncs the folder that holds `path`: only then does the new name survive a crash. Errors are ignored: a file
-// system that cannot sync a folder does not need it.
+// Makes the new name survive a crash. Ignores errors: a file system without folder sync does not need it.
 void sync_folder_of(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

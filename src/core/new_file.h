@@ -1,5 +1,4 @@
-// Writes a file atomically: the data goes to a temporary file in the same folder, which is synced to disk and
-// then renamed. The name never shows a partial file.
+// Writes a file atomically: to a temporary file in the same folder, which is synced to disk and then renamed.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +10,7 @@ namespace nibble {
 
 class NewFile {
  public:
-  // Creates the temporary file "PATH.unfinished-PID". Throws InputError if it cannot be created, or if `path`
-  // exists and is not a regular file (a device or a folder).
+  // Creates "PATH.unfinished-PID". Throws InputError if that fails, or if `path` is a device or a folder.
   explicit NewFile(std::filesystem::path path);
   ~NewFile();  // removes the temporary file if finish() was not called
   NewFile(const NewFile&) = delete;

@@ -1,4 +1,5 @@
-// Lists of whole numbers in flags: "512,2048".
+// Parses a flag like "512,2048": whole numbers from `least` to `most`; an empty item is an error. Throws an
+// InputError that names the flag (`origin`) and what is accepted; `what` describes the numbers.
 #pragma once
 
 #include <string_view>
@@ -6,8 +7,6 @@
 
 namespace nibble {
 
-// Parses whole numbers from `least` to `most`, separated by commas; an empty item is an error. Throws an
-// InputError that names the flag (`origin`) and what is accepted; `what` describes the numbers.
 std::vector<int> read_numbers(std::string_view list, std::string_view origin, int least, int most,
                               std::string_view what = "whole numbers");
 

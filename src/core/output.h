@@ -1,5 +1,5 @@
-// Writes text to stdout and stderr. stdout carries the output of a command: a failed write fails the command.
-// stderr carries messages for people: a failed write (2>/dev/full, 2>&-) is ignored, and the work continues.
+// Writes text to stdout and stderr. A failed write to stdout, which carries the command's output, fails the
+// command. A failed write to stderr (2>/dev/full, 2>&-) is ignored.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +14,7 @@ namespace nibble {
 void write_to(std::FILE* stream, std::string_view text);
 void flush(std::FILE* stream);
 
-// Use this instead of fmt::print(), which throws for stderr too: that would end the program when a destructor
-// or an error handler prints.
+// Unlike fmt::print(), never throws for stderr, which would end the program in a destructor.
 template <typename... Args>
 void print_to(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
   write_to(stream, fmt::format(format, std::forward<Args>(args)...));

@@ -1,5 +1,4 @@
-// Progress of long tasks. The code that does the work calls a ReportProgress; its
-// caller decides how to show it.
+// Progress of long tasks: the code that works calls a ReportProgress, its caller decides how to show it.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +9,20 @@
 
 namespace nibble {
 
-// `done` and `total` are bytes, or another unit (ProgressUnit). Calls do not overlap, `done` never decreases,
-// and the last call has done == total.
+// `done` and `total` are bytes or another ProgressUnit. Calls never overlap; `done` rises to `total`.
 using ReportProgress = std::function<void(size_t done, size_t total)>;
 
-// Name of the unit ("tokens"); empty for bytes.
-using ProgressUnit = std::string_view;
+using ProgressUnit = std::string_view;  // name of the unit ("tokens"); empty for bytes
 
-// Draws a bar if `out` is a terminal that understands escape sequences. Prints one line at the end, in any
-// case: "writing x: 13.8 GB in 9.1 s (1.5 GB/s)".
+// Draws a bar if `out` is a terminal that understands escape sequences. At the end, always prints one line:
+// "writing x: 13.8 GB in 9.1 s (1.5 GB/s)".
 ReportProgress show_progress(std::string task, ProgressUnit unit = {}, std::FILE* out = stderr);
 
-// Returns the bar, at most `width` columns wide: "writing x [######      ] 48 %  6.6 GB of 13.8 GB".
+// The bar, at most `width` columns wide: "writing x [######      ] 48 %  6.6 GB of 13.8 GB".
 std::string progress_bar(const std::string& task, size_t done, size_t total, size_t width,
                          ProgressUnit unit = {});
 
-// Adds up partial counts and reports the running sum. `report` must outlive the Meter.
+// Adds up counts and reports the running sum. `report` must outlive the Meter.
 class Meter {
  public:
   Meter(size_t total, const ReportProgress& report) : total_(total), report_(report) {}

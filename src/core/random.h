@@ -1,6 +1,6 @@
-// Counter-based random numbers: the n-th number of a stream is a function of (seed, n). Threads can generate
-// any part of a stream in any order, and it is the same every time. The mixing function is the finaliser of
-// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+// Counter-based random numbers: number n of a stream is a function of (seed, n), computed in any order. The
+// mixing function is SplitMix64's finaliser (Steele, Lea, Flood: Fast splittable pseudorandom generators,
+// 2014).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,7 @@ constexpr uint64_t mix64(uint64_t x) {
 
 constexpr uint64_t random_bits(uint64_t seed, uint64_t counter) { return mix64(mix64(seed) ^ counter); }
 
-// Uniform in [0, 1), 53 bits.
-constexpr double random_unit(uint64_t seed, uint64_t counter) {
+constexpr double random_unit(uint64_t seed, uint64_t counter) {  // uniform in [0, 1), 53 bits
   return static_cast<double>(random_bits(seed, counter) >> 11) * 0x1p-53;
 }
 

@@ -1,4 +1,5 @@
-// Removes a member of a JSON object that keeps the order of its members.
+// Removes a member, if present, of a JSON object that keeps the order of its members. json's own erase()
+// copies the names of all later members: if memory runs out, it destroys a member twice.
 #pragma once
 
 #include <string_view>
@@ -7,8 +8,6 @@
 
 namespace nibble {
 
-// The member may be absent. Use this instead of json's own erase(), which destroys each later member and then
-// creates it again with a copy of its name: if memory for that is missing, the member is destroyed twice.
 void remove_member(nlohmann::ordered_json& object, std::string_view name);
 
 }  // namespace nibble

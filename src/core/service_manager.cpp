@@ -52,7 +52,7 @@ bool notify_service_manager(std::string_view state) {
 std::optional<std::chrono::microseconds> watchdog_time() {
   const auto microseconds = number_in("WATCHDOG_USEC");
   if (!microseconds || *microseconds <= 0) return std::nullopt;
-  // A child of the watched process inherits the variables but is not watched itself.
+  // A child of the watched process inherits the variables but is not watched.
   if (const auto process = number_in("WATCHDOG_PID"); process && *process != ::getpid()) return std::nullopt;
   return std::chrono::microseconds(*microseconds);
 }

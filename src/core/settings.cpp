@@ -13,8 +13,7 @@ namespace {
 using enum SettingGroup;
 using S = Settings;
 
-// A value above an upper bound can only be a typing error. The bounds also keep the
-// product of two settings in an int.
+// Values above an upper bound are typing errors. The bounds also keep the product of two settings in an int.
 constexpr Setting kTable[] = {
     {"reasoning", kInstruction, "LEVEL", "how much the model reasons: low, medium, high", "",
      ChoiceField<std::string>{&S::reasoning, {"low", "medium", "high"}}},
@@ -183,8 +182,7 @@ bool is_date(std::string_view text) {
       .ok();
 }
 
-// Parses `text` into the member of the field. One overload per kind of field. Returns
-// false if `text` is not accepted.
+// Parses `text` into the member of the field. Returns false if `text` is not accepted.
 template <typename Member>
 bool assign(Settings& settings, const NumberField<Member>& field, std::string_view text) {
   const auto value = parse_number<typename Unwrapped<Member>::type>(text);

@@ -1,6 +1,6 @@
-// The settings. One table defines the flags, the NIBBLE_* variables and --help. A new setting is a member of
-// Settings, whose initial value is the default, plus a row of the table in settings.cpp. setup/resolve.h
-// turns the settings that run a model into typed values.
+// One table defines the flags, the NIBBLE_* variables and --help. A new setting is a member of Settings,
+// whose initial value is the default, and a row of the table in settings.cpp. setup/resolve.h turns the
+// settings that run a model into typed values.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,7 @@ struct Settings {
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
-  // kSampling: how a token is chosen. The defaults sample from the model's own distribution, as OpenAI
-  // recommends for gpt-oss.
+  // kSampling: the defaults sample from the model's own distribution, as OpenAI recommends for gpt-oss.
   double temperature{1};
   int top_k{0};
   double top_p{1};
@@ -27,14 +26,13 @@ struct Settings {
   double repetition_penalty{1};
   double presence_penalty{0};
   double frequency_penalty{0};
-  // kAnswer: the seed of an answer, where it ends, and the grammar it must follow.
+  // kAnswer: seed, end and grammar of an answer.
   std::optional<uint64_t> seed;
   std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
   std::optional<std::string> json_schema, grammar;  // files
-  // kDetail: reported for each token.
-  std::optional<int> logprobs;
-  // kMachine, kBatch, kCache: the backend that runs the model, number formats, and memory.
+  std::optional<int> logprobs;                      // kDetail: reported for each token
+  // kMachine, kBatch, kCache: backend, number formats, memory.
   std::optional<std::string> backend;
   std::optional<int> threads;
   std::optional<std::string> isa;
@@ -51,11 +49,11 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  // The share of a GPU's memory for weights and KV cache; vLLM's default too. The rest is for the driver,
-  // CUDA graphs, and allocations that the memory plan does not count.
+  // Share of a GPU's memory for weights and KV cache, vLLM's default. The rest is for the driver, CUDA
+  // graphs, and allocations that the memory plan does not count.
   double gpu_memory_utilization{0.9};
   bool prefix_cache{true};
-  // kDrafts: how tokens are drafted (speculative decoding).
+  // kDrafts: speculative decoding.
   std::optional<std::string> speculate;
   std::optional<std::string> speculative_config;
   // kDevice: treat the GPU as a smaller one.
@@ -78,12 +76,10 @@ struct Settings {
   std::optional<std::string> tokenizer;  // a vocabulary file instead of the model's own
   std::string log_level{"warn"};
   std::string log_format{"text"};
-  // kChat
-  std::optional<std::string> history;
+  std::optional<std::string> history;  // kChat
 };
 
-// A command lists groups and gets all settings of each.
-enum class SettingGroup {
+enum class SettingGroup {  // a command lists groups and gets all settings of each
   kInstruction,
   kDate,
   kSampling,
@@ -150,8 +146,7 @@ std::string accepted(const Setting& setting);  // "a whole number from 0 to 1000
 std::string default_of(const Setting& setting);
 std::string value_of(const Settings& settings, const Setting& setting);  // in the form of default_of()
 
-// Parses `text` into the member of `setting`. Throws an InputError that lists what is accepted; `origin` is
-// the flag or variable that `text` came from.
+// Sets a member from `text`. Throws an InputError that lists accepted values; `origin`: the flag or variable.
 void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin);
 
 void reset(Settings& settings, const Setting& setting);  // to its default

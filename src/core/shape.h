@@ -1,4 +1,4 @@
-// The shape of a stored tensor: its extents, outermost first. Rank 0 is a scalar, one element.
+// Extents of a stored tensor, outermost first. Rank 0 is a scalar, one element.
 #pragma once
 
 #include <fmt/format.h>

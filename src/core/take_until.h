@@ -1,4 +1,4 @@
-// Splits the next item off the front of a text: items of a list, lines, words.
+// Splits off the part of `text` before the first `end`; all of `text` if there is no `end`.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,6 @@
 
 namespace nibble {
 
-// Returns the part of `text` before the first `end`, and removes that part and the `end` from `text`. Without
-// an `end`, takes all of `text`.
 inline std::string_view take_until(std::string_view& text, char end) {
   const std::string_view part = text.substr(0, text.find(end));
   text.remove_prefix(std::min(text.size(), part.size() + 1));

@@ -10,7 +10,6 @@ namespace {
 constexpr uint32_t kClosed{UINT32_MAX};  // an item number that means: no item may be claimed
 
 // Spins before a thread sleeps: about 50 us, longer than the gap between two loops of a forward pass.
-// Sleeping and waking up for each loop would cost more.
 constexpr int kMaxSpins{1000};
 
 constexpr uint64_t pack(uint32_t loop, uint32_t item) { return uint64_t{loop} << 32 | item; }
@@ -25,7 +24,7 @@ void pause() {
 #endif
 }
 
-// Waits until `value` is no longer `old`: spins first, then sleeps.
+// Spins first, then sleeps, until `value` is no longer `old`.
 template <typename T>
 void await_change(const std::atomic<T>& value, T old) {
   for (int spin = 0; spin < kMaxSpins; ++spin) {
@@ -91,8 +90,7 @@ void ThreadPool::run(ptrdiff_t num_items, Call call, const void* context) {
     for (ptrdiff_t item = 0; item < num_items; ++item) call(context, item, 0);
     return;
   }
-  // Close the old loop before its members change. Otherwise a thread that is still in the old loop could
-  // claim an item of the new one with the old members.
+  // Close the old loop before its members change: a thread in it could claim a new item with old members.
   const uint32_t loop = loop_of(next_.load(std::memory_order_relaxed)) + 1;
   next_.store(pack(loop, kClosed), std::memory_order_release);
   num_items_.store(static_cast<uint32_t>(num_items), std::memory_order_relaxed);

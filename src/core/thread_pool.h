@@ -1,8 +1,7 @@
-// A thread pool for loops: each free thread claims the next item. The caller works too, and waits only for
-// items that a thread has started, never for a thread that has not been scheduled. So a loop takes no longer
-// than on one thread while other programs hold the cores. With OpenMP, where every loop waits for all
-// threads, decoding the bundled model on such a machine fell from several hundred tokens per second to 3
-// (docs/decisions/0004).
+// A thread pool for loops: each free thread claims the next item. The caller works too and waits only for
+// items that have started, never for a thread that is not scheduled. So a loop takes no longer than on one
+// thread while other programs hold the cores. With OpenMP, where every loop waits for all threads, decoding
+// the bundled model on such a machine fell from several hundred tokens per second to 3 (docs/decisions/0004).
 #pragma once
 
 #include <atomic>
@@ -25,8 +24,8 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(item, thread) once for each item < num_items, in any order, with thread < num_threads().
-  // Returns when all items are done. A body must not throw. Calls of for_each() must not overlap or nest.
+  // Calls body(item, thread) once for each item < num_items, in any order, with thread < num_threads(), and
+  // returns when all are done. A body must not throw. Calls of for_each() must not overlap or nest.
   template <typename Body>
   void for_each(ptrdiff_t num_items, const Body& body) {
     run(
@@ -44,9 +43,8 @@ class ThreadPool {
   void work(int thread);
   uint64_t run_items(int thread);
 
-  // Loop number (upper 32 bits) and next item of that loop (lower 32 bits). A thread claims an item by
-  // compare-and-swap on both, so a claim succeeds only while the loop whose members (below) the thread has
-  // read is still running.
+  // Loop number (upper 32 bits) and next item of that loop (lower 32 bits). A compare-and-swap on both claims
+  // an item, so a claim succeeds only while the loop runs whose members (below) the thread has read.
   std::atomic<uint64_t> next_{0};
   std::atomic<uint32_t> num_items_{0};
   std::atomic<Call> call_{nullptr};

@@ -1,5 +1,4 @@
-// TokenId: index of a token in the vocabulary. A plain integer, because it indexes the
-// embedding and files store it.
+// Index of a token in the vocabulary. A plain integer: it indexes the embedding, and files store it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// A set of tokens as a bit mask: token t is bit t % 32 of word t / 32. Samplers read this layout, also on a
-// GPU (backend/cuda/sample/sample.cu).
+// A set of tokens as a bit mask: token t is bit t % 32 of word t / 32. Samplers on GPUs read this layout too.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// A View is a non-owning pointer to elements with a shape and strides. It is a plain value that a
-// kernel can take as an argument.
+// A non-owning pointer to elements with a shape and strides; a plain value that kernels take as an argument.
 #pragma once
 
 #include <array>
@@ -23,7 +22,6 @@ struct View {
       step *= shape[static_cast<size_t>(axis)];
     }
   }
-  // A view of writable elements converts to a view of const elements.
   operator View<const T, rank>() const requires(!std::is_const_v<T>) {
     View<const T, rank> view;
     view.data = data;
@@ -39,7 +37,7 @@ struct View {
     ((offset += static_cast<ptrdiff_t>(index) * stride[axis++]), ...);
     return data[offset];
   }
-  // Returns a pointer to one row: all axes except the last are indexed. The last axis must have stride 1.
+  // Pointer to one row: all axes except the last are indexed. The last axis must have stride 1.
   template <typename... Index>
   requires(sizeof...(Index) == rank - 1) T* row(Index... index) const { return &(*this)(index..., 0); }
 };

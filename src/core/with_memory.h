@@ -1,5 +1,4 @@
-// Retries f() until it no longer throws std::bad_alloc. For small allocations that must not fail: an event
-// that ends a request, a cancellation.
+// Retries f() until it throws no std::bad_alloc. For small allocations that must not fail, like final events.
 #pragma once
 
 #include <chrono>

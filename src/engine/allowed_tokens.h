@@ -1,5 +1,4 @@
-// The tokens that an answer may continue with: the intersection of the request's list (if it has one) and
-// what its constraint allows (if it has one).
+// Tokens that may continue an answer: in the request's list and allowed by its constraint, where set.
 #pragma once
 
 #include <memory>
@@ -15,26 +14,24 @@ namespace nibble {
 
 class AllowedTokens final : public TokenMask {
  public:
-  // A null argument restricts nothing.
   AllowedTokens(std::shared_ptr<const std::vector<TokenId>> listed, const grammar::Constraint* constraint);
 
-  // The copy starts at the same point of the answer. Afterwards the two advance independently.
+  // The copy starts at the same point of the answer, then advances independently.
   AllowedTokens(const AllowedTokens& other);
 
   bool are_all() const { return !listed_ && !constraint_; }
   bool are_listed() const { return listed_ != nullptr; }
   bool depend_on_answer() const { return constraint_ != nullptr; }
-  // Writes the mask of allowed tokens. If the constraint takes too much work, allows every listed token and
-  // sets fault().
+  // If the constraint takes too much work, allows every listed token and sets fault().
   void fill(std::span<uint32_t> words) override;
 
   // Advances the constraint past a token of the answer. Returns the tokens that must follow it: the caller
-  // adds them to the answer, and must not pass them to push().
+  // adds them to the answer and must not pass them to push().
   std::vector<TokenId> push(TokenId token);
-  // Like push(), for a token that may be disallowed. Returns nothing if the token is disallowed or the
-  // constraint takes too much work; the object must not be used after that.
+  // Like push(), for a token that may be disallowed. Returns nothing if it is, or if the constraint takes too
+  // much work; the object must not be used after that.
   std::optional<std::vector<TokenId>> try_push(TokenId token);
-  // Returns the reason why the answer can't continue; empty if it can. Other answers are not affected.
+  // Reason why the answer can't continue; empty if it can.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:

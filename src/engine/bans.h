@@ -1,12 +1,8 @@
-// The tokens that a request bans at one place of its answer. Each becomes a logit bias of -infinity, so every
-// sampler gives it weight 0. Log-probabilities come from the model's own logits and do not change
-// (backend/sample.h).
-//
-//   runs        the last token of a banned run is banned where the answer ends in the tokens before it, so
-//               the run never appears
+// Tokens that a request bans at one place of its answer, as logit biases of -infinity: every sampler gives
+// them weight 0. Log-probabilities do not change: they come from the model's own logits (backend/sample.h).
+// For a few tokens; a ban of most of the vocabulary needs a mask (allowed_tokens.h).
+//   runs        the last token of a banned run is banned after the tokens before it, so the run never appears
 //   min_tokens  stop tokens are banned until the answer has this number of tokens
-//
-// These are few tokens. To ban most of the vocabulary, use a mask: allowed_tokens.h.
 #pragma once
 
 #include <span>
@@ -20,16 +16,16 @@ class BannedSampling {
  public:
   BannedSampling(SampleParams sample, std::vector<std::vector<TokenId>> runs, const StopParams& stop);
 
-  // Returns whether the bans depend on the answer's tokens, not only on their number.
+  // Whether the bans depend on the answer's tokens, not only on their number.
   bool needs_output() const { return needs_output_; }
-  // Returns whether the answer's tokens, or their number, influence how the next token is sampled.
+  // Whether the answer's tokens, or their number, influence how the next token is sampled.
   bool depends_on_output() const {
     return needs_output_ || min_tokens_ > 0 || sample_.repetition_penalty != 1 ||
            sample_.presence_penalty != 0 || sample_.frequency_penalty != 0;
   }
   bool has_bans() const { return !runs_.empty() || min_tokens_ > 0; }
-  // Returns how to sample the token after `output`. `index` is the number of tokens in the answer; it may
-  // exceed output.size() if needs_output() is false. The result is valid until the next call.
+  // How to sample the token after `output`. `index` is the number of tokens in the answer; it may exceed
+  // output.size() if needs_output() is false. The result is valid until the next call.
   const SampleParams& at(std::span<const TokenId> output, int index);
 
  private:

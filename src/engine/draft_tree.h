@@ -1,10 +1,9 @@
-// The drafts of one sequence in a step, and the output rows that verify them. Row 0 comes after the known
-// tokens and is not stored here. Every further row comes after a draft and samples as if that draft and its
-// ancestors were accepted: with the bans, penalties and mask of that place. Usually the drafts form a chain;
-// if the backend takes trees, several drafts may follow one token.
-//
-// Tokens forced by a constraint are drafts that are certain once the draft before them is accepted. They need
-// no output row, except if log-probabilities are wanted: then every token has one.
+// The drafts of one sequence in a step, and the output rows that verify them. Row 0 follows the known tokens
+// and is not stored here. Each further row follows a draft and samples as if that draft and its ancestors
+// were accepted, with the bans, penalties and mask of that place. Drafts form a chain, or a tree if the
+// backend supports trees.
+// Tokens that a constraint forces are drafts that are certain once the draft before them is accepted. They
+// need no output row, unless log-probabilities are requested: then every token has one.
 #pragma once
 
 #include <algorithm>
@@ -20,16 +19,14 @@ namespace nibble {
 
 struct DraftTree {
   struct Row {
-    // The draft that this row comes after: its context ends with that draft.
-    int draft{0};
+    int draft{0};  // the row samples the token after this draft
     SampleParams sample{};
     std::unique_ptr<AllowedTokens> allowed{};  // null: all tokens
   };
   std::vector<TokenId> drafts{};
-  std::vector<int> parents{};  // the draft before each one, -1: the known tokens
+  std::vector<int> parents{};  // index of the previous draft; -1: the known tokens
   std::vector<Row> rows{};     // ascending by draft
 
-  // Keeps only the first `num_drafts` drafts, and their rows.
   void cut(int num_drafts) {
     drafts.resize(static_cast<size_t>(num_drafts));
     parents.resize(static_cast<size_t>(num_drafts));
@@ -40,7 +37,7 @@ struct DraftTree {
       if (parents[i] != static_cast<int>(i) - 1) return false;
     return true;
   }
-  // Returns the path of drafts that ends in `draft`.
+  // The drafts on the path that ends in `draft`, first to last.
   std::vector<TokenId> drafts_to(int draft) const {
     std::vector<TokenId> path;
     for (; draft >= 0; draft = parents[static_cast<size_t>(draft)])
@@ -48,8 +45,8 @@ struct DraftTree {
     std::reverse(path.begin(), path.end());
     return path;
   }
-  // Keeps only the drafts of `path`, where each draft follows the previous one, and their rows. `tokens`: the
-  // results of row 0, then of all rows. Returns the results of row 0 and of the rows kept.
+  // Keeps only the drafts of `path`, each the parent of the next, and their rows. `tokens`: the results of
+  // row 0, then of all rows. Returns the results of row 0 and of the rows kept.
   std::vector<SampledToken> keep(std::span<const int> path, std::span<SampledToken> tokens) {
     DraftTree kept;
     std::vector<SampledToken> kept_tokens{std::move(tokens.front())};

@@ -66,8 +66,7 @@ void Drafting::add_tokens(RequestId id, const Sequence& sequence, size_t num_kno
   if (!speculator_) return;
   auto& track = tracks_[id];
   if (!track) track = speculator_->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
-  // The constraint may have forced tokens beyond the one that the head's drafts follow, so find the position
-  // where the drafts begin.
+  // The head's drafts may follow tokens that the constraint forced: find the position where they begin.
   int position = static_cast<int>(num_known);
   for (const TokenId token : sequence.tokens().subspan(num_known)) {
     if (position++ == made.first_position) speculator_->take(*track, made);
@@ -115,8 +114,7 @@ void Drafting::learn(const Ended& ended) {
   if (ended.next && !launches_before_drafts_) consider(*ended.next);
 }
 
-// Called after the next step was launched without drafts: checks whether drafts would have been worthwhile.
-// If so, the step after that one waits for its tokens.
+// Checks whether drafts would have paid off in the step just launched: then the next one waits for tokens.
 void Drafting::consider(const Launched& next) {
   std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;

@@ -1,6 +1,5 @@
-// Speculation as the engine's loop sees it. The loop calls it at three points: when it plans a step (which
-// drafts does it verify?), when it hands out tokens (which drafts were accepted?), and when a step has ended
-// (what did it cost, and what is drafted next?). Without drafters every call does nothing.
+// Speculation as the engine's loop uses it: when it plans a step (which drafts to verify), hands out tokens
+// (which were accepted), and ends a step (its cost, what to draft next). Does nothing without drafters.
 #pragma once
 
 #include <memory>
@@ -25,46 +24,36 @@ class Drafting {
   Drafting(const EngineOptions& options, const Backend& backend);
 
   bool is_on() const { return speculator_.has_value(); }
-  // Returns whether a step is launched before its drafts are known, and before it is known which earlier
-  // drafts are accepted.
+  // Whether a step is launched before its drafts, and the acceptance of earlier drafts, are known.
   bool launches_before_drafts() const { return launches_before_drafts_; }
   const speculative::DraftCounts& counts() const { return counts_; }
 
-  // Planning.
-
-  // Returns whether the next step must wait for the tokens of the step under way, because drafts may follow
-  // them.
+  // Whether the next step must wait for the tokens of the step under way, because drafts may follow them.
   bool waits_for_tokens(const Launched& under_way) const;
-  // Chooses the drafts for the sequences that have a place in the next step, and sets their number in `room`.
-  // `under_way`: the previous step if it has not ended; otherwise null.
+  // Chooses drafts for the sequences of the next step and sets their number in `room`. `under_way`: the
+  // previous step if it has not ended; otherwise null.
   Trees plan(const DraftRoom& room, Sequences& sequences, const Launched* under_way);
-  // Number of tokens that the step planned last must draft per sequence, for the step after it.
+  // Tokens that the step planned last drafts per sequence, for the step after it.
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
   StepBatch::Head head() const;
 
-  // Handing out tokens.
-
-  // Records the tokens that a sequence got after its first `num_known` ones, and the drafts `made` by the
-  // backend's draft head, which follow some of them.
+  // Records the tokens after the first `num_known`, and the drafts `made` by the backend's draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
-  // Fills the drafts of a request into `next`, which was launched before they were known. If `next` has fewer
-  // drafts than were made, it gets the first ones.
+  // Fills in the drafts of a request in `next`, launched before they were known. Surplus drafts are dropped.
   static void fill_in(RequestId id, const Drafts& made, Launched& next);
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);
   void remove(RequestId id) { tracks_.erase(id); }
 
-  // The end of a step.
-
-  // Lets the draft model, if any, draft for the sequences that got a token. Returns the time it spent on text
-  // that it had not read.
+  // Lets the draft model, if any, draft for the sequences that got a token. Returns the time that the draft
+  // model spent on reading text new to it.
   speculative::DraftModel::CatchUp draft(const Launched& step);
   struct Ended {
     const Launched& step;
     const StepReport& report;
-    int num_tokens;        // that the step gave
-    const Launched* next;  // the step launched after it, or null
+    int num_tokens;        // produced by the step
+    const Launched* next;  // the step launched after `step`, or null
     speculative::DraftModel::CatchUp catch_up;
   };
   void learn(const Ended& ended);
@@ -75,7 +64,7 @@ class Drafting {
   std::optional<speculative::Speculator> speculator_;
   bool launches_before_drafts_;
   int max_batch_tokens_;
-  // Tracks of the sequences whose answer has at least one token.
+  // Only for sequences whose answer has at least one token.
   std::unordered_map<RequestId, std::unique_ptr<speculative::Track>> tracks_;
   speculative::DraftCounts counts_;
 };

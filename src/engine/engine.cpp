@@ -1,15 +1,10 @@
 // The engine's loop: take new requests, plan a step, run it, send out its events. Two queues connect it to
-// other threads: requests and cancellations in, events out. Everything else belongs to the engine's thread
-// alone.
-//
+// other threads: requests and cancellations in, events out. All else belongs to the engine's thread.
 // If the backend can (Backend::steps_ahead), the next step is planned and launched before the tokens of the
-// current step are known: its stop rules, text and events are processed while the next step runs. Drafts
-// depend on known tokens, and so does the state of a constraint. While there is something to draft, or a
-// sequence has a constraint, a step therefore starts only after the previous step has ended. The exception is
-// drafts that the backend makes itself (Drafting::launches_before_drafts): they need not be known at launch.
-//
-// If no answer continues, the next step only prefills. It is not planned ahead, and waits briefly for more
-// prompts (gathering.h).
+// current step are known; stop rules, text and events are processed meanwhile. Drafts and constraints depend
+// on known tokens: with either, a step starts only after the previous one has ended. The exception is drafts
+// that the backend makes itself, which need not be known at launch (Drafting::launches_before_drafts).
+// If no answer continues, the next step only prefills. It waits for more prompts (gathering.h).
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -36,8 +31,7 @@
 namespace nibble {
 namespace {
 
-// After this number of consecutive steps with the same fault, the engine gives up: the next step is expected
-// to fail too.
+// The engine gives up after this number of consecutive steps with the same fault.
 constexpr int kMostSameFaults{3};
 
 std::string cause(const std::exception& error) {
@@ -118,30 +112,27 @@ struct Engine::Impl {
   void recover(const std::string& why);
   bool take_orders();  // waits while no work is left; returns false when the engine must end
   void take(Order& order);
-  // Waits briefly for requests that arrive together with those already waiting. Returns false when the engine
-  // must end.
+  // Waits briefly, if no step runs, for prompts to share the next step. Returns false if the engine must end.
   bool gather();
-  // Returns whether any running sequence has a row in the next step, as far as token counts tell: a stop
-  // token may end any sequence earlier.
+  // Whether any running sequence has a row in the next step, judged by token limits: stop tokens are ignored.
   bool goes_on() const;
-  // Returns whether the next step must wait for the tokens of the step under way: because drafts may follow
-  // these tokens, or because these tokens decide how a sequence is sampled, as with a constraint. Without
-  // this wait such a sequence would have a row only in every second step. The price: the device is idle
-  // during the host's work between two steps.
+  // Whether the next step must wait for the tokens of the step under way: drafts may follow these tokens, or
+  // they decide how a sequence is sampled (constraints). Otherwise such a sequence would have a row only in
+  // every second step. The price of waiting: the device idles during the host's work between the steps.
   bool waits_for_tokens() const {
     return backend.steps_ahead() > 0 &&
            (scheduler.waits_for_tokens() || drafting.waits_for_tokens(*under_way));
   }
   std::optional<Launched> launch();  // nothing if there is nothing to run
   std::vector<Slice> plan(Drafting::Trees& trees);
-  // Ends a step: collects its result and hands out its tokens. `next`: the step already launched after it; if
+  // Collects the result of a step and hands out its tokens. `next`: the step already launched after it; if
   // null, the draft model drafts for the step to come.
   void finish(Launched& step, Launched* next);
   std::optional<StepResult> collect(Launched& step, Launched* next);  // nothing if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
   int hand_out(Launched& step, StepResult& result, Launched* next);  // returns the number of tokens
   void fail_step(const std::exception& error);
-  // Counts a failed step. Declares the engine lost if the backend is lost or the same fault repeats.
+  // Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
   void lose(std::string why);
   void publish();  // copies the state to where other threads can read it
@@ -178,11 +169,11 @@ struct Engine::Impl {
   std::optional<Launched> under_way;
   int num_launched{0};                  // steps launched and not collected yet
   std::optional<Stopwatch> since_step;  // started when the last step ended
-  // The device's clock at the end of the last step. Set if the device reports times, no sequence of that step
-  // was in its prompt (Launched::has_prompt), and there has been work since.
+  // Device clock at the end of the last step. Set if the device reports times, no sequence of that step was
+  // in its prompt (Launched::has_prompt), and there has been work since.
   std::optional<uint64_t> decode_ended_ns;
 
-  std::thread thread;  // last, so that it starts after all other members are constructed
+  std::thread thread;  // last: it starts after all other members are constructed
 };
 
 void Engine::Impl::run() {
@@ -213,7 +204,7 @@ bool Engine::Impl::advance() {
   return true;
 }
 
-// Drops the steps under way and their results. Does not wait for a lost backend: that could take forever.
+// Drops the steps under way. Does not wait for a lost backend: that could take forever.
 void Engine::Impl::discard_steps() {
   for (; num_launched > 0; --num_launched) {
     if (!lost.empty()) continue;
@@ -226,10 +217,9 @@ void Engine::Impl::discard_steps() {
   progress.end_all_steps();
 }
 
-// Called when memory ran out, or something else failed outside the backend. It is unknown how far a step was
-// planned, run or handed out. Restarts all running sequences from their first token, with the tokens that
-// they have; their answers do not change. Fails the youngest request: the next step then needs less memory,
-// and a sequence that makes every step fail does not stay.
+// Called after a failure outside the backend, such as lack of memory, when it is unknown how far a step got.
+// Restarts all running sequences from their first token with the tokens that they have; answers do not
+// change. Fails the youngest request: the next step needs less memory, and no sequence can fail every step.
 void Engine::Impl::recover(const std::string& why) {
   discard_steps();
   decode_ended_ns.reset();
@@ -292,7 +282,6 @@ bool Engine::Impl::goes_on() const {
   return num_going_on > 0;
 }
 
-// Waits only if no step runs, so the device is idle during the wait.
 bool Engine::Impl::gather() {
   if (under_way || scheduler.is_idle() || goes_on()) return true;
   gathering.begin(scheduler.num_waiting());
@@ -379,14 +368,12 @@ std::optional<StepResult> Engine::Impl::collect(Launched& step, Launched* next) 
     decode_ended_ns.reset();
     if (step.slices.empty()) return {};
     fail_step(error);
-    // fail_step() has failed the sequences of `next` as well. Clear its slices, so that its result is
-    // ignored.
+    // fail_step() also failed the sequences of `next`: without slices its result is ignored.
     if (next) *next = {.num_rows = next->num_rows};
     return {};
   }
 }
 
-// Measures a step that has just ended.
 StepReport Engine::Impl::measure(const Launched& step, const StepResult& result) {
   StepReport report{.num_tokens = num_rows_of(step),
                     .num_sequences = static_cast<int>(step.slices.size()),
@@ -435,15 +422,14 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
   return num_tokens;
 }
 
-// Fails all running sequences: each may share pages that the step was to write. Waiting sequences have no
-// pages and run later.
+// Fails all running sequences: each may share pages that the step was to write. Waiting ones have no pages.
 void Engine::Impl::fail_step(const std::exception& error) {
   const std::string why = with_memory([&] { return std::string(error.what()); });
   const std::string message = with_memory([&] { return fmt::format("the model could not be run: {}", why); });
   const std::vector<RequestId> failed = with_memory([&] { return scheduler.remove_running(); });
   const bool is_lost = dynamic_cast<const BackendLost*>(&error);
   ++num_faults;
-  publish();  // before the events, so that their receivers find the fault counted
+  publish();  // before the events: their receivers must find the fault counted
   for (const RequestId id : failed) fail(id, message);
   count_fault(why, is_lost);
 }
@@ -460,7 +446,7 @@ void Engine::Impl::count_fault(const std::string& why, bool is_lost) {
     }));
 }
 
-// Declares the engine lost. Fails all requests, also the waiting ones.
+// Declares the engine lost and fails all requests, also the waiting ones.
 void Engine::Impl::lose(std::string why) {
   lost = std::move(why);
   while (!sequences.empty()) fail(sequences.begin()->first, lost);
@@ -494,13 +480,13 @@ void Engine::Impl::publish() {
   if (!steps.empty()) state.steps = std::move(steps);
 }
 
-// Adds the token sampled after the known tokens, then the token of each further row while all drafts up to
-// that row match the tokens added. Returns the number of tokens added, including forced ones. `made`: new
-// drafts of the backend's draft head, which follow these tokens.
+// Adds the token sampled after the known tokens, then the token of each further row until a draft differs
+// from the tokens added. Returns the number of tokens added, including forced ones. `made`: new drafts of the
+// backend's draft head, which follow these tokens.
 int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
                              const Drafts& made) {
   const auto found = sequences.find(slice.request);
-  if (found == sequences.end()) return 0;  // it ended or was cancelled after this step was launched
+  if (found == sequences.end()) return 0;  // the sequence ended after this step was launched
   Sequence& sequence = found->second;
   const size_t num_known = sequence.tokens().size();
   const auto added = [&] { return sequence.tokens().subspan(num_known); };
@@ -543,8 +529,7 @@ int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::sp
   return num_added;
 }
 
-// Adds a token, and the tokens that a constraint forces after it. `is_first`: this is the one token that the
-// scheduler expects from the step for this sequence.
+// Adds a token and those that a constraint forces after it. `is_first`: the scheduler expects the token.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);
@@ -557,8 +542,7 @@ void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_fir
   }
 }
 
-// Frees the pages and stops counting the request as running before the event is sent, so that the receiver
-// can rely on both.
+// Frees the pages and updates the state before it sends the event: receivers can rely on both.
 void Engine::Impl::end(RequestId id, Event event) {
   if (std::holds_alternative<FinishedEvent>(event)) drafting.keep_answer(sequences.at(id));
   drafting.remove(id);
@@ -602,8 +586,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
     added[choice].request = request;
   }
   {
-    // Adds all or none if memory runs out.
-    const std::lock_guard lock(impl_->mutex);
+    const std::lock_guard lock(impl_->mutex);  // if memory runs out, none is queued
     impl_->orders.reserve(impl_->orders.size() + added.size());
     for (RequestId& id : ids) id = static_cast<RequestId>(++impl_->num_requests);
     for (size_t choice = 0; choice < added.size(); ++choice) {

@@ -19,7 +19,7 @@
 
 namespace nibble {
 
-// The engine's state after the last step, or after the last requests arrived or were cancelled.
+// State after the last step, or after the last requests arrived or were cancelled.
 struct EngineState {
   int num_running{0}, num_waiting{0};
   PageCounts pages_held{}, pages{};  // held by running sequences; total in the pools
@@ -28,33 +28,28 @@ struct EngineState {
   speculative::DraftCounts drafts{};
   std::vector<Counter> steps{};  // the backend's steps, by how it launched them
   EngineProgress progress{};
-  // Why the engine can run no further step: the backend is lost, or three steps in a row failed with the same
-  // fault. All requests have failed and all later ones fail. Empty while the engine works.
+  // Why no further step can run: the backend is lost, or three steps in a row failed with the same fault.
+  // Then all requests fail, also later ones. Empty while the engine works.
   std::string lost{};
 };
 
 class Engine {
  public:
-  // Backend and tokenizer must outlive the engine. Throws InputError if no request could run with the
-  // options.
+  // Backend and tokenizer must outlive the engine. Throws InputError if the options let no request run.
   Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();  // cancels all unfinished requests, then joins the thread
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Returns nothing if the request can be run, else one line: what, where, what to do. Any thread may call
-  // it.
+  // Returns nothing if the request can be run, else one line: what, where, what to do. Thread-safe.
   std::optional<std::string> fault_of(const GenerationRequest& request) const;
 
-  // Queues a request and never waits for the model. A request that can't be run (too long, a value out of
-  // range) yields a FailedEvent.
+  // Queues a request without waiting for the model. A request that can't be run yields a FailedEvent.
   RequestId submit(GenerationRequest request);
-  // Queues several answers to one prompt as separate, adjacent requests. The first answer equals that of
-  // submit(); the seeds of the others are derived from the request's seed. With the prefix cache the full
-  // pages of the prompt are computed once.
+  // Queues `num_choices` answers to one prompt as separate, adjacent requests. The first equals that of
+  // submit(); the others derive their seeds from its seed. The prefix cache shares the prompt's full pages.
   std::vector<RequestId> submit_choices(GenerationRequest request, int num_choices);
-  // Cancels a request; does nothing if it has ended. Its pages are free once its FinishedEvent (kCancelled)
-  // is out.
+  // Does nothing if the request has ended. Its pages are free once its FinishedEvent (kCancelled) is out.
   void cancel(RequestId request);
 
   EngineState state() const;  // never waits for the backend

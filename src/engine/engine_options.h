@@ -9,15 +9,14 @@
 
 namespace nibble {
 
-// Size and time of one step.
 struct StepReport {
-  int num_tokens{0}, num_sequences{0};  // rows of the batch, and the number of sequences they belong to
-  // Time in the backend, from the launch of this step or the end of the previous step, whichever is later.
+  int num_tokens{0}, num_sequences{0};  // rows of the batch; sequences that they belong to
+  // From the launch of this step or the end of the previous one, whichever is later.
   double backend_seconds{0};
   // Host time for planning the step and sending out its events while no step was running.
   double other_seconds{0};
-  // Device idle time between the previous step and this one. Set only if the device reports times
-  // (StepResult), no sequence of either step was in its prompt, and there was work all the time in between.
+  // Device idle time since the previous step. Set only if the device reports times (StepResult), no sequence
+  // of either step was in its prompt, and there was work all the time in between.
   std::optional<double> device_idle_seconds{};
 };
 
@@ -29,13 +28,12 @@ struct EngineOptions {
   int max_shared_rows{0};                       // SchedulerOptions::max_shared_rows
   int max_sequences{16};  // running at once, at most max_batch_tokens; the rest wait in the queue
   int max_context{0};     // tokens of prompt and output together; 0: the model's limit
-  // Shares KV pages between prompts with a common prefix, and keeps the pages after a request has ended.
-  // False: every prompt is run from its first token. The answers are the same either way.
+  // Shares KV pages between prompts with a common prefix, and keeps them afterwards. Does not change answers.
   bool prefix_cache{true};
-  // Without drafters every token takes one step. The answers are the same either way.
+  // Without drafters every token takes one step. Does not change answers.
   speculative::SpeculationOptions speculation{};
   GatherOptions gathering{};
-  // Called on the engine's thread after each step; the engine waits for it. May be empty.
+  // Called on the engine's thread after each step, which delays the engine. May be empty.
   std::function<void(const StepReport&)> on_step{};
 };
 

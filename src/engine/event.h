@@ -1,5 +1,4 @@
-// Events that the engine reports: plain values, in order for each request. Every request ends in exactly one
-// FinishedEvent or FailedEvent.
+// Events of the engine, in order for each request. Each request ends in one FinishedEvent or FailedEvent.
 #pragma once
 
 #include <string>
@@ -17,10 +16,10 @@ struct TokenEvent {
   RequestId request{};
   SampledToken token{};
   // Text that is now certain: valid UTF-8 that can no longer become part of a stop string. A control token
-  // adds no text itself, but releases text that was held back, because no character or stop string spans it.
+  // has no text, but releases text held back: no character or stop string spans it.
   std::string text{};
-  int num_cached_tokens{0};  // tokens of the prompt taken from the prefix cache and not run
-  // Set in the first event of a request with prompt_logprobs: the prompt's tokens, without the first.
+  int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
+  // Set in the first event of a request with prompt_logprobs: the prompt's tokens except the first.
   std::vector<SampledToken> prompt{};
 };
 
@@ -39,20 +38,17 @@ struct FinishedEvent {
   std::string text{};  // text that was still held back
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};  // as in TokenEvent
-  // Steps that gave tokens of the answer. Fewer than the tokens if drafts were accepted or a grammar forced
-  // tokens.
+  // Steps that gave tokens of the answer: fewer than its tokens if drafts were accepted or tokens forced.
   int num_steps{0};
   speculative::DraftCounts drafts{};
-  // Queue: from submit() to the first step. Prefill: from there to the first token. Decode: from there to the
-  // last token.
+  // Queue: from submit() to the first step. Prefill: then to the first token. Decode: then to the last token.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 
 struct FailedEvent {
   RequestId request{};
   std::string message{};  // one line: what, where, what to do
-  // True if the request itself is at fault (it contradicts itself or takes too much work). The model and the
-  // machine work.
+  // True if the request itself is at fault: it contradicts itself or takes too much work.
   bool is_requests_own{false};
 };
 

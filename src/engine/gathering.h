@@ -1,6 +1,6 @@
-// Decides how long a step that would only prefill waits for more prompts. Answers that end together are
-// followed by requests that arrive together. One prefill step fewer saves much more time than the wait costs:
-// a step with a few prompts reads almost all experts, as does a step with many.
+// Decides how long a prefill-only step waits for more prompts: answers that end together are followed by
+// requests that arrive together. One prefill step fewer saves much more time than the wait costs, because a
+// step with few prompts reads almost as many experts as a step with many.
 #pragma once
 
 #include <algorithm>
@@ -25,25 +25,24 @@ class Gathering {
   Gathering(const GatherOptions& options, int most)
       : options_(options), longest_(options.at_most), most_(most), num_together_(most) {}
 
-  // Starts a wait; `num_waiting` requests have already arrived. A single client waits only once: from then on
-  // one request is expected.
+  // Starts a wait when `num_waiting` requests have arrived. Only the first wait of a single client lasts:
+  // from then on one request is expected.
   void begin(int num_waiting) {
     num_expected_ = std::min(std::exchange(num_together_, num_waiting), most_);
     since_first_.emplace();
   }
-  // Returns how long to wait further; nothing if all expected requests have arrived or the time is over.
+  // Time left to wait; nothing if all expected requests have arrived or the time is over.
   std::optional<std::chrono::duration<double>> left(int num_waiting) const {
     const auto left = longest_ - std::chrono::duration<double>(since_first_->seconds());
     if (num_waiting >= num_expected_ || left.count() <= 0) return {};
     return left;
   }
-  // Counts a request if it was submitted less than the longest wait after begin().
+  // Counts a request that was submitted within the longest wait after begin().
   void count(const Stopwatch& submitted) {
     num_together_ += since_first_ && since_first_->seconds() - submitted.seconds() < longest_.count();
   }
   // Ends the count of requests that arrived together: no sequence runs or waits.
   void end() { since_first_.reset(); }
-  // Records the time of a prefill-only step.
   void learn(double step_seconds) {
     longest_ =
         std::min(options_.at_most, std::chrono::duration<double>(options_.share_of_step * step_seconds));

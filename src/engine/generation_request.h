@@ -16,31 +16,27 @@ namespace nibble {
 
 enum class RequestId : uint64_t {};
 
-// Limits of accepted values, besides those that the formulas imply. The first two are those of OpenAI's API.
+// Limits of accepted values that formulas do not imply. The first two are those of OpenAI's API.
 inline constexpr float kMaxPenalty{2};  // presence and frequency penalty, either sign
 inline constexpr float kMaxLogitBias{100};
 inline constexpr size_t kMaxStopStrings{16};
 
 struct StopParams {
   int max_tokens{0};  // 0: up to the room in the context and in the KV cache
-  // Until the answer has this number of tokens, none of `tokens` is chosen and no stop string is searched
-  // for.
+  // Until the answer has this number of tokens, no stop token is chosen and no stop string is searched.
   int min_tokens{0};
-  // Any of these ends the answer. It is reported as a token, but adds no text.
+  // Each of these ends the answer. It is reported as a token, but adds no text.
   std::vector<TokenId> tokens{};
   // The text ends before the first of these strings, even if the string spans tokens: engine/stop.h.
   std::vector<std::string> strings{};
-  // The text of the stop string or stop token that ended the answer is part of the answer.
-  bool keeps_stop{false};
+  bool keeps_stop{false};  // whether the stop string or stop token is part of the text
 };
 
-// Tokens that must not be sampled: see engine/bans.h for `runs`, engine/allowed_tokens.h for `allowed`.
+// Tokens that must not be sampled: engine/bans.h for `runs`, engine/allowed_tokens.h for `allowed`.
 struct Bans {
-  // The only tokens that may be sampled; null: all. The choices of a request share this list.
+  // The only tokens that may be sampled; null: all. The choices of a request share the list.
   std::shared_ptr<const std::vector<TokenId>> allowed{};
-  // Token sequences that must not appear in the answer: the last token of each is banned after the ones
-  // before it.
-  std::vector<std::vector<TokenId>> runs{};
+  std::vector<std::vector<TokenId>> runs{};  // token sequences that must not appear in the answer
 };
 
 struct GenerationRequest {
@@ -48,22 +44,16 @@ struct GenerationRequest {
   SampleParams sample{};
   StopParams stop{};
   Bans bans{};
-  // Null: the answer is free. Otherwise the constraint that the answer satisfies from its first token on;
-  // each choice of the request has a fork of it.
+  // Constraint on the whole answer; null: none. Each choice of the request gets a fork of it.
   std::shared_ptr<const grammar::Constraint> constraint{};
-  // -1: none. n >= 0: return the log-probability of each prompt token except the first, and of the n
-  // likeliest tokens at its place; at most kMaxLogprobs. The whole prompt is then run, even if the prefix
-  // cache holds part of it.
+  // -1: none. n >= 0: report the log-probability of each prompt token except the first, and of the n
+  // likeliest tokens at its place; at most kMaxLogprobs. Then the whole prompt runs, even if cached.
   int prompt_logprobs{-1};
-  // Requests share cached data only with requests of the same salt: pages of the prefix cache, and finished
-  // answers that drafts are taken from. Other requests, with another salt or none, can neither use nor detect
-  // that data.
+  // Requests share cached data (pages of the prefix cache, finished answers used for drafting) only with
+  // requests of the same salt. Other requests can neither use nor detect that data.
   std::string cache_salt{};
-  // Requests with lower numbers come first wherever requests compete: in the queue, for rows of a step, and
-  // for pages (scheduler.h).
-  int priority{0};
-  // The text that the client expects as the answer; null: none. If the engine drafts at all, it drafts this
-  // text. The answer does not depend on it.
+  int priority{0};  // lower comes first in the queue, for rows and for pages
+  // Text that the client expects as the answer, used only for drafting; null: none.
   std::shared_ptr<const speculative::Prediction> prediction{};
 };
 

@@ -1,5 +1,4 @@
-// Time since the engine last ended a step. Other threads read it while the engine's thread waits inside the
-// backend, and thereby detect a backend that hangs.
+// Time since the engine last ended a step. Other threads read it to detect a backend that hangs.
 #pragma once
 
 #include <atomic>
@@ -9,10 +8,9 @@
 namespace nibble {
 
 struct EngineProgress {
-  // Time since the last step ended, or since the first request arrived after that; 0 while no work is left.
+  // Since the last step ended, or since the first request arrived after that; 0 while no work is left.
   double seconds{0};
-  // Expected time of the steps under way, at the slowest time per row measured so far; 0 before the first
-  // step.
+  // Expected time of the steps under way, at the slowest time per row measured; 0 before the first step.
   double expected_seconds{0};
 };
 
@@ -20,13 +18,11 @@ class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Work has arrived: starts the clock if it is stopped.
-  void begin_work(Clock::time_point now = Clock::now()) {
+  void begin_work(Clock::time_point now = Clock::now()) {  // starts the clock if it is stopped
     int64_t nothing = kNoWork;
     since_.compare_exchange_strong(nothing, ticks(now));
   }
-  // No work is left: stops the clock.
-  void end_work() { since_ = kNoWork; }
+  void end_work() { since_ = kNoWork; }  // no work is left
 
   void begin_step(int num_rows) { num_rows_ += num_rows; }
   // A step has ended, successfully or not: restarts the clock.

@@ -11,13 +11,13 @@
 namespace nibble {
 namespace {
 
-// Returns the number of `pages` that no sequence holds. Sharing them reduces the free pages by this number.
+// Number of `pages` that no sequence holds. Sharing them reduces the free pages by this number.
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
   return static_cast<int>(
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
 }
 
-// Orders sequences, waiting or running, by priority, then by arrival.
+// Orders sequences by priority, then by arrival.
 template <typename A, typename B>
 bool comes_before(const A& a, const B& b) {
   return std::pair(a.needs.priority, a.arrival) < std::pair(b.needs.priority, b.arrival);
@@ -122,8 +122,7 @@ void Scheduler::add_to_cache(Running& sequence) {
     sequence.pages.add_to(*prefixes, sequence.tokens, sequence.needs.cache_salt);
 }
 
-// Returns the pages that a sequence of `num_tokens` known tokens needs to run them all, once `num_filled`
-// positions are filled.
+// Pages that a sequence needs to run all `num_tokens` known tokens, with `num_filled` positions filled.
 PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
   const auto num_known = static_cast<int>(num_tokens);
   const int full = num_pages_for(num_known);
@@ -133,8 +132,7 @@ PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
 }
 
 bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Prefix& known) const {
-  // A sequence that runs alone has the whole cache. If its prompt does not fit as one chunk, it is fed in
-  // smaller chunks.
+  // A sequence that is alone in a cache can use all of it. A prompt that does not fit as one chunk is split.
   if (cache.num_running == 0) return true;
   int full_left = cache.full.num_free(), sliding_left = cache.sliding.num_free();
   for (const Running& other : running_) {
@@ -150,21 +148,20 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
   return full_left >= 0 && sliding_left >= 0;
 }
 
-// Returns the largest number of running sequences with which a KV cache may still take a sequence because it
-// holds part of the prompt. A step waits for the rank with the most rows, so sequences are spread evenly; but
-// a cached prompt need not run. One eighth above the minimum is a compromise that has not been measured.
+// Largest number of running sequences with which a KV cache may still take a sequence because it holds part
+// of the prompt. A step waits for the rank with the most rows, so sequences are spread evenly; but a cached
+// prompt need not run. One eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
   const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;
   return fewest + std::max(1, fewest / 8);
 }
 
-// Returns whether another running prompt will soon fill pages that this sequence can share. Only prompts
-// count: an answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that ignores
-// the prefix cache (whole_prompt) does not count either: its pages may be cached already. The other prompt
-// must have the same cache salt, run in a KV cache within most_running(), and get its rows soon: it is the
-// first running prompt in order, or its priority value is no larger and it has at most twice as many tokens
-// left as this sequence has in total.
+// Whether another running prompt will soon fill pages that this sequence can share. An answer does not count:
+// it fills a page every kPageTokens steps, too slow to wait for. Neither does a prompt that ignores the
+// prefix cache (whole_prompt): its pages may be cached already. The other prompt must have the same salt, run
+// in a KV cache within most_running(), and get its rows soon: it is the first running prompt in order, or its
+// priority value is no larger and it has at most twice as many tokens left as this sequence has in total.
 bool Scheduler::is_being_filled(const Waiting& sequence) const {
   if (!may_share(sequence)) return false;
   const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);  // the last is always run
@@ -211,7 +208,7 @@ void Scheduler::admit() {
     }
     const std::optional<Room> room = find_room(*next);
     if (!room) {
-      // Stop here: searching room for every sequence of a long queue in every step would take too long.
+      // Stop here: a search for room for every sequence of a long queue in every step would take too long.
       if (next->num_overtaking == kMaxOvertaking || overtaken.size() == kMaxOvertaking) return;
       overtaken.push_back(&*next++);
       continue;
@@ -243,8 +240,7 @@ void Scheduler::start(Waiting& sequence, const Room& room) {
   }
 }
 
-// Decides how many rows each sequence gets. A sequence with one token left to run gets its row first: it
-// decodes, or this is the last token of its prompt.
+// Decides how many rows each sequence gets. A sequence with one token left to run gets its row first.
 void Scheduler::share_rows() {
   int num_left = options_.max_batch_tokens;
   std::vector<Running*> prompts;
@@ -270,10 +266,10 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Frees pages that the window has passed. In a chat, the next turn's prompt continues where this prompt ends,
-// without the reasoning that is being generated now. So the sliding pages at the end of the prompt are worth
-// more to the prefix cache than the freed pages, and are marked as just used. The next prompt may match a few
-// tokens beyond the end of this one, which can reach into the next page.
+// Frees pages that the window has passed. The next turn of a chat continues at the end of this prompt,
+// without the reasoning that is being generated now. So the sliding pages at the prompt's end are worth more
+// to the prefix cache than the freed ones: marks them as just used. The next prompt may match a few tokens
+// beyond that end, which can reach into the next page.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();
@@ -309,8 +305,8 @@ void Scheduler::preempt(std::list<Running>::iterator sequence) {
   ++counts_.num_preemptions;
 }
 
-// Returns the number of positions that a slice may need. With launches_before_drafts, a slice with drafts may
-// also need the position after its last draft. The answer's last token is never run and needs no position.
+// Number of positions that a slice may need. With launches_before_drafts, a slice with drafts may also need
+// the position after its last draft. The answer's last token is never run and needs no position.
 int Scheduler::num_places(const Slice& slice, const Running& sequence) const {
   const bool has_one_behind = options_.launches_before_drafts && slice.num_drafts > 0;
   return std::min(slice.num_unsure + slice.num_tokens + has_one_behind,
@@ -366,15 +362,14 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not before this point: this may replace pages by identical cached ones, and the previous step's page
-    // tables must not change before its launch.
+    // Not earlier: may replace pages by cached ones, and the previous step must launch with its page tables.
     add_to_cache(sequence);
   }
   admit();
   share_rows();
   std::vector<Slice> slices;
   int num_rows_left = options_.max_batch_tokens;
-  // Plan in order: a sequence preempted here comes later in order, so it has no slice in this step yet.
+  // In order: a sequence preempted here comes later in order and has no slice in this step yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
     int num_tokens = sequence->num_rows;
     if (num_tokens == 0) continue;

@@ -1,47 +1,41 @@
-// The scheduler decides which sequences run in the next step. It uses tokens only as keys of the prefix
-// cache, and neither text nor time, so its decisions are deterministic.
+// Decides which sequences run in the next step. Uses tokens only as keys of the prefix cache, and neither
+// text nor time: its decisions are deterministic.
 //
-//   Order. Sequences are ordered by priority (lower first), then by arrival. The order decides which are
-//   admitted, which get rows and which keep their pages. A running sequence loses its place only if pages run
-//   out, not because a sequence before it in the order arrives.
-//   Admission. A waiting sequence is admitted if a KV cache has pages for its prompt, in addition to the
-//   pages that the sequences running in it need for their known tokens and one spare page of each kind for
-//   each of them. The future tokens of answers are not counted, because most answers are shorter than their
-//   limit. A cache without running sequences admits any sequence. A sequence without room does not block the
-//   queue immediately: up to kMaxOvertaking later ones may be admitted before it; then all wait until it has
-//   room.
-//   Preemption. If pages run out, the running sequence that is last in order is preempted: it gives back its
-//   pages and waits. Later it is recomputed, prompt and answer so far, from its first token or from what the
-//   prefix cache still has. The first in order is never preempted, and alone it has room for its worst case.
-//   So it advances in every step, and every sequence ends eventually, unless sequences with lower priority
-//   numbers never stop arriving.
-//   Several KV caches. If ranks have sequences of their own, there is one KV cache per rank, and a sequence
-//   has all its pages in one of them: the cache with the fewest running sequences, or one with a few more
-//   that holds more of its prompt. Only sequences in the same cache compete for pages.
-//   Rows. A step gives one row to each decoding sequence. Half of the remaining rows go to the prompts with
-//   the fewest tokens left, so that a short prompt does not wait for long ones. The rest goes to the prompts
-//   in order, so a long prompt gets at least half, no matter how many short ones arrive. A single prompt gets
-//   all rows. If several sequences run or wait, max_shared_rows limits the rows of prompts, to keep steps
-//   short where rows are slow.
-//   Shared prefixes. A prompt waits while a running prompt that will get its rows soon fills pages that both
-//   have in common. Then it shares these pages. Later sequences in the queue do not wait with it.
+// Order: by priority (lower first), then by arrival. It decides which sequences are admitted, get rows and
+// keep their pages. A running sequence loses its place only if pages run out, not to a new sequence that
+// comes before it.
+// Admission: a waiting sequence is admitted if a KV cache has pages for its prompt, after the pages that
+// running sequences need for their known tokens and one spare page of each kind for each of them. Future
+// tokens of answers are not counted, because most answers are shorter than their limit. A KV cache without
+// running sequences admits any sequence. Up to kMaxOvertaking later sequences may overtake one without room;
+// then all wait until it has room.
+// Preemption: if pages run out, the running sequence that is last in order gives back its pages and waits.
+// Later its prompt and its answer so far are recomputed, except what the prefix cache still has. The first in
+// order is never preempted, and alone it has room for its worst case. So it advances in every step, and every
+// sequence ends eventually, unless sequences with lower priority numbers never stop arriving.
+// Several KV caches: if ranks have sequences of their own, each rank has a KV cache, and a sequence has all
+// its pages in one of them: the cache with the fewest running sequences, or one with a few more that holds
+// more of its prompt. Only sequences in the same cache compete for pages.
+// Rows: each decoding sequence gets one row of a step. Half of the other rows go to the prompts with the
+// fewest tokens left, so that short prompts do not wait for long ones. The rest goes to the prompts in order,
+// so a long prompt advances however many short ones arrive. If several sequences run or wait, max_shared_rows
+// limits the rows of prompts, to keep steps short where rows are slow.
+// Shared prefixes: a prompt waits while a running prompt that will get its rows soon fills pages that both
+// have in common, then shares them. Later sequences in the queue do not wait with it.
 //
-// Planning ahead. A step can be planned while the previous step runs. Steps run one after another, so a page
-// is in use from the moment when the step that writes it is planned, and may be given to another sequence as
-// soon as it is given back. A sequence whose next token is not yet known still gets its row; if the sequence
-// turns out to have ended, that row is wasted.
-//
-// Drafts. A slice can end in drafts: guesses of the next tokens. Their positions have pages while the step
-// runs, but count as filled only after accept() reports them accepted. The positions of rejected drafts stay
-// unfilled: the next step overwrites them, no window has moved past them, and the prefix cache does not see
-// them. Drafts use only spare room: rows left after all other sequences have theirs, and pages beyond one
-// more of each kind for every running sequence. So they never delay a sequence.
-//
+// Planning ahead: a step can be planned while the previous one runs. Steps run one after another, so a page
+// is in use from the planning of the step that writes it, and can be reused as soon as it is given back. A
+// sequence whose next token is unknown still gets its row, which is wasted if the sequence has ended.
+// Drafts: a slice can end in drafts. Their positions have pages while the step runs, but count as filled only
+// after accept(). Positions of rejected drafts stay unfilled: the next step overwrites them, no window has
+// moved past them, and the prefix cache does not see them. Drafts never delay a sequence: they use only rows
+// left after all other sequences have theirs, and pages beyond one more of each kind for every running
+// sequence.
 // If the backend makes the drafts itself, a step can be planned before it is known which drafts of the
-// previous step are accepted. The positions of such a slice are then uncertain by those drafts
-// (Slice::num_unsure): the slice has pages up to the last possible position, no window moves past the first
-// possible one, and accept() settles the positions. A slice with drafts reserves one more position, so that
-// the row after the last draft has a position, whichever drafts are accepted.
+// previous step are accepted. The positions of a slice are then uncertain by those drafts
+// (Slice::num_unsure): it has pages up to the last possible position, no window moves past the first possible
+// one, and accept() settles them. A slice with drafts reserves one more position: the row after the last
+// draft needs it, whichever drafts are accepted.
 #pragma once
 
 #include <cstdint>
@@ -63,41 +57,37 @@ namespace nibble {
 
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
-  int max_shared_rows{0};     // most prompt rows of a step if several sequences run or wait; 0: no limit
+  int max_shared_rows{0};     // limit of prompt rows of a step if several sequences run or wait; 0: none
   int max_sequences{16};      // limit of running sequences, cut to max_batch_tokens: each can have a row
   int num_kv_caches{1};
   // Of each KV cache. Page ids of cache c start at c * num_full_pages and at c * num_sliding_pages.
   int num_full_pages{0}, num_sliding_pages{0};
   int window{128};          // positions that a sliding layer attends to
   bool prefix_cache{true};  // false: every prompt is run from its first token and nothing is shared
-  // The backend drafts for the next step within each step. So a sequence whose drafts are not yet verified
-  // still has its place, with drafts, in a step that is planned ahead.
+  // The backend drafts within each step for the next one. A sequence with unverified drafts then keeps its
+  // place, with drafts, in a step that is planned ahead.
   bool launches_before_drafts{false};
 };
 
 struct PageCounts {
   int full{0}, sliding{0};
 };
-// Returns the most pages that a sequence needs at any time, all in one KV cache. The last token of an answer
-// is never fed back, so it needs no room.
+// Maximum pages of a sequence at any time. The last token of an answer is never fed back and needs no page.
 PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options);
 
-// The part of a step that belongs to one sequence.
-struct Slice {
+struct Slice {  // the part of a step that belongs to one sequence
   RequestId request{};
   int first_position{0};    // in the sequence's first slice: the number of tokens found in the prefix cache
   int num_tokens{0};        // including drafts
-  int num_drafts{0};        // the last ones of num_tokens, after the known tokens
+  int num_drafts{0};        // at the end of the slice, after the known tokens
   bool gives_token{false};  // includes the last token, so the step samples the next one
   bool follows{false};      // its first token is sampled by the previous step and not known yet
-  // Drafts of the previous step that are not verified yet. Each accepted one moves the slice one position
-  // further.
+  // Unverified drafts of the previous step. Each accepted one moves the slice by one position.
   int num_unsure{0};
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
 
-// Room for drafts in a step that is being planned.
-struct DraftRoom {
+struct DraftRoom {  // room for drafts in a step that is being planned
   struct Quota {
     RequestId request{};
     bool follows{false};  // Slice::follows: the previous step makes its drafts
@@ -111,16 +101,15 @@ struct DraftRoom {
 using PlanDrafts = std::function<void(const DraftRoom& room)>;
 
 struct SequenceNeeds {
-  // The tokens of the previous step decide how the next token is sampled. So the sequence gets no row in a
-  // step that is planned before they are known (Scheduler::waits_for_tokens()).
+  // The tokens of the previous step decide how the next token is sampled: no row in a step that is planned
+  // before they are known (Scheduler::waits_for_tokens()).
   bool known_tokens{false};
   bool whole_prompt{false};  // run the prompt from its first token, even if part of it is cached
   int priority{0};           // lower numbers come first
   std::string cache_salt{};  // the sequence shares pages only with sequences of the same salt
 };
 
-// Totals since the scheduler was created. The tokens of a prompt are counted when its sequence is first
-// admitted.
+// Totals since the start. A prompt's tokens are counted when its sequence is first admitted.
 struct SchedulerCounts {
   uint64_t num_prompt_tokens{0};
   uint64_t num_cached_tokens{0};  // of num_prompt_tokens, those found in the prefix cache
@@ -129,44 +118,38 @@ struct SchedulerCounts {
 
 class Scheduler {
  public:
-  // The most sequences that may be admitted before one that is earlier in order and has no room.
+  // Maximum number of sequences that are admitted before an earlier one that has no room.
   static constexpr int kMaxOvertaking{16};
 
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Queues a sequence. The sequence's worst case must fit one KV cache: see max_pages().
+  // Queues a sequence. Its worst case (max_pages()) must fit one KV cache.
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
            SequenceNeeds needs = {});
-  // Removes a sequence in any state and frees its pages. Does nothing if the id is unknown.
+  // Removes a sequence in any state and frees its pages. Ignores unknown ids.
   void remove(RequestId request);
-  // Removes and returns all running sequences after a step failed, when the contents of the pages are
-  // unknown. Clears the prefix cache.
+  // After a failed step (page contents unknown): removes and returns running sequences, clears prefix caches.
   std::vector<RequestId> remove_running();
   // Moves all running sequences back to the queue, in order, after a step could not be planned or run. They
-  // restart from their first token. Clears the prefix cache. Can be called again if it fails for lack of
-  // memory.
+  // restart from their first token. Clears the prefix cache. Can be repeated if it fails for lack of memory.
   void requeue_running();
-  // Returns the last running sequence in order; if none runs, the first waiting one; nothing if there is no
-  // sequence.
+  // The last running sequence in order; if none runs, the first waiting one.
   std::optional<RequestId> youngest() const;
 
   // Admits sequences that have room, then plans a step and reserves its pages, preempting if pages run out.
-  // One step may be planned before the tokens of the previous step are known. Returns nothing if there is no
-  // sequence, or if none can run without these tokens. Calls `plan_drafts` for drafts once everything else is
-  // planned. A sequence with drafts has no row in a step that is planned ahead, unless launches_before_drafts
-  // is set and the answer can't be complete with the drafts.
+  // One step may be planned before the tokens of the previous one are known. Returns nothing if no sequence
+  // can run. Calls `plan_drafts` once all else is planned. A sequence with drafts has no row in a step that
+  // is planned ahead, unless launches_before_drafts is set and the answer can't be complete with the drafts.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
-  // Returns whether a sequence that is not complete would get no row in a step planned now, because it needs
-  // the tokens of the step under way first.
+  // Whether an incomplete sequence would get no row now because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);
-  // Adds a token that the scheduler does not expect from a planned step: a forced token, or the token of a
-  // row after a draft. Ignored if the sequence has been removed. The preceding tokens of the sequence must
-  // have been reported already.
+  // Adds a token that no planned step announced: a forced token, or the token of a row after a draft. Report
+  // earlier tokens first. Ignored if the sequence has been removed.
   void append(RequestId request, TokenId token);
-  // Reports how many drafts were accepted, of the oldest slice whose drafts are not settled yet. Their tokens
-  // must have been reported with push() and append(). Ignored if the sequence has been removed or preempted.
+  // Reports how many drafts were accepted in the oldest slice with unsettled drafts, after their tokens
+  // (push(), append()). Ignored if the sequence has been removed or preempted.
   void accept(RequestId request, int num_drafts);
 
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
@@ -202,13 +185,12 @@ class Scheduler {
     SequenceNeeds needs{};
     int num_rows{0};     // in the step that is being planned
     int num_awaited{0};  // tokens that planned steps sample and that are not known yet
-    // Drafts not settled by accept() yet: num_drafts in the step planned last; num_drafts_before in the step
-    // before that one, if the last was planned ahead.
+    // Drafts not settled by accept() yet: of the step planned last, and of the step before it.
     int num_drafts{0}, num_drafts_before{0};
-    // Returns the number of tokens known or awaited. A lower bound: accepted drafts add to it.
+    // Tokens known or awaited. A lower bound: accepted drafts add to it.
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
     bool is_complete() const { return num_tokens() >= max_tokens; }
-    // Returns whether the sequence can't run further before the awaited tokens are known. With
+    // Whether the sequence can't run further before the awaited tokens are known. With
     // launches_before_drafts, unverified drafts are a reason only if they may complete the answer.
     bool needs_awaited(bool launches_before_drafts) const {
       return num_awaited > 0 &&
@@ -217,8 +199,7 @@ class Scheduler {
     }
   };
 
-  // Tokens that the next step can run and that no planned step includes. The last token of a complete answer
-  // is never run.
+  // Tokens that the next step can run and no planned step includes. An answer's last token is never run.
   int num_missing(const Running& sequence) const {
     const bool is_held = sequence.is_complete() || sequence.needs_awaited(options_.launches_before_drafts);
     return is_held ? 0 : sequence.num_tokens() - sequence.pages.length();
@@ -252,8 +233,8 @@ class Scheduler {
   std::deque<KvCache> caches_;
   SchedulerCounts counts_;
   uint64_t num_arrivals_{0};
-  // Both lists are sorted by priority, then by arrival. Every sequence running in a KV cache comes before
-  // every waiting one that was preempted in that cache while it ran.
+  // Both sorted by priority, then by arrival. Every sequence running in a KV cache comes before every waiting
+  // one that was preempted in that cache while it ran.
   std::list<Waiting> waiting_;
   std::list<Running> running_;
 };

@@ -9,14 +9,13 @@
 namespace nibble {
 namespace {
 
-// Returns parameters with which a row chooses this token: its bias exceeds all logits. The row then reports
-// the token's log-probability, which comes from the model's own logits.
+// Parameters that make a row choose this token: its bias exceeds all logits. The row reports the token's
+// log-probability, which comes from the model's own logits.
 SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// Corrects the result of a row that used choosing(): a token that the model excludes gets log-probability
-// -infinity.
+// Corrects the result of a row that used choosing(): an excluded token gets log-probability -infinity.
 void correct(SampledToken& token, TokenId asked) {
   if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
   token.token = asked;
@@ -86,8 +85,7 @@ class Sequence::TreeBuilder {
   }
 
  private:
-  // Continuations of a proposed token. By default, none.
-  struct Continuation {
+  struct Continuation {                     // what may follow a proposed token; by default nothing
     int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow
     bool goes_on{false};                    // other drafts may follow these
@@ -108,7 +106,7 @@ class Sequence::TreeBuilder {
     return static_cast<int>(tree_.drafts.size()) - 1;
   }
 
-  // Returns how to sample the token after a draft if several tokens may follow it.
+  // How to sample the token after a draft if several tokens may follow it.
   SampleParams sample_after(int draft) {
     const std::vector<TokenId> path = tree_.drafts_to(draft);
     const std::span<const TokenId> output = sequence_.output();
@@ -128,8 +126,7 @@ class Sequence::TreeBuilder {
     return root;
   }
 
-  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after `draft` and after
-  // the forced drafts.
+  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after all of them.
   Continuation add_forced(int draft, std::span<const TokenId> forced,
                           std::unique_ptr<AllowedTokens> allowed) {
     Continuation next{.draft = draft};

@@ -1,5 +1,4 @@
-// One request while it runs: its tokens, their text, its end, its times. The scheduler knows where its keys
-// and values are stored.
+// One running request: its tokens, text, end and times. The scheduler knows its pages.
 #pragma once
 
 #include <deque>
@@ -23,8 +22,7 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: see validate.h. `submitted` was started when the request arrived. The tokenizer must
-  // outlive this.
+  // `max_output_tokens`: see validate.h. `submitted`: started at arrival. The tokenizer must outlive this.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -32,24 +30,22 @@ class Sequence {
   RequestId id() const { return id_; }
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
-  // Returns how to sample the token with this index in the answer. `output`: the known tokens of the answer.
+  // How to sample the token with this index in the answer. `output`: the known tokens of the answer.
   const SampleParams& sample(std::span<const TokenId> output, int index);
   TokenMask* mask() { return allowed_.are_all() || !forced_.empty() ? nullptr : &allowed_; }
-  // Returns a tree of at most `most` drafts along `proposed` (`parents` as in parent_of()). Includes the
-  // proposed tokens that the constraint allows and that do not end the answer, and the tokens forced after
-  // them.
+  // Builds a tree of at most `most` drafts from `proposed` (`parents` as in parent_of()): the proposed tokens
+  // that the constraint allows and that do not end the answer, and the tokens forced after them.
   DraftTree tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most);
-  // Returns a chain of drafts whose tokens are not known yet and will be filled in. Allowed only if
-  // needs(true).known_tokens is false.
+  // A chain of drafts whose tokens are filled in later. Requires that needs(true).known_tokens is false.
   DraftTree unknown_chain(int num_drafts);
-  // Appends the drafts of a step to the tokens while it is being launched; drop_drafts() removes them.
+  // Appends the drafts of a step to the tokens while it is being launched.
   void add_drafts(std::span<const TokenId> drafts) {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
   }
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
-  // Returns the reason why no token can be sampled at a position.
+  // Why no token can be sampled at a position.
   FailedEvent failure_at(int position) const;
-  // Returns the reason why the answer can't continue, whatever was sampled; empty if it can.
+  // Why the answer can't continue, whatever was sampled; empty if it can.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
   // `launches_before_drafts`: a step is planned before it is known which drafts of the previous step are
@@ -62,9 +58,8 @@ class Sequence {
             .priority = priority_,
             .cache_salt = cache_salt_};
   }
-  // For prompt log-probabilities: returns how to sample the prompt's next tokens, one entry for each token
-  // that was in no earlier step. The step runs `num_tokens` tokens from `first_position` on. Empty if prompt
-  // log-probabilities are not requested.
+  // For prompt log-probabilities (else empty): how to sample the prompt's next tokens, one entry for each
+  // token that was in no earlier step. The step runs `num_tokens` tokens from `first_position` on.
   std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
   void push_prompt(SampledToken token);
   // Requeues the prompt rows of abandoned steps that returned no result.
@@ -72,19 +67,17 @@ class Sequence {
     if (output().empty()) num_prompt_rows_ = prompt_tokens_.size();
   }
 
-  // Called before each step that runs tokens of this sequence, from `first_position` on. The first call ends
-  // the time in the queue; the tokens before its position came from the prefix cache.
+  // Called before each step of this sequence. The first call ends the time in the queue; the tokens before
+  // its `first_position` came from the prefix cache.
   void start(int first_position);
-  // Adds a token to the answer.
   TokenEvent push(SampledToken token);
-  // Returns the token that must follow the last one and is added without a step. Nothing if log-probabilities
-  // are wanted: then forced tokens have rows of their own, which can choose only that token.
+  // The token that must follow the last one and is added without a step. Nothing if log-probabilities are
+  // requested: forced tokens then have rows of their own.
   std::optional<TokenId> next_forced() const;
-  // Returns why the answer has ended; nothing while it continues.
+  // Why the answer has ended; nothing while it continues.
   std::optional<FinishReason> end() const { return end_; }
-  // Returns whether the next token reaches the limit and so ends the answer in any case.
+  // Whether the next token reaches the limit and so ends the answer in any case.
   bool ends_with_next() const { return output().size() + 1 >= max_output_tokens_; }
-  // Counts a step that gave tokens, and its drafts, if it had any.
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;
     if (num_drafted > 0) drafts_.add(num_drafted, num_right);
@@ -104,7 +97,7 @@ class Sequence {
   BannedSampling sampling_;
   AllowedTokens allowed_;
   std::deque<TokenId> forced_;  // tokens that the constraint forces next
-  SampleParams forced_sample_;  // how to sample the first of them if log-probabilities are wanted
+  SampleParams forced_sample_;  // how to sample forced_.front() for log-probabilities
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;
   std::optional<int> prompt_logprobs_;

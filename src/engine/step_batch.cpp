@@ -12,8 +12,7 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 
 }  // namespace
 
-// The other constructor delegates to this one, so that the destructor removes the drafts if the other one
-// throws.
+// A delegated constructor: if the public one throws, the destructor still removes the drafts.
 StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequences_(sequences) {
   for (const Slice& slice : step.slices) {
     prompt_rows_.push_back(
@@ -52,8 +51,7 @@ void StepBatch::drop_drafts(size_t num_slices) {
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
   Sequence& sequence = sequences_.at(slice.request);
-  // The prompt rows are the last rows of the slice, except that of the prompt's last token, which gives the
-  // answer's first token.
+  // The prompt's last token has no prompt row: its row gives the answer's first token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
       slice.first_position - step_.num_prompt_rows[i];
@@ -73,8 +71,7 @@ void StepBatch::add_outputs(size_t i) {
   add_tree(slice, step_.trees[i], output);
 }
 
-// Adds the rows that verify drafts, after the row of the known tokens. `output`: the known tokens of the
-// answer.
+// Adds the rows that verify drafts. `output`: the known tokens of the answer.
 void StepBatch::add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output) {
   const Sequence& sequence = sequences_.at(slice.request);
   const int num_known = slice.num_tokens - slice.num_drafts;

@@ -1,8 +1,6 @@
-// Ends a text before its first stop string while the text is still being generated. Holds back only text that
-// may be the beginning of a stop string.
-//
-// The first stop string is the one that completes first; if several complete at the same place, the longest.
-// So the result does not depend on how the text was split into pieces.
+// Ends a text before its first stop string, while the text is generated, and holds back only text that may
+// begin one. The first stop string is the one that completes first, of those the longest: the result does not
+// depend on how the text is split into pieces.
 #pragma once
 
 #include <span>
@@ -17,8 +15,7 @@ class StopStrings {
   // No string may be empty. `keeps_stop`: the text ends after the stop string, not before it.
   explicit StopStrings(std::span<const std::string> strings, bool keeps_stop = false);
 
-  // Adds to the text; returns the text that can no longer be part of a stop string. After the stop it returns
-  // nothing.
+  // Adds to the text and returns what can no longer be part of a stop string; nothing after the stop.
   std::string push(std::string_view text);
   // Returns the text that was held back, and resets the match: no stop string spans this point.
   std::string flush();
@@ -26,8 +23,7 @@ class StopStrings {
   const std::string& stopped_by() const { return stopped_by_; }  // empty until a stop string ends the text
 
  private:
-  // The Knuth-Morris-Pratt automaton of one string: amortised constant time per byte.
-  struct Matcher {
+  struct Matcher {  // Knuth-Morris-Pratt automaton of one string: amortised constant time per byte
     explicit Matcher(std::string text);
     void advance(char next);
     bool is_complete() const { return num_matched == string.size(); }

@@ -36,7 +36,7 @@ Fault find_fault_of_prompt(const GenerationRequest& request, const RequestLimits
 }
 
 Fault find_fault_of_sampling(const SampleParams& params, const RequestLimits& limits) {
-  // Each comparison is written so that it rejects a NaN too.
+  // The comparisons are written to reject NaN too.
   if (!(params.temperature >= 0) || std::isinf(params.temperature))
     return fault("temperature is {}: it must be 0 or more", params.temperature);
   if (params.top_k < 0) return fault("top_k is {}: it must be 1 or more, or 0 for all", params.top_k);
@@ -119,7 +119,7 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
 Fault find_fault_of_memory(const GenerationRequest& request, const RequestLimits& limits) {
   const SchedulerOptions& cache = limits.scheduler;
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
-  // Without max_tokens the answer is cut to the room available; at least one token must fit.
+  // Without max_tokens the answer is cut to the room available, but needs at least one token.
   const int num_output_tokens = std::max(1, max_output_tokens(request, limits));
   const PageCounts needed = max_pages(num_prompt_tokens, num_output_tokens, cache);
   if (needed.full > cache.num_full_pages)

@@ -1,5 +1,4 @@
-// Checks whether a request can be run at all. Called before the request is queued, so that no later code can
-// fail on a value.
+// Checks whether a request can be run, before it is queued, so that no later code fails on a value.
 #pragma once
 
 #include <optional>
@@ -16,9 +15,8 @@ struct RequestLimits {
   SchedulerOptions scheduler{};
 };
 
-// Returns the limit on the answer's tokens: max_tokens, cut to the room left in the context. Without
-// max_tokens, the limit is also cut to what the KV cache holds, so that the default never fails. 0 or less:
-// no room for an answer.
+// Limit on the answer's tokens: max_tokens, cut to the room left in the context. Without max_tokens also cut
+// to what the KV cache holds, so that the default never fails. 0 or less: no room for an answer.
 int max_output_tokens(const GenerationRequest& request, const RequestLimits& limits);
 
 // Returns nothing if the request can be run, otherwise one line: what, where, what to do.

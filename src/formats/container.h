@@ -1,4 +1,4 @@
-// A container holds named tensors as views of mapped memory. formats/open_container.h opens one.
+// Named tensors as views of mapped memory. formats/open_container.h opens a container.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct Container {
   MappedFiles mapped;                        // the same files, mapped
   std::shared_ptr<const void> storage;       // keeps the data of all tensors alive
 
-  const Tensor* find(std::string_view name) const;  // null if there is no tensor of this name
+  const Tensor* find(std::string_view name) const;  // null if absent
   void index();                                     // call after `tensors` is filled, before find()
 
  private:

@@ -1,6 +1,4 @@
-// Everything that can be wrong with a tensor file or a folder of tensor files, each fault with a
-// name. A message is one line:
-//   PATH: NAME: what is wrong here. What to do
+// Faults of tensor files and folders of them. A message is one line: "PATH: NAME: what is wrong. What to do".
 #pragma once
 
 #include <fmt/format.h>
@@ -14,12 +12,11 @@
 namespace nibble {
 
 enum class ContainerFault {
-  // The kind of file.
   kNotTensors,
   kGguf,
   kEmptyFolder,
   kMissingFile,
-  // The bytes and JSON of a header or an index.
+  // Bytes and JSON of a header or an index.
   kTruncated,
   kHeaderTooLarge,
   kHeaderNotObject,
@@ -27,7 +24,7 @@ enum class ContainerFault {
   kInvalidJson,
   kTooDeep,
   kDuplicateName,
-  // The content of a safetensors header.
+  // Content of a safetensors header.
   kBadMetadata,
   kBadEntry,
   kUnknownDType,
@@ -39,11 +36,11 @@ enum class ContainerFault {
   kOverlap,
   kGap,
   kTrailingBytes,
-  // The index of a sharded checkpoint.
+  // Index of a sharded checkpoint.
   kBadIndex,
   kBadFileName,
   kMissingTensor,
-  // GGUF files only.
+  // GGUF only.
   kBadVersion,
   kUnknownGgmlType,
   kBadSplit,
@@ -64,8 +61,7 @@ class ContainerError : public InputError {
   ContainerFault fault;
 };
 
-// Quotes text from a file for an error message: printable ASCII on one line, other bytes
-// escaped, cut after 100 bytes.
+// Quotes text from a file: printable ASCII on one line, other bytes escaped, cut after 100 bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace nibble

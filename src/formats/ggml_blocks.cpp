@@ -32,8 +32,7 @@ uint32_t word_at(const std::byte* block, size_t at) {
   return word;
 }
 
-// Writes value(q) for the 32 codes q of a block. The low four bits of the codes begin at `qs`; `high` has the
-// fifth bits, bit j for code j.
+// Writes value(q) for the 32 codes q of a block. Low four bits: `qs`; fifth bit of code j: bit j of `high`.
 template <typename Value>
 void each_of_32(const uint8_t* qs, uint32_t high, float* to, const Value& value) {
   for (size_t j = 0; j < kHalf; ++j) {
@@ -95,9 +94,8 @@ KScale k_scale(const uint8_t* s, size_t j) {
           static_cast<float>((s[j + 4] >> 4) | (s[j] >> 6) << 4)};
 }
 
-// Decodes Q4_K and Q5_K, which have sub-blocks of 32: x = d scale q - dmin minimum. Sub-blocks 2t
-// and 2t + 1 are the low and the high nibbles of qs[32t .. 32t + 31]. high(j, l) returns the fifth
-// bit of element l of sub-block j.
+// Decodes Q4_K and Q5_K, with sub-blocks of 32: x = d scale q - dmin minimum. Sub-blocks 2t and 2t + 1 are
+// the low and high nibbles of qs[32t .. 32t + 31]; high(j, l) is the fifth bit of element l of sub-block j.
 template <typename High>
 void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to) {
   const float d = half_at(block, 0), dmin = half_at(block, 2);
@@ -113,22 +111,20 @@ void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to)
   }
 }
 
-// Block: d, dmin, scales[12], qs[128].
-void decode_q4_k(const std::byte* block, float* to) {
+void decode_q4_k(const std::byte* block, float* to) {  // block: d, dmin, scales[12], qs[128]
   decode_k(
       block, 16, [](size_t, size_t) { return 0u; }, to);
 }
 
-// Block: d, dmin, scales[12], qh[32], qs[128].
-void decode_q5_k(const std::byte* block, float* to) {
+void decode_q5_k(const std::byte* block, float* to) {  // block: d, dmin, scales[12], qh[32], qs[128]
   const uint8_t* qh = bytes_at(block, 16);
   decode_k(
       block, 48, [qh](size_t j, size_t l) { return qh[l] >> j & 1u; }, to);
 }
 
-// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), with one scale per 16 elements. Each half
-// of 128 elements is four groups of 32. The four groups share 32 bytes of qh, two bits each. Groups 0 and 2,
-// and groups 1 and 3, share 32 bytes of ql, a nibble each.
+// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), one scale per 16 elements. Each half of
+// 128 elements is four groups of 32, which share 32 bytes of qh, two bits each. Groups 0 and 2, and groups 1
+// and 3, share 32 bytes of ql, a nibble each.
 void decode_q6_k(const std::byte* block, float* to) {
   const float d = half_at(block, 208);
   for (size_t half = 0; half < 2; ++half) {
@@ -206,7 +202,7 @@ void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks) {
   }
 }
 
-// A byte of codes holds elements 2b and 2b + 1 in nibble's layout, but elements j and j + 16 in GGUF's.
+// A byte of codes holds elements 2b and 2b + 1 in nibble's layout, but j and j + 16 in GGUF's.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales) {
   const size_t count = blocks.size() / kMxfp4Bytes;
   NIBBLE_CHECK(blocks.size() % kMxfp4Bytes == 0 &&

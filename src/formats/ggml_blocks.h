@@ -1,10 +1,7 @@
-// Converts blocks of ggml's types (formats/gguf.h). For element j of a block of 32, with d
-// and m in IEEE half precision:
-//
+// Converts blocks of ggml's types (formats/gguf.h). Element j of a block of 32, with half-precision d and m:
 //   Q8_0   d, int8 q[32]              d q                 Q4_0   d, qs[16]           d (q - 8)
 //   Q4_1   d, m, qs[16]               d q + m             Q5_0   d, qh, qs[16]       d (q - 16)
 //   Q5_1   d, m, qh, qs[16]           d q + m             MXFP4  e, qs[16]           e2m1(q) 2^(e - 127)
-//
 // For j < 16, the low nibble of qs[j] is q of element j, and the high nibble is q of element j + 16. Bit j of
 // qh is the fifth bit of q of element j. The K types have blocks of 256 with a scale per 32 or 16 elements;
 // the functions that decode them describe the layout. Source: ggml-common.h and ggml-quants.c.
@@ -25,9 +22,8 @@ void dequantise(GgmlType type, std::span<const std::byte> blocks, std::span<floa
 // Quantises to Q8_0 like ggml's reference: d = max|x| / 127, q = round(x / d), ties away from zero.
 void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks);
 
-// Convert between GGUF's MXFP4 blocks and separate arrays of codes and scales (formats/mxfp4.h). No
-// value changes. `codes` and `scales` must have room for all blocks; for unpack_mxfp4() either may be
-// empty and is then not written.
+// Convert between GGUF's MXFP4 blocks and separate codes and scales (formats/mxfp4.h), which must have room
+// for all blocks. No value changes. unpack_mxfp4() skips an empty output.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales);
 void pack_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<std::byte> blocks);
 

@@ -39,8 +39,7 @@ constexpr TypeRow kTypes[] = {
     {GgmlType::kQ5K, "Q5_K", 256, 176},  {GgmlType::kQ6K, "Q6_K", 256, 210},
 };
 
-// Types that nibble does not read: their names for error messages.
-struct OtherType {
+struct OtherType {  // a type that nibble does not read: its name is for error messages
   uint32_t type;
   std::string_view name;
 };
@@ -69,8 +68,7 @@ std::string type_text(uint32_t type) {
   return fmt::format("{}", type);
 }
 
-// Returns the size of a scalar in bytes; nullopt for strings and arrays.
-std::optional<size_t> scalar_bytes(GgufType type) {
+std::optional<size_t> scalar_bytes(GgufType type) {  // nullopt for strings and arrays
   switch (type) {
     case GgufType::kU8:
     case GgufType::kI8:
@@ -127,8 +125,7 @@ std::optional<int64_t> load_integer(GgufType type, const std::byte* from) {
   }
 }
 
-// Reads a file sequentially. Throws if a read would pass the end.
-class ByteReader {
+class ByteReader {  // reads a file sequentially; throws at the end
  public:
   ByteReader(std::span<const std::byte> file, const fs::path& path) : file_(file), path_(path) {}
 
@@ -234,7 +231,7 @@ void check_version(uint32_t version, const fs::path& path) {
 uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   const GgufValue* value = gguf.value("general.alignment");
   if (!value) return kGgufAlignment;
-  // kLeast: the size of the widest element, since tensors are used in place. kMost: larger than any page.
+  // kLeast: the widest element, since tensors are used in place. kMost: larger than any page.
   constexpr int64_t kLeast{8}, kMost{1 << 20};
   const std::optional<int64_t> alignment = value->integer();
   if (!alignment || *alignment < kLeast || *alignment > kMost ||
@@ -244,7 +241,6 @@ uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   return static_cast<uint64_t>(*alignment);
 }
 
-// One entry of the tensor list.
 struct TensorInfo {
   GgufTensor tensor;
   uint64_t num_bytes, offset;
@@ -288,15 +284,13 @@ TensorInfo read_tensor_info(ByteReader& reader) {
   return info;
 }
 
-// Rounds `bytes` up to a multiple of `alignment`. Returns nullopt on overflow.
-std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {
+std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {  // nullopt on overflow
   uint64_t sum = 0;
   if (__builtin_add_overflow(bytes, alignment - 1, &sum)) return std::nullopt;
   return sum / alignment * alignment;
 }
 
-// Sets the data of each tensor. Checks that each tensor begins where the previous one ends, padding included;
-// the padding of the last tensor may be missing.
+// Sets each tensor's data, which must begin where the previous one ends, after padding (optional at the end).
 void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> data, uint64_t alignment,
                    const fs::path& path) {
   uint64_t end = 0;
@@ -319,7 +313,7 @@ void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> da
     log::info("{}: ignored {} bytes after the last tensor", path.string(), data.size() - *last);
 }
 
-// Reads a number "split.*" of the metadata: a number of files, an index of a file, or a number of tensors.
+// A "split.*" number of the metadata: of files, of this file, or of tensors.
 std::optional<int64_t> split_number(const Gguf& gguf, std::string_view key, const fs::path& path) {
   const GgufValue* value = gguf.value(key);
   if (!value) return std::nullopt;
@@ -335,8 +329,7 @@ std::string split_suffix(int64_t number, int64_t count) {
   return fmt::format("-{:05}-of-{:05}.gguf", number, count);
 }
 
-// Opens all files of a split model, given the first one.
-class Splits {
+class Splits {  // opens all files of a split model
  public:
   Splits(Gguf first, fs::path path, int64_t count)
       : whole_(std::move(first)), path_(std::move(path)), count_(count) {
@@ -437,7 +430,6 @@ std::optional<std::vector<int64_t>> GgufValue::integers() const {
 std::optional<std::vector<std::string_view>> GgufValue::texts() const {
   if (type != GgufType::kArray || element_type != GgufType::kString) return std::nullopt;
   std::vector<std::string_view> texts;
-  // The lengths were checked when the file was parsed.
   const char* at = reinterpret_cast<const char*>(bytes.data());
   for (uint64_t i = 0; i < count; ++i) {
     const auto length = load<uint64_t>(reinterpret_cast<const std::byte*>(at));
@@ -480,8 +472,7 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_values = reader.number<uint64_t>("the number of metadata entries");
 
-  // Do not reserve memory for the two numbers just read, which may be wrong. The loops below end in time
-  // because each iteration reads bytes of the file.
+  // Reserve no memory for the two numbers just read, which may be wrong: the loops end with the file.
   Gguf gguf;
   gguf.files = {path};
   for (uint64_t i = 0; i < num_values; ++i) {

@@ -1,14 +1,10 @@
-// Reads GGUF, version 3, little-endian: metadata, a list of tensors, then the data, padded to the
-// alignment after each tensor.
-//
+// Reads GGUF version 3, little-endian: metadata, a list of tensors, then the data, each tensor padded.
 //   "GGUF"  u32 version  u64 tensors  u64 entries
 //   entry:  key  u32 type  value
 //   tensor: name  u32 rank  u64 extents[rank], innermost first  u32 type  u64 offset in the data
 //   string: u64 length, bytes           array:  u32 element type, u64 count, elements
-//
-// A model may be split into files NAME-00001-of-00003.gguf, ...; the metadata is then in the first. Source:
-// ggml's description of the format and llama.cpp's reader. Everything that llama.cpp checks is checked here
-// too, before any value is used.
+// A model may be split into files NAME-00001-of-00003.gguf, ..., with the metadata in the first. Sources:
+// ggml's description of the format and llama.cpp's reader. Checks all that llama.cpp checks, before any use.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +27,7 @@ namespace nibble {
 constexpr uint32_t kGgufVersion{3};
 constexpr size_t kGgufAlignment{32};  // of tensor data, unless the file states another
 
-// Element type of a tensor; the values are those in the file. formats/ggml_blocks.h describes the blocks.
+// Element type of a tensor, with the values of the file. formats/ggml_blocks.h describes the blocks.
 enum class GgmlType : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -66,14 +62,13 @@ enum class GgufType : uint32_t {
   kF64,
 };
 
-// A metadata value, as a view of the file.
 struct GgufValue {
   GgufType type{};
   GgufType element_type{};           // arrays only
   uint64_t count{0};                 // number of elements; arrays only
   std::span<const std::byte> bytes;  // a string without its length, or the elements of an array
 
-  // Return nullopt if the value has another type, or is an integer that does not fit int64_t.
+  // nullopt if the value has another type, or is an integer that does not fit int64_t.
   std::optional<int64_t> integer() const;
   std::optional<double> number() const;  // also converts an integer
   std::optional<bool> boolean() const;
@@ -110,8 +105,7 @@ struct Gguf {
 
 bool is_gguf(const std::filesystem::path& path);  // true for a file that begins with "GGUF"
 
-// Parses a file in memory. The result holds views of `file`. Throws ContainerError for any
-// fault; `path` is for messages.
+// Returns views of `file`. Throws ContainerError for any fault; `path` is for messages.
 Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
 
 // Maps and parses the file, and all other files if it is the first of a split model.

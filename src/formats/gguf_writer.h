@@ -1,5 +1,4 @@
-// Writes a GGUF file of any size without holding it in memory: types and shapes determine the header, and the
-// data is appended in pieces.
+// Writes a GGUF file of any size in pieces: types and shapes determine the header.
 #pragma once
 
 #include <concepts>
@@ -17,8 +16,7 @@
 
 namespace nibble {
 
-// Metadata entries, in the order in which they are added. A key may be added only once.
-class GgufMetadata {
+class GgufMetadata {  // entries in the order in which they are added; a key only once
  public:
   void add(std::string_view key, uint32_t value);
   void add(std::string_view key, float value);
@@ -46,10 +44,9 @@ struct GgufEntry {
   Shape shape;  // outermost first
 };
 
-// The destructor removes the file if finish() was not called.
+// The destructor removes the file if finish() was not called. All members throw what NewFile throws.
 class GgufWriter {
  public:
-  // Writes the header. All members throw what NewFile throws.
   GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<GgufEntry> entries);
 
   // Appends data of the tensors, in the order of the entries. A piece must not span two tensors.

@@ -9,16 +9,14 @@
 namespace nibble {
 namespace {
 
-// `largest` must be finite. By the floor rules it is 4 to 8 times the scale, so that it falls into the top
-// binade of E2M1 (4 and 6) or saturates.
+// `largest` must be finite. By the floor rules it is 4 to 8 times the scale: 4, 6 or saturated as E2M1.
 E8m0 choose_scale(float largest, Mxfp4Rule rule) {
   if (rule == Mxfp4Rule::kCeil) return to_e8m0_up(largest / 6);
   constexpr int kTopExponent{2};  // 4 = 2^2
   return E8m0{static_cast<uint8_t>(std::max(to_e8m0_down(largest).bits - kTopExponent, 0))};
 }
 
-// Returns the nearest code; of two equally near ones the first in the order 0 to 6, then the negatives. So
-// ties go to the smaller magnitude, and -0 is never chosen.
+// Nearest code; ties go to the smaller magnitude, and -0 is never chosen.
 E2m1 nearest_first_code(float x) {
   uint8_t nearest = 0;
   for (uint8_t code = 1; code < kE2m1Values.size(); ++code)
@@ -51,8 +49,7 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
     largest = std::max(largest, std::abs(x));
   }
   Mxfp4Block block{.codes = {}, .scale = choose_scale(largest, rule)};
-  // 1 / scale is a power of two, so the products are exact unless they underflow, far
-  // below half of the smallest code.
+  // 1 / scale is a power of two: products are exact, or underflow far below half of the smallest code.
   const float per_scale = to_float(E8m0{static_cast<uint8_t>(254 - block.scale.bits)});
   for (size_t i = 0; i < values.size(); ++i) {
     const float x = values[i] * per_scale;

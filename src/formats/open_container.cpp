@@ -29,8 +29,7 @@ std::string_view first_text(std::span<const std::byte> bytes, size_t max_bytes) 
   return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), max_bytes)};
 }
 
-// safetensors has no magic number. It begins with a u64 length, whose top byte is 0 (it
-// is below 2^56), and a brace.
+// safetensors has no magic number, but a u64 length below 2^56 (the top byte is 0), then a brace.
 bool is_safetensors(std::span<const std::byte> bytes) {
   return bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
 }
@@ -62,8 +61,7 @@ Container refuse(MappedFile file) {
                        file.bytes().size(), in_quotes(first_text(file.bytes(), 16)));
 }
 
-// Each row recognises and opens one kind of file. The first row that recognises a file opens it.
-struct OpenerRow {
+struct OpenerRow {  // the first row that recognises a file opens it
   bool (*recognises)(std::span<const std::byte> bytes);
   Container (*open)(MappedFile file);
 };
@@ -74,8 +72,8 @@ constexpr OpenerRow kOpeners[] = {
     {&is_anything, &refuse},
 };
 
-// Merges several files into one container. With an index, takes the tensors that the index names, each from
-// the file named there. Without one, takes all tensors, and no name may occur twice.
+// Merges several files into one container. With an index, takes each tensor that the index names from the
+// file named there. Without one, takes all tensors, and no name may occur twice.
 class Merger {
  public:
   explicit Merger(const SafetensorsIndex* index) : index_(index) {}

@@ -7,13 +7,12 @@
 
 namespace nibble {
 
-// Opens one tensor file, which must be safetensors. Throws InputError. A GGUF file is refused with its own
-// message: it is a complete model, and its block formats have no DType (see formats/gguf.h).
+// Opens one safetensors file. Throws InputError, also for a GGUF file: it is a complete model, and its block
+// formats have no DType (formats/gguf.h).
 Container open_container(const std::filesystem::path& file);
 
-// Opens the tensor files of a folder: those listed in model.safetensors.index.json, else
-// model.safetensors, else (as in OpenAI's original/) every *.safetensors directly in it. Refuses names in
-// the index that lead out of the folder.
+// Opens the tensor files of a folder: those in model.safetensors.index.json, else model.safetensors, else (as
+// in OpenAI's original/) every *.safetensors directly in it. Refuses names that lead out of the folder.
 Container open_container_folder(const std::filesystem::path& folder);
 
 }  // namespace nibble

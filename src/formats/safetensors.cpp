@@ -24,15 +24,14 @@ using simdjson::dom::element;
 constexpr std::string_view kMetadataKey{"__metadata__"};
 constexpr size_t kMaxDepth{3};  // header object, entry object, array of the shape
 
-// One entry of the header, before its sizes are checked.
-struct Entry {
+struct Entry {  // one entry of the header, before its sizes are checked
   std::string_view name;
   DType dtype{};
   Shape shape;
   uint64_t begin = 0, end = 0;  // in bytes, from the start of the data
 };
 
-// Refuses a name that occurs twice in a JSON object: readers disagree on which of the two values counts.
+// Refuses a name that occurs twice in a JSON object: readers disagree on which value counts.
 class UniqueNames {
  public:
   void add(std::string_view name, const std::filesystem::path& path) {
@@ -81,7 +80,6 @@ DType parse_dtype(element value, std::string_view tensor, const std::filesystem:
   return *dtype;
 }
 
-// Reads an array of unsigned integers. `field` is "shape" or "data_offsets".
 std::vector<uint64_t> parse_counts(element value, std::string_view field, std::string_view tensor,
                                    const std::filesystem::path& path) {
   simdjson::dom::array array;
@@ -122,7 +120,7 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
                            in_quotes(field));
     }
   }
-  // Every field is known and distinct here, so three fields mean that none is missing.
+  // Every field is known and distinct here: three fields mean that none is missing.
   constexpr size_t kNumFields{3};
   if (object.size() != kNumFields)
     throw ContainerError(Fault::kBadEntry, path, "{} must have dtype, shape and data_offsets",
@@ -187,8 +185,7 @@ std::vector<Entry> parse_header(simdjson::dom::parser& parser, std::string_view 
   return entries;
 }
 
-// The memory that holds a container's tensors.
-struct Storage {
+struct Storage {  // memory that holds a container's tensors
   MappedFile file;
   std::vector<Buffer> aligned;  // copies of tensors that are not aligned in the file
 };

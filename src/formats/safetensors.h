@@ -1,12 +1,8 @@
-// Reads safetensors: a length (u64, little-endian), a JSON header of that length, then the
-// tensors' bytes, back to back.
-//
+// Reads safetensors: a length (u64, little-endian), a JSON header of that length, then the tensors' bytes.
 //   {"NAME": {"dtype": "BF16", "shape": [2880, 4096], "data_offsets": [0, 23592960]}, ...,
 //    "__metadata__": {"k": "v"}}
-//
-// Source: the format description and the reference reader of huggingface/safetensors. This reader is as
-// strict, and stricter in two points: it also refuses an unknown field of an entry, and a name that occurs
-// twice in any object, not only among the tensors.
+// Sources: the format description and the reference reader of huggingface/safetensors. As strict as that
+// reader, and also refuses an unknown field of an entry and a name that occurs twice in any object.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +22,7 @@ constexpr uint64_t kMaxSafetensorsHeaderBytes{100'000'000};  // the format's own
 // may be unaligned for their dtype. `path` is for messages. Throws ContainerError.
 std::vector<Tensor> parse_safetensors(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// Returns a container that keeps the file mapped. The format does not align tensors: a tensor whose offset is
-// not a multiple of its element size is copied to aligned memory.
+// Keeps the file mapped. Copies tensors whose offset is not a multiple of their element size.
 Container open_safetensors(MappedFile file);
 
 }  // namespace nibble

@@ -12,8 +12,7 @@ using Fault = ContainerFault;
 
 constexpr size_t kMaxIndexDepth{16};  // the weight map needs 2; "metadata" may hold anything
 
-// Whether `name` can only be a file in the same folder. (The file may be a link: a Hugging
-// Face cache consists of links.)
+// Whether `name` can only be a file in the same folder; it may be a link, as in a Hugging Face cache.
 bool is_plain_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          std::ranges::none_of(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; });

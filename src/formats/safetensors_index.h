@@ -1,8 +1,6 @@
-// Reads model.safetensors.index.json, which maps each tensor of a sharded checkpoint to its file.
-//
-//   {"metadata": {"total_size": 13761264768}, "weight_map": {"TENSOR": "FILE", ...}}
-//
-// Only the weight map is used. File names follow no rule (gpt-oss numbers the files from 0, others from 1).
+// Reads model.safetensors.index.json, which maps each tensor of a sharded checkpoint to its file:
+// {"metadata": {"total_size": 13761264768}, "weight_map": {"TENSOR": "FILE", ...}}. Only the weight map is
+// used. File names follow no rule (gpt-oss numbers the files from 0, others from 1).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// Writes a safetensors file of any size without holding it in memory: dtypes and shapes determine the header,
-// and the data is appended in pieces.
+// Writes a safetensors file of any size in pieces: dtypes and shapes determine the header.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +20,10 @@ struct SafetensorsEntry {
   Shape shape;
 };
 
-// The data begins at a multiple of 64 bytes, and wider types come before narrower ones, so that every tensor
-// is aligned for its dtype. The destructor removes the file if finish() was not called.
+// Tensor data begins at a multiple of 64 bytes, wider types first: every tensor is aligned for its dtype. The
+// destructor removes the file if finish() was not called. All members throw what NewFile throws.
 class SafetensorsWriter {
  public:
-  // Writes the header. All members throw what NewFile throws.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries);
 
   // The entries in the order in which append() expects their data.

@@ -9,9 +9,8 @@
 
 namespace nibble {
 
-// Returns the root element of `text`, which is valid while `parser` exists. `max_depth` limits the nesting of
-// objects and arrays. Throws ContainerError: kInvalidUtf8, kTooDeep, kBadNumber (does not fit 64 bits),
-// kInvalidJson.
+// The result is valid while `parser` exists. `max_depth` limits the nesting of objects and arrays. Throws
+// ContainerError: kInvalidUtf8, kTooDeep, kBadNumber (does not fit 64 bits), kInvalidJson.
 simdjson::dom::element parse_untrusted_json(simdjson::dom::parser& parser, std::string_view text,
                                             size_t max_depth, const std::filesystem::path& path);
 

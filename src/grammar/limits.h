@@ -1,6 +1,5 @@
 // Limits on what a grammar may cost. Schemas and grammars are untrusted, and a short one can describe an
-// automaton of any size, so all code counts what it makes for a grammar before making it. Exceeding a limit
-// throws InputError; nothing is silently cut short.
+// automaton of any size, so all code counts before it allocates. Exceeding a limit throws InputError.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +12,9 @@
 
 namespace nibble::grammar {
 
-// The maximum of a count without an upper bound.
-inline constexpr uint32_t kUnlimited{std::numeric_limits<uint32_t>::max()};
+inline constexpr uint32_t kUnlimited{std::numeric_limits<uint32_t>::max()};  // no upper bound
 
-// Together these keep a compiled grammar and its automata below 64 MiB, and its compilation below 50 ms on a
-// current machine.
+// Together these keep a compiled grammar with its automata below 64 MiB, and compilation below 50 ms.
 inline constexpr size_t kMaxSourceBytes{2 << 20};  // text of a schema or a grammar
 // Nodes of regular expressions, including those of automaton states.
 inline constexpr size_t kMaxExpressions{200'000};
@@ -34,18 +31,16 @@ inline constexpr uint64_t kPropertyFuel{80'000};  // for a Unicode property that
 inline constexpr uint64_t kCompileFuel{1'000'000};
 inline constexpr uint64_t kMaskFuel{500'000};  // for one mask, or for one accepted token
 
-// A source needs more steps than it may take.
 class TooMuchWork : public InputError {
   using InputError::InputError;
 };
 
-// Work that is left. Each step spends a unit; steps longer than some tens of nanoseconds spend more.
+// Work that is left, in units of some tens of nanoseconds; longer steps spend several units.
 class Fuel {
  public:
   explicit Fuel(uint64_t units) : left_(units) {}
-  // Sets the work that is left.
   void fill(uint64_t units) { left_ = units; }
-  // Throws InputError and spends nothing if less is left.
+  // Throws TooMuchWork and spends nothing if less is left.
   void spend(uint64_t units = 1) {
     if (units > left_) [[unlikely]]
       throw TooMuchWork("the grammar takes too much work; make it smaller, or nest its repetitions less");
@@ -57,8 +52,7 @@ class Fuel {
   uint64_t left_;
 };
 
-// Converts an index or a number of entries. The limits above keep every table far below 2^32 entries; more is
-// a bug.
+// Converts an index or a number of entries. 2^32 or more is a bug: the limits keep every table far below.
 inline uint32_t to_index(size_t place) {
   NIBBLE_CHECK(place < kUnlimited, "{}", place);
   return static_cast<uint32_t>(place);

@@ -81,8 +81,6 @@ ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result,
   return call;
 }
 
-// ---- from harmony to chat
-
 void read_system(const SystemContent& system, Chat& chat) {
   chat.reasoning_effort = system.reasoning_effort.value_or(chat.reasoning_effort);
   chat.date = system.conversation_start_date;
@@ -96,8 +94,6 @@ void add_part(const Message& message, Chat& chat) {
   ChatMessage& said = chat.messages.back();
   (part_of(message) == AnswerPart::kReasoning ? said.reasoning : said.text) += message.text;
 }
-
-// ---- from JSON
 
 constexpr const char* kTextParts{"a string or a list of text parts"};
 
@@ -121,7 +117,7 @@ ToolCall call_from(const Field& field) {
   return call;
 }
 
-// Ollama's messages have their images in a member outside the content.
+// Ollama's messages have their images outside the content.
 void read_images(const Field& field, ChatMessage& message) {
   const auto images = field.find("images");
   if (!images || images->value().empty()) return;
@@ -145,7 +141,7 @@ ChatMessage chat_message_from_json(const Field& field) {
     message.tool_name = need_tool_name(field, "name");
   else if (known == Role::kTool && field.find("tool_name"))  // Ollama's name for it
     message.tool_name = need_tool_name(field, "tool_name");
-  // The name is only checked: the call that this result answers has it too.
+  // Only checked: the call that this result answers has the name too.
   if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");
   if (known == Role::kAssistant) message.reasoning = message_reasoning(field);
   if (const auto calls = field.find("tool_calls"))
@@ -227,7 +223,7 @@ Conversation to_conversation(const Chat& chat) {
     if (gives_instructions(*message)) {
       out.push_back(developer_message(message->text));
     } else if (message->role == Role::kUser) {
-      out.emplace_back();  // its default role is user
+      out.emplace_back();  // default role: user
       out.back().text = message->text;
     } else if (message->role == Role::kAssistant) {
       add_assistant(*message, out);

@@ -1,5 +1,4 @@
-// The text of a system or developer message consists of sections with a blank line between them. The section
-// of the tools is:
+// A system or developer message is a list of sections with a blank line between them. The tools' section:
 //
 //   # Tools
 //
@@ -13,8 +12,8 @@
 //
 //   } // namespace weather
 //
-// Namespaces are sorted by name; tools keep their order. A namespace without tools is only its description.
-// The last section is:
+// Namespaces are sorted by name, tools keep their order; a namespace without tools is only its description.
+// The last section, which OpenAI documents but its renderer does not write:
 //
 //   # Response Formats
 //
@@ -22,8 +21,6 @@
 //
 //   // What it is.
 //   {"type": ...}
-//
-// OpenAI documents this section, but its renderer does not write it.
 #include "harmony/content.h"
 
 #include <fmt/format.h>
@@ -38,7 +35,7 @@ namespace nibble::harmony {
 
 namespace {
 
-// Splits a description into lines as Rust's str::lines does: at "\n" or "\r\n", without an empty last line.
+// Splits as Rust's str::lines does: at "\n" or "\r\n", without an empty last line.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {

@@ -7,12 +7,11 @@
 
 namespace nibble::harmony {
 
-// `has_functions`: whether a developer message of the conversation offers function tools; the system message
-// then names the channel for their calls.
+// `has_functions`: a developer message offers function tools, whose channel the system message then names.
 std::string text_of(const SystemContent& content, bool has_functions);
 std::string text_of(const DeveloperContent& content);
 
-// Returns true if the content offers tools in the namespace "functions".
+// Whether the content offers tools in the namespace "functions".
 bool has_functions(const DeveloperContent& content);
 
 }  // namespace nibble::harmony

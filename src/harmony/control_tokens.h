@@ -1,4 +1,4 @@
-// The ids of the control tokens that frame harmony messages, in one vocabulary.
+// Ids of the control tokens that frame harmony messages.
 #pragma once
 
 #include <string_view>
@@ -12,14 +12,13 @@ namespace nibble::harmony {
 inline constexpr std::string_view kConstrain{"<|constrain|>"};  // may start a content type
 
 struct ControlTokens {
-  // Throws InputError that names the missing token if the vocabulary lacks one, because it is then not a
-  // harmony model's.
+  // Throws InputError that names the missing token if the vocabulary is not a harmony model's.
   explicit ControlTokens(const Tokenizer& tokenizer);
 
-  TokenId start;      // <|start|>      opens a message: its header follows
+  TokenId start;      // <|start|>      opens a message, at its header
   TokenId channel;    // <|channel|>    in a header, before the channel
   TokenId constrain;  // <|constrain|>  in a header, begins the content type
-  TokenId message;    // <|message|>    ends the header: the content follows
+  TokenId message;    // <|message|>    ends the header; the content follows
   TokenId end;        // <|end|>        ends a message
   TokenId call;       // <|call|>       ends a call of a tool: sampling stops
   TokenId done;       // <|return|>     ends the answer: sampling stops
@@ -27,9 +26,8 @@ struct ControlTokens {
   bool is_terminator(TokenId token) const { return token == end || token == call || token == done; }
 };
 
-// Returns the tokens at which sampling stops: <|return|>, <|call|>, and <|endoftext|> if the vocabulary has
-// it (generation_config.json of gpt-oss names these three). <|end|> is not one of them: after its reasoning
-// the model continues with the next message.
+// The tokens at which sampling stops: <|return|>, <|call|>, and <|endoftext|> if the vocabulary has it
+// (gpt-oss: generation_config.json). Not <|end|>: after its reasoning the model goes on.
 std::vector<TokenId> stop_tokens(const Tokenizer& tokenizer);
 
 }  // namespace nibble::harmony

@@ -1,5 +1,4 @@
-// Reads untrusted JSON field by field. A Field is a value and its path in the document; every error message
-// names the path.
+// Reads untrusted JSON field by field. A Field is a value and its path, which every error message names.
 #pragma once
 
 #include <initializer_list>
@@ -12,9 +11,9 @@
 
 namespace nibble::harmony {
 
-// Records which values of a document were read, so that the others can be reported as ignored. An object of
-// which no member was looked up counts as read completely: its reader took it whole (a schema) or did not
-// need it. Values are identified by their address, so the document must not change.
+// Records which values of a document were read, so that others can be reported as ignored. An object of which
+// no member was looked up counts as read: its reader took it whole (a schema) or did not need it. Values are
+// identified by their address, so the document must not change.
 class ReadRecord {
  public:
   bool has_looked_into(const Json& object) const { return objects_.count(&object) > 0; }
@@ -29,7 +28,7 @@ class ReadRecord {
 
 class Field {
  public:
-  // `record` may be null. The record and the value must outlive this field and all fields obtained from it.
+  // `record` may be null. The record and the value must outlive all fields obtained from this one.
   Field(const Json& value, std::string place, ReadRecord* record = nullptr)
       : value_(&value), place_(std::move(place)), record_(record) {}
 
@@ -39,8 +38,7 @@ class Field {
   // Throws InputError: "messages[2].role must be one of ..., not 7", then ": REASON" if one is given.
   [[noreturn]] void refuse(std::string_view accepted, std::string_view reason = {}) const;
 
-  // These functions read members of an object, and refuse any other value. A member that is null counts as
-  // absent.
+  // Read members of an object, and refuse any other value. A member that is null counts as absent.
   std::optional<Field> find(const char* key) const;
   Field need(const char* key, std::string_view accepted) const;
   std::optional<std::string> find_string(const char* key) const;
@@ -48,8 +46,7 @@ class Field {
   void allow_only(std::initializer_list<std::string_view> keys) const;
   // Marks these members as read: they have no effect, or repeat what other members say.
   void skip(std::initializer_list<const char*> keys) const;
-  // Records that this value is dropped. `type`, if given, is appended to its name: the type of a list
-  // element.
+  // Records that this value is dropped. `type`, of a list element, is appended to its name.
   void leave_out(std::string_view type = "") const;
 
   std::vector<Field> elements() const;  // refuses any value but an array
@@ -65,8 +62,7 @@ class Field {
   ReadRecord* record_;
 };
 
-// Returns a path without the root and the indices: "request.messages[2].content[0].text" becomes
-// "messages[].content[].text".
+// A path without root and indices: "request.messages[2].content[0].text" becomes "messages[].content[].text".
 std::string name_of_place(std::string_view place);
 
 }  // namespace nibble::harmony

@@ -54,7 +54,7 @@ std::vector<Word> words_of(std::string_view text) {
   return words;
 }
 
-// Returns the name at the start of a word, such as "json" in "json{\"a\":1}".
+// The name at the start of a word, such as "json" in "json{\"a\":1}".
 std::string_view leading_name(std::string_view word) {
   const auto is_of_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -100,8 +100,7 @@ class HeaderReader {
       Word& mark = words_[i];
       Word& next = words_[i + 1];
       if (mark.kind == Kind::kPlain || !mark.value.empty() || next.kind != Kind::kPlain) continue;
-      // The next word might also be text. So a channel mark is joined only with the name of a channel, and
-      // the other marks only if the header was not cut off.
+      // The next word might be text: join only a channel's name, or a mark in a header that was not cut off.
       if (mark.kind == Kind::kChannel ? !is_channel(next.value) : !header_.has_message) continue;
       repaired("the space before '{}' was removed", next.value);
       next.kind = mark.kind;
@@ -114,8 +113,7 @@ class HeaderReader {
       Word& word = words_[i];
       if (word.kind != Kind::kChannel || word.is_taken) continue;
       word.is_taken = true;
-      // "<|channel|>finalThe answer": <|message|> is missing, and the text starts where the channel's name
-      // ends.
+      // "<|channel|>finalThe answer": <|message|> is missing, and the text starts after the channel's name.
       if (!header_.has_message)
         for (const std::string_view channel : kChannels)
           if (word.value.starts_with(channel)) word.value = word.value.substr(0, channel.size());
@@ -125,9 +123,8 @@ class HeaderReader {
       }
       if (message_.channel) {
         repaired("channel '{}' was replaced by '{}', which follows it", *message_.channel, word.value);
-        // The 20b model sometimes writes "<|channel|>commentary to=assistant<|channel|>analysis". No channel
-        // has messages from the assistant to itself, so the recipient is dropped together with the first
-        // channel.
+        // The 20b model sometimes writes "<|channel|>commentary to=assistant<|channel|>analysis". The
+        // assistant sends itself no messages, so the recipient is dropped with the first channel.
         Word& before = words_[i - 1];
         if (before.kind == Kind::kRecipient && before.value == "assistant" && !before.is_taken) {
           before.is_taken = true;
@@ -164,8 +161,7 @@ class HeaderReader {
     if (header_.has_start) repaired("the role is missing; {} was assumed", name(header_.speaker));
   }
 
-  // Reads "assistant", "user:alice" or, after <|start|>, the name of a tool where the role is expected.
-  // Returns false for any other word.
+  // Reads "assistant", "user:alice" or, after <|start|>, a tool's name in the role's position.
   bool read_author(const Word& word) {
     const size_t colon = std::min(word.value.find(':'), word.value.size());
     const std::optional<Role> role = role_of(word.value.substr(0, colon));
@@ -180,8 +176,8 @@ class HeaderReader {
     return true;
   }
 
-  // Returns whether an unknown first word is a tool's name: it is not a channel, and it has a dot
-  // ("namespace.tool"), or a recipient follows, or a complete header has at most three untaken words left.
+  // Whether an unknown first word is a tool's name: no channel, and it has a dot ("namespace.tool"), or a
+  // recipient follows, or a complete header has at most three untaken words left.
   bool is_tool(const Word& word) {
     if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;
@@ -194,8 +190,8 @@ class HeaderReader {
     return true;
   }
 
-  // Returns true if the header is complete and at most a recipient and a content type are left, in this
-  // order. The official parser accepts nothing else.
+  // Whether the header is complete and at most a recipient and then a content type are left, which is all
+  // that the official parser accepts.
   bool is_regular() {
     const std::vector<Word*> rest = untaken();
     if (!header_.has_message || rest.size() > 2) return false;
@@ -250,8 +246,7 @@ class HeaderReader {
       repaired("unknown words of the header became the first line of the text");
   }
 
-  // Returns the number of leading words that may be fields. In a header that was cut off, these end at the
-  // first word of text.
+  // Number of leading words that may be fields: in a header that was cut off, those before its text.
   size_t end_of_fields() const {
     if (header_.has_message) return words_.size();
     bool has_recipient = false;
@@ -286,7 +281,7 @@ class HeaderReader {
     word.is_taken = true;
   }
 
-  // Returns the header's text without the words that were taken.
+  // The header's text without the words that were taken.
   std::string leftover() const {
     std::string out;
     size_t at = 0;
@@ -316,7 +311,7 @@ bool holds_text(std::string_view channel_and_more) {
 }
 
 bool may_go_on(const Header& header) {
-  const size_t most = header.role ? 2 : 3;  // (author,) recipient without "to=", content type
+  const size_t most = header.role ? 2 : 3;  // author (unless known), recipient without "to=", content type
   size_t num_plain = 0;
   bool is_of_names = true;
   for (const Word& word : words_of(header.text)) {

@@ -12,8 +12,6 @@ namespace nibble::harmony {
 
 namespace {
 
-// ---- reading
-
 ReasoningEffort effort_from(const Field& field) {
   std::string level = field.string();  // "Low" in the official form, "low" elsewhere
   if (!level.empty() && level[0] >= 'A' && level[0] <= 'Z')
@@ -82,8 +80,7 @@ void read_content(const Field& field, Message& message) {
   }
   if (!field.value().is_array()) field.refuse("a string or a list of one content block");
   const std::vector<Field> blocks = field.elements();
-  // The official library encodes each part separately: one text merged from several parts would give other
-  // ids.
+  // The official library encodes each part separately: one merged text would give other ids.
   if (blocks.size() > 1)
     throw InputError("{} has {} blocks, but only one is accepted; join their texts", field.place(),
                      blocks.size());
@@ -116,8 +113,6 @@ Message message_from(const Field& field) {
   read_content(field.need("content", "a string or a list of one content block"), message);
   return message;
 }
-
-// ---- writing
 
 void put(Json& out, const char* key, const std::optional<std::string>& value) {
   if (value) out[key] = *value;

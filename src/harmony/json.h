@@ -7,9 +7,8 @@
 // `content` is a text or a list of one part: {"type": "text", "text": ...}, system_content {model_identity,
 // knowledge_cutoff, conversation_start_date, reasoning_effort ("Low"), channel_config {valid_channels,
 // channel_required}, tools} or developer_content {instructions, tools}; tools are {"NAMESPACE": {name,
-// description, tools: [{name, description, parameters}]}}. A member that is absent or null is not rendered.
-// The official library does the same: its defaults come from its constructors, and SystemContent{} has the
-// same defaults.
+// description, tools: [{name, description, parameters}]}}. As in the official library, a member that is
+// absent or null is not rendered: defaults come from constructors such as SystemContent{}.
 #pragma once
 
 #include <string_view>
@@ -20,16 +19,15 @@
 
 namespace nibble::harmony {
 
-// Throws InputError that names the path ("messages[2].role") and what is accepted there. The reader recurses,
-// so the depth of `value` must be bounded; parse_json bounds it.
+// Throws InputError that names the path ("messages[2].role") and what is accepted there. Recurses, so the
+// depth of `value` must be bounded, as parse_json does.
 Conversation conversation_from_json(const Json& value);
 // Deleted, because text would silently convert to a JSON string: use parse_json.
 Conversation conversation_from_json(std::string_view text) = delete;
 
-// Writes the form that conversation_from_json reads. A text becomes a list of one part, which the official
-// library also reads.
+// A text becomes a list of one part, which the official library also reads.
 Json to_json(const Message& message);
-Json to_json(const ParsedMessage& parsed);  // the message, and "repairs" unless it is empty
+Json to_json(const ParsedMessage& parsed);  // the message, and "repairs" unless empty
 Json to_json(const Conversation& conversation);
 
 }  // namespace nibble::harmony

@@ -18,8 +18,8 @@ constexpr size_t kMaxDepth{128};  // the official library's limit; code that wal
 // Per object: inserting a key into an ordered object searches it linearly.
 constexpr size_t kMaxMembers{10'000};
 
-// Writes a double as Rust does: the shortest digits that read back as the same number. From 1e-5 to 1e16 it
-// has no exponent; elsewhere the exponent has neither a plus sign nor leading zeros.
+// Writes a double as Rust does: the shortest digits that read back; from 1e-5 to 1e16 without an exponent,
+// elsewhere with one that has neither a plus sign nor leading zeros.
 std::string number_text(double value) {
   char buffer[64];
   const auto print = [&](std::chars_format format) {
@@ -64,8 +64,7 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
   }
 }
 
-// Builds the value from the parser's events. The library's own builder with a callback would scan a whole
-// list or object again for each value that ends in it.
+// nlohmann's builder with a callback would scan a whole list or object again after each of its values.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(std::string_view what) : what_(what) {}
@@ -141,8 +140,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   std::string_view what_;
   Json root_;
-  // Objects and lists that are not closed yet. Only the last child of each one changes, so the pointers stay
-  // valid.
+  // Objects and lists not closed yet; pointers stay valid, since only the last child of each one changes.
   std::vector<Json*> open_;
   std::string fault_;
 };

@@ -1,6 +1,6 @@
-// Parses and writes JSON text. Input is untrusted: its depth and the number of members per object are
-// bounded, and every error message is one line. Output is one line, with numbers as the official renderer
-// writes them, because a schema's default values become part of a prompt.
+// Parses and writes JSON text. Input is untrusted: its depth and the members per object are bounded, and
+// errors are one line. Output is one line, with numbers as in the official renderer, because a schema's
+// defaults become part of a prompt.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace nibble::harmony {
 
-using Json = nlohmann::ordered_json;  // keeps the order of members, which is visible in a rendered schema
+using Json = nlohmann::ordered_json;  // keeps the order of members, which a rendered schema shows
 
-// Throws InputError: "`what` is not valid JSON: ...". Also throws for an object that has a key twice,
-// because JSON readers disagree about which value counts.
+// Throws InputError: "`what` is not valid JSON: ...", also for a key that occurs twice in an object, because
+// JSON readers disagree about which value counts.
 Json parse_json(std::string_view text, std::string_view what);
 
 enum class JsonSpacing {
   kNone,         // {"a":1,"b":2}
-  kAfterCommas,  // {"a": 1, "b": 2}, as Python and chat templates print it
+  kAfterCommas,  // {"a": 1, "b": 2}, as in Python and chat templates
 };
 std::string json_line(const Json& value, JsonSpacing spacing);
 

@@ -1,5 +1,4 @@
-// The messages of a harmony conversation, as plain data. render.cpp writes them as the official renderer
-// (openai-harmony, Rust) does; parse.cpp reads them.
+// The messages of a harmony conversation, as plain data. render.cpp writes and parse.cpp reads them.
 #pragma once
 
 #include <optional>
@@ -14,7 +13,6 @@ enum class ReasoningEffort { kLow, kMedium, kHigh };
 
 std::string_view name(Role role);               // "assistant"
 std::string_view name(ReasoningEffort effort);  // "medium"
-// Both return nullopt for an unknown name.
 std::optional<Role> role_of(std::string_view name);
 std::optional<ReasoningEffort> reasoning_effort_of(std::string_view name);
 
@@ -27,10 +25,10 @@ struct Tool {
 struct ToolNamespace {
   std::string name;
   std::optional<std::string> description;
-  std::vector<Tool> tools;  // may be empty: then the description says everything ("python")
+  std::vector<Tool> tools;  // if empty, the description says everything ("python")
 };
 
-// Content of the system message. The defaults are those of the official library.
+// The defaults are those of the official library.
 struct SystemContent {
   std::optional<std::string> model_identity{"You are ChatGPT, a large language model trained by OpenAI."};
   std::optional<std::string> knowledge_cutoff{"2024-06"};
@@ -53,11 +51,10 @@ struct DeveloperContent {
   std::optional<ResponseFormat> response_format{};
 };
 
-// One message. It has exactly one kind of content: `text`, or `system` or `developer`, which require the role
-// of the same name.
+// Has one kind of content: `text`, or `system` or `developer` with the role of the same name.
 struct Message {
   Role role{Role::kUser};
-  std::optional<std::string> author_name;   // a tool's: "functions.get_time"; others: "user:NAME"
+  std::optional<std::string> author_name;   // a tool: "functions.get_time"; others: "user:NAME"
   std::optional<std::string> recipient;     // "functions.get_time", "assistant"
   std::optional<std::string> channel;       // "analysis", "commentary", "final"
   std::optional<std::string> content_type;  // "<|constrain|>json", "code"

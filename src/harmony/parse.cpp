@@ -1,43 +1,32 @@
 // A stream of tokens is a sequence of messages, each
-//
 //   <|start|> HEADER <|message|> TEXT <|end|> | <|call|> | <|return|>
 //   HEADER = ROLE[:NAME] [to=RECIPIENT] [<|channel|>CHANNEL] [to=RECIPIENT] [CONTENT_TYPE]
-//
 // A stream that the official parser (openai-harmony, Rust) accepts gives the same result here, except as
-// listed below. The differences exist because a server must never fail on model output, lose any of it, or
-// show a control token.
-//
-// Read differently, without a repair:
-//   - A lone "json", "code" or "<|constrain|>..." in a header is the content type. (Official: the recipient.
-//     But the official renderer writes a content type without a recipient this way, and so do models under
-//     structured output.)
-//   - "user:alice" is role and name. (Official: unknown role.) "functions.f" is a tool's name even without a
-//     recipient.
+// listed: a server must never fail on model output, lose any of it, or show a control token. Read
+// differently, without a repair:
+//   - A lone "json", "code" or "<|constrain|>..." in a header is the content type, as the official renderer
+//     and models under structured output write it. (Official parser: the recipient.)
+//   - "user:alice" is role and name. (Official: unknown role.) "functions.f" is a tool's name even alone.
 // Repaired, with a line in `repairs`:
-//   - Control tokens inside the text are never text. (Official: all except terminators are.) <|start|> and
+//   - Control tokens in the text are never text. (Official: all except terminators are.) <|start|> and
 //     <|channel|> end the message and begin the header of the next; the others are dropped.
 //   - A header may be cut off by a terminator, by <|start|>, or by a second <|channel|> after words. From its
-//     first word that is not a field, the rest is text, even without a space, as in "json{"a":1}". A blank
-//     header makes no message.
-//   - A header that the end of the stream cuts off makes no message while it may still be a header: until it
-//     has more words than headers have, or a word that no header has. Then it is text, as above, unless it
-//     names a recipient.
-//   - Text after the end of a message is read as the header of a message without <|start|>. Usually that
-//     header is cut off, and the text becomes a separate message. Blank text between messages is dropped.
+//     first word that is no field, the rest is text, even in "json{"a":1}". A blank header makes no message.
+//   - A header that the end of the stream cuts off makes no message, unless it has more words than a header
+//     may have, or a word that no header has, and names no recipient: then it is text, as above.
+//   - Text after the end of a message is read as a header without <|start|>. Usually that header is cut off,
+//     and the text becomes a separate message. Blank text between messages is dropped.
 //   - The role is missing or unknown: a first word that has a dot, or is followed by a recipient or a content
-//     type, is a tool's name. Otherwise the role is the speaker's (the role given to the parser, or
-//     assistant), and the word stays.
+//     type, is a tool's name. Otherwise the role is the parser's (or assistant), and the word stays.
 //   - A recipient without "to=" is accepted where the official parser accepts it; but "final", "analysis" or
 //     "commentary" in a header without a channel is the channel. A second channel, recipient or content type
 //     replaces the first. Marks without a value are dropped.
 //   - Other words in the header become the first line of the text.
 //   - An id without a token becomes U+FFFD. (Official: it swallows the rest of the message.)
 //
-// So no ordinary text is lost, and its order is kept: every byte after a <|message|> is in a text, and every
-// word before it is in a field, in a text, quoted in `repairs`, or in the unfinished header at the end of the
-// stream. A message without a channel keeps none; chat.h shows it as final.
-//
-// Text is returned as soon as it is certain; text in a header is certain when the header ends.
+// So no ordinary text is lost or reordered: every byte after a <|message|> is in a text, and every word
+// before it in a field, a text, `repairs`, or the unfinished header. A message without a channel keeps none;
+// chat.h shows it as final. Text is returned as soon as it is certain, text in a header when the header ends.
 #include "harmony/parse.h"
 
 #include <algorithm>
@@ -71,7 +60,7 @@ struct Parser::Impl {
   Delta finish() {
     NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
     const Delta delta = state == State::kHeader ? finish_header() : end_message();
-    // Repairs noted since the last message began belong to no later message, so they go to that message.
+    // Repairs noted since the last message began belong to no later message: the last message gets them.
     if (!messages.empty())
       for (const std::string& repair : repairs) note(messages.back().repairs, repair);
     state = State::kFinished;
@@ -121,7 +110,7 @@ struct Parser::Impl {
     return add_text(ordinary(token, "the text", own_repairs));
   }
 
-  // Returns the text that a token adds to a header or to a message's text: none for a control token.
+  // The text that a token adds to a header or to a message: none for a control token.
   std::string ordinary(TokenId token, const char* place, std::vector<std::string>& place_repairs) {
     const std::string_view bytes = tokenizer.bytes(token);
     if (bytes.empty()) {
@@ -140,7 +129,7 @@ struct Parser::Impl {
     state = State::kHeader;
   }
 
-  // The model began a message at its channel, without <|start|> and role.
+  // For a message that the model began at its channel, without <|start|> and role.
   void begin_at_channel() {
     begin_header(/*has_start=*/false, speaker);
     header.text = kChannelMark;
@@ -155,7 +144,6 @@ struct Parser::Impl {
     return {.header_ended = true, .text = text};
   }
 
-  // Handles the end of the stream inside a header.
   Delta finish_header() {
     header.text += utf8.finish();
     if (is_blank(header.text) || !may_go_on(header)) return cut_header(std::nullopt);
@@ -170,7 +158,7 @@ struct Parser::Impl {
     return {};
   }
 
-  // Ends a header that was cut off. `by` is the token that cut it off; nullopt at the end of the stream.
+  // `by`: the token that cut the header off; nullopt: the end of the stream.
   Delta cut_header(std::optional<TokenId> by) {
     header.text += utf8.finish();
     const std::string cut = fmt::format("cut off by {}", by ? tokenizer.bytes(*by) : "the end of the stream");
@@ -222,7 +210,7 @@ struct Parser::Impl {
   std::string unfinished;  // the header in which the stream ended
   // Repairs of the current header and of text before it, for the next message.
   std::vector<std::string> repairs;
-  Utf8Stream utf8;  // holds an incomplete character of the header or the text
+  Utf8Stream utf8;  // holds an incomplete character
   std::vector<ParsedMessage> messages;
 };
 

@@ -1,7 +1,6 @@
-// Parses a stream of tokens into messages. No model output makes it throw or lose text: a malformed header is
-// repaired by the rules in the first comment of parse.cpp, and the message records the repair. A header is
-// not text: a header that the end of the stream cuts off makes no message, because half a name could be
-// another name.
+// Parses a stream of tokens into messages. No model output makes it throw or lose text: malformed headers are
+// repaired by the rules in the first comment of parse.cpp, and the message records this. A header that the
+// end of the stream cuts off makes no message, because half a name could be another name.
 #pragma once
 
 #include <memory>
@@ -17,15 +16,14 @@ namespace nibble::harmony {
 
 struct ParsedMessage {
   Message message;                   // its text grows until is_complete
-  std::vector<std::string> repairs;  // faults and their repairs; empty if the message is well-formed
-  bool is_complete{false};           // its terminator or the end of the stream was seen
+  std::vector<std::string> repairs;  // faults and their repairs; empty if well-formed
+  bool is_complete{false};           // its terminator or the stream's end was seen
   bool has_cut_header{false};        // its header did not end in <|message|>
   bool ends_in_call{false};          // its terminator is <|call|>
 };
 
-// What one token changed.
 struct Delta {
-  bool header_ended{false};  // role, channel, recipient and content type of the last message are now final
+  bool header_ended{false};  // role, channel, recipient and content type of the last message are final
   std::string text;          // text that is now certain: valid UTF-8 without control tokens
   bool message_ended{false};
 };
@@ -39,13 +37,12 @@ class Parser {
   ~Parser();
 
   Delta push(TokenId token);
-  Delta finish();  // ends the stream, which may be incomplete; push() must not be called after it
+  Delta finish();  // ends the stream, perhaps incomplete; push() must not follow
 
-  // All messages so far; the last may be incomplete. The result does not depend on how the stream is split
-  // into pushes.
+  // All messages so far, the last perhaps incomplete, however the stream is split into pushes.
   const std::vector<ParsedMessage>& messages() const;
 
-  // The header that the end of the stream cut off, with its control tokens; empty if there was none.
+  // The header that the end of the stream cut off, with its control tokens, or empty.
   const std::string& unfinished_header() const;
 
  private:

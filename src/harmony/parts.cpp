@@ -14,7 +14,6 @@ namespace {
 
 constexpr const char* kContent{"a string or a list of text parts"};
 
-// Appends a piece of text, preceded by the separator unless the text is empty.
 void append(std::string& text, std::string_view separator, std::string_view more) {
   if (!text.empty() && !more.empty()) text += separator;
   text += more;
@@ -27,11 +26,11 @@ constexpr std::pair<std::string_view, const char*> kTexts[] = {
     {"output_text", "text"},
     {"reasoning_text", "text"},
     {"summary_text", "text"},
-    {"refusal", "refusal"},  // this model writes refusals as ordinary text
+    {"refusal", "refusal"},  // gpt-oss writes refusals as ordinary text
     {"tool_reference", "tool_name"},
 };
 
-// Returns the text of a data URL: "Hi" for "data:text/plain;base64,SGk=".
+// The text of a data URL: "Hi" for "data:text/plain;base64,SGk=".
 std::optional<std::string> text_of_data(std::string_view url) {
   constexpr std::string_view kScheme{"data:text/"}, kCode{";base64,"};
   const size_t code = url.find(kCode);
@@ -42,8 +41,7 @@ std::optional<std::string> text_of_data(std::string_view url) {
   return text;
 }
 
-// Returns the text of a document (Anthropic's form) or a file (OpenAI's form); nullopt if it contains no
-// text.
+// The text of a document (Anthropic) or a file (OpenAI); nullopt if it contains none.
 std::optional<std::string> document_text(const Field& part, const ContentForm& form) {
   std::optional<std::string> text;
   if (const auto source = part.find("source")) {
@@ -81,7 +79,7 @@ std::string note_of(std::string_view type) {
   return fmt::format("[a part of type {} that can't be shown]", type);
 }
 
-// Joins the pieces of reasoning. Adjacent pieces with the same index are parts of one streamed text.
+// Joins pieces of reasoning; adjacent ones with the same index are parts of one streamed text.
 std::string details_text(const Field& details) {
   std::string text;
   std::optional<Json> last;

@@ -1,10 +1,8 @@
 // A message is
-//
 //   <|start|>ROLE[:NAME][ to=RECIPIENT][<|channel|>CHANNEL][ CONTENT_TYPE]<|message|>TEXT<|end|>
-//
 // A tool message has the tool's name as its ROLE, and an assistant message to a recipient ends in <|call|>.
-// Each of these parts is encoded separately, as in the official renderer, so that the ids agree and not only
-// the text. Each is encoded as ordinary text, so no content can become a control token.
+// Each part is encoded separately, as in the official renderer, so that the ids agree too, and as ordinary
+// text, so that no content can become a control token.
 #include "harmony/render.h"
 
 #include <algorithm>
@@ -85,7 +83,7 @@ void write_message(const Message& message, bool has_functions, const ControlToke
 bool is_final(const Message& message) { return message.channel == "final"; }
 bool is_assistants(const Message& message) { return message.role == Role::kAssistant; }
 
-// Returns the index before which analysis messages are left out.
+// The index before which analysis messages are left out.
 size_t end_of_dropping(const std::vector<Message>& messages, DropAnalysis rule) {
   if (rule == DropAnalysis::kNone) return 0;
   if (rule == DropAnalysis::kBeforeLastFinal) {

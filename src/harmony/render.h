@@ -15,7 +15,7 @@ enum class DropAnalysis {
   kNone,
   // The official library's rule. It keeps analysis between two final messages.
   kBeforeFirstFinal,
-  // The documented intent, and our default. Both rules agree if only one turn is finished.
+  // The documented intent, and our default. The rules agree if only one turn is finished.
   kBeforeLastFinal,
 };
 
@@ -28,8 +28,8 @@ struct RenderOptions {
 };
 
 struct Rendered {
-  std::string text;             // the text that the ids decode to
-  std::vector<TokenId> tokens;  // encoded with special-token recognition off
+  std::string text;             // what the ids decode to
+  std::vector<TokenId> tokens;  // encoded without recognising special tokens
 };
 
 // Throws InputError if a message can't be rendered (a tool message without a name, a schema that is not JSON)

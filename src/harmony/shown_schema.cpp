@@ -18,8 +18,7 @@ namespace {
 
 using grammar::SchemaDocument;
 
-// Limits on the output: schemas written out inside a $ref, nested references, levels of JSON (parse_json
-// accepts 128).
+// Limits on the output: schemas written inside a $ref, nested references, levels of JSON (parse_json: 128).
 constexpr size_t kMaxWritten{2000}, kMaxReferences{32}, kMaxLevels{110};
 
 const Json* member_of(const Json& schema, const char* keyword) {
@@ -46,7 +45,7 @@ bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
                      [&](const char* keyword) { return member_of(schema, keyword) != nullptr; });
 }
 
-// Returns a schema that is shown as the TypeScript type `name`: a list of types may contain any name.
+// A schema that is shown as the TypeScript type `name`: a list of types may contain any name.
 Json named_type(std::string name) { return {{"type", Json::array({std::move(name)})}}; }
 
 // "#/$defs/Node" -> "Node"
@@ -72,7 +71,7 @@ void merge(Json& into, const Json& from) {
   }
 }
 
-// Returns true for a type that fits in a list of types: "string", ["string", "null"].
+// Whether the type fits in a list of types: "string", ["string", "null"].
 bool is_plain(const Json& schema) {
   return member_of(schema, "type") && !has_type(schema, "object") && !has_type(schema, "array") &&
          !has_any(schema, {"enum", "oneOf", "description"});
@@ -98,8 +97,7 @@ class Rewriter {
   }
 
  private:
-  // Returns the schema with $ref and allOf replaced by what they refer to. Targets stay in open_ until the
-  // caller has rewritten the result.
+  // Replaces $ref and allOf by what they refer to. Targets stay in open_ until the result is rewritten.
   Json flatten(const Json& schema) {
     Json out = schema;
     for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) remove_member(out, keyword);
@@ -159,8 +157,7 @@ class Rewriter {
     out["type"] = std::move(types);
   }
 
-  // Sets the type if the keywords imply it. Takes "null" out of a list of types whose only other type has
-  // parts to show, and sets "nullable" instead.
+  // Sets the type if keywords imply it. A list of "null" and one type with parts to show becomes "nullable".
   static void rewrite_type(Json& out) {
     const bool has_members =
         has_any(out, {"properties", "additionalProperties", "patternProperties", "required"});
@@ -216,9 +213,8 @@ class Rewriter {
     for (const char* keyword : {"patternProperties", "additionalProperties"}) remove_member(out, keyword);
   }
 
-  // Rewrites anyOf and oneOf. If the schema has properties, each variant gets them too, and a union that only
-  // lists which properties are required is dropped. Next to a type other than object, anyOf is dropped and
-  // only the type is shown.
+  // Rewrites anyOf and oneOf. Each variant also gets the schema's properties; a union that only lists which
+  // are required is dropped. Next to a type other than object, anyOf is dropped and only the type is shown.
   void rewrite_union(Json& out, size_t level) {
     const bool is_any_of = !array_of(out, "oneOf");
     const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");
@@ -240,7 +236,6 @@ class Rewriter {
     out["oneOf"] = std::move(variants);
   }
 
-  // Gives each variant the properties of the enclosing schema.
   static void spread(Json& out, Json& variants) {
     if (std::none_of(variants.begin(), variants.end(),
                      [](const Json& variant) { return find_object(variant, "properties"); }))
@@ -259,8 +254,7 @@ class Rewriter {
     out["oneOf"] = std::move(variants);
   }
 
-  // Writes anyOf on one line if all variants are plain types, or if it is one type or null. Returns whether
-  // it did.
+  // Writes anyOf on one line if its variants are plain types, or one type and null. Returns whether it did.
   static bool join(Json& out, const Json& variants) {
     if (std::all_of(variants.begin(), variants.end(), is_plain)) {
       Json types = Json::array();
@@ -281,8 +275,8 @@ class Rewriter {
   }
 
   SchemaDocument document_;
-  std::vector<const Json*> open_;  // the root, then the nested $ref targets being written out
-  std::set<const Json*> named_;    // targets that are referred to by name
+  std::vector<const Json*> open_;  // the root, then nested $ref targets being written
+  std::set<const Json*> named_;    // targets referred to by name
   std::map<const Json*, std::string> names_;
   size_t num_written_{0};
 };

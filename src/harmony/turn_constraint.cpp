@@ -158,8 +158,7 @@ void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
     if (allows_control(control)) add_token(own, control);
 }
 
-// Returns the rest of the matcher's text, then what must follow it. The matcher of a text is rolled back,
-// because a copy could be large; for headers the whole constraint is copied.
+// A text's matcher is rolled back, because a copy could be large; for headers the whole constraint is copied.
 std::vector<TokenId> TurnConstraint::forced_tokens() {
   std::vector<TokenId> forced;
   bool must_end = part_ == Part::kStart || must_end_reasoning();

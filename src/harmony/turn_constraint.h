@@ -1,6 +1,5 @@
-// The state of one answer whose messages must be what a TurnGrammar allows, token by token. Headers, and
-// texts that have a grammar, are checked by a matcher. Any other text is ordinary tokens, followed by the
-// control token that ends its message.
+// The state of one answer whose messages must be what a TurnGrammar allows, token by token. A matcher checks
+// headers and texts with a grammar; any other text is ordinary tokens and the control token that ends it.
 #pragma once
 
 #include <memory>
@@ -20,19 +19,17 @@ class TurnConstraint : public grammar::Constraint {
   // Starts after "<|start|>assistant".
   explicit TurnConstraint(std::shared_ptr<const TurnGrammar> turn);
 
-  // Accepts the part of the answer that the prompt already contains: a message's header, from after
-  // "<|start|>assistant", and the start of its text. These tokens do not count towards the limit on
-  // reasoning. Throws InputError if the grammar does not allow them.
+  // Accepts the answer's start that the prompt already contains: a header, from after "<|start|>assistant",
+  // and the start of its text. It does not count as reasoning. Throws InputError if it is illegal.
   void accept_begun(std::span<const TokenId> begun);
 
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<TurnConstraint>(*this); }
-  // `mask` may be longer than the vocabulary's: ids without a token are never legal. Must not be called after
-  // the turn's end.
+  // `mask` may be longer than the vocabulary's: ids without a token are illegal. Not after has_ended().
   void fill_mask(std::span<uint32_t> mask) override;
   bool accept(TokenId token) override;
   std::vector<TokenId> forced_tokens() override;
 
-  // Returns true after <|return|> or <|call|> was accepted: no token may follow.
+  // Whether <|return|> or <|call|> was accepted: no token may follow.
   bool has_ended() const { return part_ == Part::kEnd; }
 
  private:
@@ -58,12 +55,11 @@ class TurnConstraint : public grammar::Constraint {
   Part part_{Part::kAuthor};
   std::optional<grammar::Matcher> matcher_;  // absent before <|start|>, in free text and at the end
   // State of the message that is being written.
-  std::string header_;             // text since the last control token of the header
+  std::string header_;             // the header's text since its last control token
   const TurnTool* tool_{nullptr};  // one of turn_'s tools; null if the message is not a call
   bool is_final_{false};
-  bool is_reasoning_{false};  // the text is on the analysis channel
-  // State of the turn.
-  std::optional<int> num_reasoning_left_;  // reasoning tokens that may still come; absent: no limit
+  bool is_reasoning_{false};               // the text is on the analysis channel
+  std::optional<int> num_reasoning_left_;  // reasoning tokens left in the turn; absent: no limit
 };
 
 }  // namespace nibble::harmony

@@ -15,8 +15,7 @@ namespace {
 using grammar::GrammarBuilder;
 using grammar::NodeId;
 
-// Puts all names in one list, not one fixed text per name and form of header, so that thousands of tools stay
-// below the limit on fixed texts.
+// Lists the names once, not once per form of header: thousands of tools stay below the limit on fixed texts.
 NodeId recipient(GrammarBuilder& builder, const std::vector<std::string>& names) {
   return builder.sequence({builder.text(" to="), builder.one_of(names)});
 }
@@ -25,7 +24,7 @@ NodeId thinking_channel(GrammarBuilder& builder) {
   return builder.choice({builder.text("analysis"), builder.text("commentary")});
 }
 
-// Returns what may follow the recipient and channel in a call's header. <|constrain|> follows the form " ".
+// What may follow the recipient and channel in a call's header. <|constrain|> follows the form " ".
 NodeId end_of_call_header(GrammarBuilder& builder) {
   return builder.choice(
       {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});
@@ -59,7 +58,7 @@ TurnGrammar::Text channel_of_call_text() {
   return builder.build(builder.sequence({thinking_channel(builder), end_of_call_header(builder)}));
 }
 
-// Returns the sorted names of the tools. A name can't contain white space, which ends a word of a header.
+// Sorted names of the tools. A name can't contain white space, which ends a word of a header.
 std::vector<std::string> checked_names(const TurnRules& rules) {
   std::vector<std::string> names;
   for (const TurnTool& tool : rules.tools) {

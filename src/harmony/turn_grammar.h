@@ -1,5 +1,5 @@
-// Compiles what a harmony answer may be, once for all choices of a request. An answer (a turn) is what the
-// model writes after a prompt that ends in "<|start|>assistant":
+// Compiles what a harmony answer may be, for all choices of a request. An answer (a turn) follows a prompt
+// that ends in "<|start|>assistant":
 //
 //   turn    = { thought "<|start|>assistant" } (call | final)
 //   thought = "<|channel|>" ("analysis" | "commentary") "<|message|>" TEXT "<|end|>"
@@ -7,18 +7,15 @@
 //   to      = " to=RECIPIENT"                                once in a call, at either position
 //   type    = " json" | " code" | [" "] "<|constrain|>" ("json" | "code")
 //   final   = "<|channel|>final" [[" "] "<|constrain|>json"] "<|message|>" BODY "<|return|>"
-//
 // The official renderer and the chat template write these forms, gpt-oss was seen to write them
 // (openai-harmony: docs/format.md; the parsers of llama.cpp and vLLM), and parse.h reads them without a
-// repair. The words of a header may be split into tokens in any way. A final message ends in <|return|>, not
-// in <|end|> as in a prompt: sampling does not stop at <|end|>, so the model would continue after its answer.
-// Sampling also stops at <|endoftext|>, but no message ends in it. If the final message has a grammar, no
-// thought may be on "commentary": such a preamble is shown to the user, and would precede the structured
-// text.
+// repair. Headers may be split into tokens in any way. A final message ends in <|return|>, not in <|end|> as
+// in a prompt: sampling does not stop at <|end|>. It also stops at <|endoftext|>, which ends no message. If
+// the final message has a grammar, no thought may be on "commentary": the user would see that preamble before
+// the structured text.
 //
-// Reasoning is the text of the thoughts on "analysis". A limit on its tokens counts over all thoughts of the
-// turn; at the limit the thought must end, and no other may begin on that channel. A preamble is not
-// reasoning, and a call is not either, on any channel.
+// Reasoning is the text of thoughts on "analysis". A limit on its tokens counts over all thoughts of the
+// turn; at the limit the thought must end, and no other may begin. Preambles and calls are no reasoning.
 #pragma once
 
 #include <memory>
@@ -59,8 +56,8 @@ struct TurnGrammar {
   // The texts of a header between two control tokens.
   using Text = std::shared_ptr<grammar::Grammar>;
   Text author;                       // after <|start|>
-  Text channel, channel_of_call;     // after <|channel|>; channel_of_call: the recipient came before it
-  Text channel_behind_reasoning;     // channel, once reasoning has reached its limit; null: no limit
+  Text channel, channel_of_call;     // after <|channel|>; channel_of_call: after a recipient as well
+  Text channel_behind_reasoning;     // like channel, when reasoning is at its limit; null: no limit
   Text type_of_final, type_of_call;  // after <|constrain|>
 };
 

@@ -1,7 +1,6 @@
-// Writes the same bytes as the official renderer, because the model was trained on them. So its oddities
-// stay: the first variant of a union is indented like the others, an array of a union has no parentheses, and
-// only the first line of a property's description is commented out. A keyword of the wrong type counts as
-// absent.
+// Writes the same bytes as the official renderer, on which the model was trained, with its oddities: the
+// first variant of a union is indented like the others, an array of a union has no parentheses, and only the
+// first line of a property's description is commented out. A keyword of the wrong type counts as absent.
 #include "harmony/typescript.h"
 
 #include <algorithm>
@@ -36,7 +35,7 @@ bool is_enum(const Json& schema) {
   return values && !values->empty();
 }
 
-// Returns "default: 4" or "default: \"text\""; the strings of an enum are written without quotes.
+// "default: 4" or "default: \"text\""; strings of an enum are written without quotes.
 std::optional<std::string> default_comment(const Json& schema) {
   const Json* value = find(schema, "default");
   if (!value) return std::nullopt;
@@ -52,13 +51,12 @@ std::string type_or_null(const Json& schema, const std::string& indent) {
   return type;
 }
 
-// Returns " // DESCRIPTION default: VALUE", or the parts of it that are present.
+// " // DESCRIPTION default: VALUE", or the parts of it that are present.
 std::string trailing_comment(const std::string* description, const std::optional<std::string>& value) {
   if (!description && !value) return "";
   return " // " + (description ? *description : "") + (description && value ? " " : "") + value.value_or("");
 }
 
-// Returns a union as a type: each variant on its own line.
 std::string union_of(const Json& variants, const std::string& indent) {
   std::string out;
   for (const Json& variant : variants) {
@@ -72,7 +70,7 @@ std::string union_of(const Json& variants, const std::string& indent) {
   return out;
 }
 
-// Returns a property whose type is a union. Its comments come first, and the variants do not repeat them.
+// A property whose type is a union: comments come first, and the variants do not repeat them.
 std::string union_property(const std::string& key, const Json& schema, const Json& variants,
                            const std::string& indent) {
   const std::string* description = find_string(schema, "description");

@@ -12,7 +12,7 @@ int first_reached_page(int position, int window) {
 
 int num_pages_for(int num_tokens) { return (num_tokens + kPageTokens - 1) / kPageTokens; }
 
-// A chunk sees window - 1 + chunk consecutive positions, which may begin anywhere in a page.
+// `chunk` tokens see window - 1 + chunk consecutive positions, which may begin anywhere in a page.
 int max_sliding_pages(int window, int chunk) { return num_pages_for(window - 1 + chunk - 1) + 1; }
 
 }  // namespace nibble

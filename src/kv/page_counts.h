@@ -1,15 +1,12 @@
-// Counts pages of a sequence: how many hold its positions, and which of them a window reaches.
+// Page counts of one sequence.
 #pragma once
 
 namespace nibble {
 
-// Returns the first page that a token at `position` sees. Its window has `window` positions, including its
-// own.
+// First page that a token at `position` sees through a window of `window` positions, its own included.
 int first_reached_page(int position, int window);
-// Returns the number of pages for the first `num_tokens` positions of a sequence.
 int num_pages_for(int num_tokens);
-// Returns the largest number of sliding pages that a sequence holds if at most `chunk` tokens are run at
-// once.
+// Maximum number of sliding pages of a sequence if a step runs at most `chunk` of its tokens.
 int max_sliding_pages(int window, int chunk);
 
 }  // namespace nibble

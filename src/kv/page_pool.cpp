@@ -34,8 +34,7 @@ void PagePool::unlink(size_t index) {
   pages_[pages_[index].after].before = pages_[index].before;
 }
 
-// Takes a page without kept content, the one given back last: it is the likeliest to still be in a hardware
-// cache. If there is none, reclaims the least recently used kept page.
+// Prefers the page given back last: it is the likeliest to be in a hardware cache still.
 std::optional<PageId> PagePool::take() {
   if (num_free_ == 0) return std::nullopt;
   if (worthless_.empty()) {

@@ -1,9 +1,6 @@
-// Reference counts of the KV pages of one kind of layer, and the set of pages whose content is cached.
-// Handles page numbers only; the storage belongs to the backend.
-//
-// Any number of sequences can hold a page. A page whose content is worth keeping (prefix_cache.h) stays
-// intact after its last holder gives it back, until a sequence needs a page and no other is free. Then the
-// least recently used one is reclaimed first.
+// Reference counts of the KV pages of one kind of layer; the backend owns the storage. Sequences can share a
+// page. A page whose content is worth keeping (prefix_cache.h) stays intact after its last holder gives it
+// back, until no other page is free. The least recently used one is reclaimed first.
 #pragma once
 
 #include <functional>
@@ -17,20 +14,18 @@ namespace nibble {
 
 class PagePool {
  public:
-  // The pages are numbered [first_page, first_page + num_pages).
   explicit PagePool(int num_pages, int first_page = 0);
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
-  std::optional<PageId> take();  // nullopt: all pages are held (the scheduler handles this)
+  std::optional<PageId> take();  // nullopt: all pages are held
   void share(PageId page);       // adds a holder to a page that is held or kept
   void give_back(PageId page);   // removes a holder; the page must have one
 
   void keep(PageId page);    // marks the content of a held page as worth keeping
   void forget(PageId page);  // removes the mark of keep()
   void touch(PageId page);   // marks a kept page as most recently used
-  // Sets a function that is called with each kept page that take() is about to reuse, just before the page is
-  // forgotten.
+  // `reclaim` is called with each kept page that take() is about to reuse.
   void on_reclaim(std::function<void(PageId)> reclaim) { reclaim_ = std::move(reclaim); }
 
   int num_pages() const { return static_cast<int>(pages_.size()) - 1; }
@@ -51,7 +46,7 @@ class PagePool {
   void link_last(size_t index);
   void unlink(size_t index);
 
-  // All pages, then a sentinel that closes the ring of kept pages without a holder.
+  // All pages, then the sentinel of the circular list of kept pages without a holder.
   std::vector<Page> pages_;
   size_t first_page_;
   std::vector<PageId> worthless_;  // free pages that are not kept

@@ -9,12 +9,12 @@
 namespace nibble {
 namespace {
 
-// Gives back the last page first (prefix_cache.h has the reason).
+// Last page first: the pool then reclaims the end of a text before its beginning (prefix_cache.h).
 void give_back(PagePool& pool, std::span<const PageId> pages) {
   for (; !pages.empty(); pages = pages.first(pages.size() - 1)) pool.give_back(pages.back());
 }
 
-// Reserves capacity with geometric growth, as push_back() would.
+// Grows geometrically, as push_back() does.
 void reserve_places(std::vector<PageId>& pages, int num_pages) {
   const auto wanted = static_cast<size_t>(std::max(num_pages, 0));
   if (wanted > pages.capacity()) pages.reserve(std::max(wanted, 2 * pages.capacity()));
@@ -27,8 +27,7 @@ SequencePages::SequencePages(PagePool& full, PagePool& sliding, int window)
   NIBBLE_CHECK(window > 0, "window {}", window);
 }
 
-// A vector that was moved from is empty: the source no longer holds pages.
-SequencePages::SequencePages(SequencePages&&) noexcept = default;
+SequencePages::SequencePages(SequencePages&&) noexcept = default;  // leaves the source without pages
 
 SequencePages::~SequencePages() {
   give_back(*full_pool_, full_);
@@ -37,7 +36,7 @@ SequencePages::~SequencePages() {
 
 void SequencePages::resume(const Prefix& prefix) {
   NIBBLE_CHECK(full_.empty() && length_ == 0, "the sequence already has {} positions", length_);
-  // Copy before sharing: if the copy throws, no page is shared yet.
+  // Copy first: if a copy throws, no page is shared yet.
   std::vector<PageId> full = prefix.full, sliding = prefix.sliding;
   full_ = std::move(full);
   sliding_ = std::move(sliding);
@@ -49,7 +48,7 @@ void SequencePages::resume(const Prefix& prefix) {
 }
 
 int SequencePages::make_room() {
-  // Later positions reach no page before the first one that position length_ reaches.
+  // Positions from length_ on reach no earlier page.
   const int first_reached = first_reached_page(length_, window_);
   if (const int num_left = first_reached - first_sliding_page_; num_left > 0) {
     const auto end = sliding_.begin() + num_left;
@@ -66,7 +65,7 @@ bool SequencePages::reserve(int num_tokens) {
   NIBBLE_CHECK(num_tokens >= 0, "{} tokens", num_tokens);
   if (num_tokens > make_room()) return false;
   const int num_pages = num_pages_for(length_ + num_tokens);
-  // Reserve capacity before taking pages: a page already taken would leak if push_back() threw.
+  // Reserve before taking pages: a taken page would leak if push_back() threw.
   reserve_places(full_, num_pages);
   reserve_places(sliding_, num_pages - first_sliding_page_);
   while (static_cast<int>(full_.size()) < num_pages) full_.push_back(*full_pool_->take());

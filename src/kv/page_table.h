@@ -1,5 +1,4 @@
-// The pages of one sequence. Full layers keep all positions; sliding layers keep only the pages that the
-// window still reaches.
+// The pages of one sequence. Full layers keep all positions, sliding layers only the pages within the window.
 #pragma once
 
 #include <span>
@@ -20,20 +19,19 @@ class SequencePages {
   SequencePages& operator=(SequencePages&&) = delete;
   ~SequencePages();  // gives all pages back
 
-  // Starts an empty sequence after a cached prefix: shares its pages and counts their positions as filled.
+  // Starts an empty sequence with the shared pages of a cached prefix, whose positions count as filled.
   void resume(const Prefix& prefix);
-  // Takes pages for the next `num_tokens` positions after length(), and gives back sliding pages that
-  // position length() can no longer reach. Returns false, and takes none, if a pool has too few pages.
+  // Takes pages for the next `num_tokens` positions and gives back sliding pages that the window has passed.
+  // Returns false, and takes none, if a pool has too few pages.
   bool reserve(int num_tokens);
-  // Returns the largest num_tokens that reserve() would accept now. Gives back the same pages as reserve().
+  // Largest num_tokens that reserve() would accept now. Gives back the same sliding pages as reserve().
   int make_room();
-  // Counts `num_tokens` positions as filled by a planned step. They must be reserved.
+  // Counts `num_tokens` reserved positions as filled by a planned step.
   void advance(int num_tokens);
-  // Gives back the pages that contain neither a filled position nor one of the next `num_kept` positions.
+  // Gives back pages without a filled position, except those for the next `num_kept` positions.
   void give_back_unfilled(int num_kept = 0);
-  // Adds the pages filled since the last call to the cache. Replaces a page by an identical cached one of the
-  // same salt, if there is one. `tokens`: the known tokens; a page with unknown tokens is added later. Must
-  // be called before each make_room().
+  // Adds the pages filled since the last call to the cache and replaces each by a cached page with the same
+  // tokens and salt, if one exists. Pages with unknown tokens wait for a later call. Call before make_room().
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens, std::string_view salt = {});
 
   int length() const { return length_; }  // positions filled once the steps planned so far have run

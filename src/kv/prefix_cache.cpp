@@ -76,7 +76,7 @@ PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<cons
     full = filled.full;
     const uint64_t hash = hash_of(before, tokens, salt);
     std::string own_salt(before ? "" : salt);
-    full_by_hash_.emplace(hash, *full);  // nothing after this can fail
+    full_by_hash_.emplace(hash, *full);  // nothing after this can throw
     full_pool_->keep(*full);
     TokenRun& run = at(*full);
     run = {.hash = hash,
@@ -114,7 +114,7 @@ void PrefixCache::forget_full(PageId page) {
   NIBBLE_CHECK(run.num_after == 0, "page {} is dropped before the pages that follow it",
                static_cast<size_t>(page));
   if (run.before) --at(*run.before).num_after;
-  if (run.sliding) sliding_pool_->forget(*run.sliding);  // no sequence can continue after this page any more
+  if (run.sliding) sliding_pool_->forget(*run.sliding);  // no sequence can continue after this page
   run.sliding.reset();
   const auto [first, last] = full_by_hash_.equal_range(run.hash);
   full_by_hash_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == page; }));

@@ -1,16 +1,11 @@
-// Finds the pages of a known prefix of a text, so that a sequence with the same prefix need not compute it
-// again.
-//
-// The content of a page depends on its tokens and all tokens before it. So a page, in both kinds of layer, is
-// identified by its own kPageTokens tokens (a run) and the page before it; the first page also by the salt of
-// its request, so requests with different salts share no page. The key is a chained hash. The lookup also
-// compares the tokens, the page before (which was found in the same way) and the salt: a hash collision costs
-// time but is never a wrong hit.
-//
-// To continue at position p, a sequence needs all full pages before p, but only the sliding pages that p's
-// window reaches. A run stays known as long as its full page is; its sliding page may be reclaimed earlier.
-// Every sequence that holds a page also holds the page before it, and gives back the later one first. So the
-// pool, which reclaims the least recently used page, reclaims the end of a text before its beginning.
+// Finds the pages of a known prefix, so that a sequence with the same prefix need not compute it again.
+// The content of a page depends on its tokens and on all tokens before it. So a run (the kPageTokens tokens
+// of a page) is identified by its tokens and the page before it; the first run also by the salt of its
+// request. Requests with different salts share no page. Lookups use a chained hash, but also compare tokens,
+// previous page and salt: a hash collision costs time and is never a wrong hit.
+// To continue at position p, a sequence needs all full pages before p, but only the sliding pages that the
+// window of p reaches. So a run stays known after its sliding page is reclaimed. A sequence that holds a page
+// also holds the page before it, and gives back the later one first: the pool reclaims a text's end first.
 #pragma once
 
 #include <array>
@@ -30,8 +25,7 @@ namespace nibble {
 using PageHash = uint64_t (*)(uint64_t hash_before, std::span<const TokenId> tokens);
 uint64_t page_hash(uint64_t hash_before, std::span<const TokenId> tokens);
 
-// The pages that a sequence may share: all full pages before a position, and the sliding pages that its
-// window reaches.
+// Pages that a sequence may share: all full pages before a position, and the sliding pages in its window.
 struct Prefix {
   std::vector<PageId> full{}, sliding{};
   int num_tokens() const { return static_cast<int>(full.size()) * kPageTokens; }
@@ -40,29 +34,26 @@ struct Prefix {
 
 class PrefixCache {
  public:
-  // `window`: positions that a sliding layer attends to. Both pools must outlive the cache; they call it for
-  // each page they reclaim. Tests pass a hash that collides.
+  // `window`: positions that a sliding layer attends to. Both pools must outlive the cache, and call it for
+  // each page that they reclaim. Tests pass a hash that collides.
   PrefixCache(PagePool& full, PagePool& sliding, int window, PageHash hash = page_hash);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // Returns the longest prefix of `tokens` that is known under this salt and that a sequence can continue.
-  // Never all tokens, because the last one must run to predict the next. The pages may be reclaimed until a
-  // sequence shares them.
+  // Longest prefix known under `salt` that a sequence can continue. Never includes the last token, which must
+  // run to predict the next one. The pages may be reclaimed until a sequence shares them.
   Prefix find(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   struct Pages {
     PageId full, sliding;
   };
-  // Adds a page of each kind, `filled` with the kPageTokens tokens in `tokens`. `before`: the full page
-  // before it, as returned by add(); none at the start of a text. Returns the pages to use for these tokens
-  // from now on: `filled`, or pages that another sequence of the same salt filled with the same tokens
-  // earlier. Both have the same bits.
+  // Adds the pages `filled` with the kPageTokens tokens in `tokens`. `before`: the previous full page, as
+  // returned by add(); empty at the start of a text. Returns the pages to use from now on: `filled`, or
+  // bit-identical pages that a sequence of the same salt added earlier.
   Pages add(std::optional<PageId> before, std::span<const TokenId> tokens, Pages filled,
             std::string_view salt = {});
 
-  // Marks the sliding pages of these runs, given by their full pages, as most recently used if they are still
-  // cached.
+  // Marks the cached sliding pages of runs, given by their full pages, as most recently used.
   void touch_sliding(std::span<const PageId> full);
 
   void clear();
@@ -71,7 +62,7 @@ class PrefixCache {
   struct TokenRun {  // stored at the index of its full page in the pool
     uint64_t hash;
     std::optional<PageId> before, sliding;
-    std::string salt;  // only of a first page; later pages are identified through the page before
+    std::string salt;  // set for the first page of a text only
     std::array<TokenId, kPageTokens> tokens;
     int num_after;  // number of runs that follow this one
   };

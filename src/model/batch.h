@@ -1,5 +1,4 @@
-// The input and the result of one step of a backend. Prefill, chunked prefill, decode and any mixture are the
-// same call.
+// Input and result of one step of a backend. Prefill, chunked prefill, decode and mixtures are the same call.
 #pragma once
 
 #include <cstdint>
@@ -17,96 +16,86 @@ namespace nibble {
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 
-// The page table of one sequence and one kind of layer. Position p is slot p % kPageTokens of pages[p /
+// Page table of one sequence and one kind of layer. Position p is slot p % kPageTokens of pages[p /
 // kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
-  // Index of the first page kept: earlier pages were given back, because no sliding window reaches them any
-  // more.
+  // Index of the first page kept: earlier pages were given back, because no sliding window reaches them.
   int first_page{0};
 };
 
 inline constexpr int kMaxLogprobs{20};  // the limit of OpenAI's API
 
-// How to sample a token. The steps apply in vLLM's order: the row's mask, logit bias, penalties, temperature,
-// min_p, top_k, top_p, draw. backend/sample.h has the formulas.
+// How to sample a token, in vLLM's order: the row's mask, logit bias, penalties, temperature, min_p, top_k,
+// top_p, draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id
   int top_k{0};          // 0: no limit
   float top_p{1};
   float min_p{0};
-  float repetition_penalty{1};  // counts prompt and output
-  float presence_penalty{0};    // over output
-  float frequency_penalty{0};   // over output
+  float repetition_penalty{1};  // of tokens in the prompt or the output
+  float presence_penalty{0};    // of tokens in the output
+  float frequency_penalty{0};   // of tokens in the output
   std::vector<std::pair<TokenId, float>> logit_bias{};
   uint64_t seed{0};  // the draw is a function of (seed, position) only: same seed, same text
-  // -1: no log-probabilities. n >= 0: those of the chosen token and of the n likeliest tokens; n is at most
-  // kMaxLogprobs.
+  // -1: none. n >= 0: log-probabilities of the chosen and of the n likeliest tokens; at most kMaxLogprobs.
   int num_logprobs{-1};
 };
 
-// The tokens that may be chosen in an output row: bit (token % 32) of word (token / 32), in mask_words(V)
-// words. A backend calls fill() once per step and row, from one thread, and if it can while the forward pass
-// runs: a call may take some microseconds.
+// Tokens that may be chosen in an output row: bit (token % 32) of word (token / 32), in mask_words(V) words.
+// fill() runs once per step and row, on one thread, if possible during the forward pass: it may take some us.
 class TokenMask {
  public:
   virtual ~TokenMask() = default;
   virtual void fill(std::span<uint32_t> words) = 0;
 };
 
-// A row of the batch whose next token is requested.
-struct OutputRow {
+struct OutputRow {                      // a row of the batch whose next token is requested
   int token_index{0};                   // index in the run's tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
-  // The known tokens of the sequence; read for penalties only. If the run takes its tokens from the previous
-  // step (Run::ahead), the token sampled there is missing here, but counts too.
+  // Known tokens of the sequence, read for penalties only. With Run::ahead, the token sampled by the previous
+  // step is missing here, but counts too.
   std::span<const TokenId> prompt{}, output{};
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
 
-// Returns the index of the token before token i of a tree; -1 if it follows none of these tokens. An empty
-// `parents` means a chain: each token follows the one before it.
+// Index of the token before token i of a tree; -1 if it follows none of these tokens. An empty `parents`
+// means a chain: each token follows the one before it.
 inline int parent_of(std::span<const int> parents, size_t i) {
   return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
 }
 
-// The drafts among a run's tokens. A draft is accepted if the token before it is known or an accepted draft,
-// and the row of that token samples the draft, or does not exist.
-//
-// Drafts in a tree need a backend with takes_trees() (backend/backend.h). The known tokens form a chain, no
-// two drafts with the same parent are equal, and a token without an output row has at most one child. A
-// token's position is one after its parent's, and it attends to the cache before the run and to its
-// ancestors. Token i uses the cache slot of position first_position + i. After the step, accepted drafts are
-// in the slots of their positions (StepResult::kept).
+// The drafts among a run's tokens. A draft is accepted if its parent is known or accepted, and the parent's
+// row samples the draft, or does not exist.
+// Trees need a backend with takes_trees() (backend/backend.h). The known tokens form a chain, no two drafts
+// with the same parent are equal, and a token without an output row has at most one child. A token's position
+// is one after its parent's; it attends to the cache before the run and to its ancestors. Token i uses the
+// cache slot of position first_position + i. The step moves accepted drafts to the slots of their positions.
 struct DraftedTokens {
   int count{0};  // the last tokens of the run are drafts
   // For all tokens of the run, as in parent_of(). Empty: the drafts are a chain.
   std::span<const int> parents{};
 };
 
-// Where a run's tokens come from if it is launched before they are known: the previous step samples the first
-// one, and the others are the first drafts that the draft head makes after it. Needs a backend with
-// steps_ahead() > 0 (backend/backend.h).
-//
-// If num_unsure > 0 or the run has drafts of its own, the sequence's run in the previous step requested
-// drafts, this run's rows have no penalties, and no run of the batch has a tree.
+// Tokens of a run that is launched before they are known: the previous step samples the first, and the others
+// are the first drafts that the draft head makes after it. Needs a backend with steps_ahead() > 0
+// (backend/backend.h). If num_unsure > 0 or the run has drafts of its own, the sequence's run in the previous
+// step requested drafts, this run's rows have no penalties, and no run of the batch has a tree.
 struct Ahead {
-  // Output row of the previous step that samples the first token. If drafts follow this row, the row of the
+  // Output row of the previous step that samples the first token. If drafts follow that row, the row of the
   // last accepted draft samples it.
   int output_row{0};
   // Number of drafts after that row. Each accepted draft moves this run one position further.
   int num_unsure{0};
 };
 
-// Drafts that the draft head (model/draft_head/draft_head.h) makes after a run. They follow the token sampled
-// after the last accepted draft.
+// Drafts that the draft head makes after a run: they follow the token sampled after the last accepted draft.
 struct DraftRequest {
   int num_tokens{1};  // from 1 to kMaxDraftsOfHead
   int topk{1};        // alternatives for each position; more than 1 needs takes_trees()
 };
 
-// New tokens of one sequence, at consecutive positions.
-struct Run {
+struct Run {                          // new tokens of one sequence, at consecutive positions
   std::span<const TokenId> tokens{};  // if `ahead` is set, only their number is read
   int first_position{0};
   // They cover the positions of all tokens, whichever of the Ahead::num_unsure drafts are accepted.
@@ -142,8 +131,7 @@ struct SampledToken {
   std::vector<TokenLogprob> top{};  // descending; num_logprobs entries
 };
 
-// A token drafted by a head, and its probability given the drafts before it.
-struct Draft {
+struct Draft {  // a token drafted by a head, and its probability given the drafts before it
   TokenId token{0};
   float probability{0};
 };
@@ -163,12 +151,9 @@ struct StepResult {
   std::vector<float> logits;          // [output rows, V] if requested, else empty
   std::vector<Drafts> drafts{};       // for each run, if any requested drafts
   // For each run, if any has a tree of drafts: the accepted drafts, as indices of the run's tokens, each the
-  // parent of the next. A draft is accepted if the row of its accepted parent sampled it, or if the parent
-  // has no row. The keys and values of accepted drafts now follow those of the known tokens, one per
-  // position.
+  // parent of the next. Their keys and values now follow those of the known tokens, one per position.
   std::vector<std::vector<int>> kept{};
-  // Not set if the backend has no such clock, if the step gives no token, or with a draft head, whose work
-  // comes after the tokens.
+  // Not set without a device clock, without tokens, or with a draft head, which runs after the tokens.
   std::optional<DeviceTimes> device_times{};
 };
 

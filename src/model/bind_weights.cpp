@@ -12,7 +12,6 @@
 namespace nibble {
 namespace {
 
-// Looks up tensors by name.
 class Binder {
  public:
   Binder(const Config& config, const std::function<DescribedTensor(const TensorSpec&)>& describe) {

@@ -20,8 +20,7 @@ namespace {
 
 using Element = Fields::Element;
 
-// Limits far above any existing model, but low enough that no product of two limits that is kept in an int
-// overflows.
+// Far above any existing model, but no int product of two limits overflows.
 constexpr int kMaxLayers{1024};
 constexpr int kMaxWidth{1 << 16};  // H, I
 constexpr int kMaxHeads{1024};
@@ -41,7 +40,6 @@ int width(const Fields& fields, std::string_view name) {
   return value;
 }
 
-// Reads the fields that have the same names in both spellings.
 Config read_sizes(const Fields& fields) {
   Config config;
   config.num_layers = fields.integer({"num_hidden_layers"}, 1, kMaxLayers);
@@ -102,7 +100,7 @@ void check_attention_factor(const Fields& fields, double factor) {
     fields.refuse("attention_factor", fmt::format("{:.6g}, which follows from the factor", concentration));
 }
 
-// Reads the object `rope_scaling` or `rope_parameters`. Absent numbers get the defaults of transformers.
+// Reads `rope_scaling` or `rope_parameters`. Absent numbers get the defaults of transformers.
 RopeConfig read_rope_object(const Fields& config, std::string_view name) {
   const Fields fields = config.object(name);
   fields.only({"rope_type", "type", "rope_theta", "factor", "beta_fast", "beta_slow", "truncate",
@@ -130,8 +128,7 @@ RopeConfig read_rope_object(const Fields& config, std::string_view name) {
   return rope;
 }
 
-// Older versions of transformers write `rope_theta` next to `rope_scaling`; newer ones put it into
-// `rope_parameters`.
+// transformers writes `rope_theta` next to `rope_scaling` (old) or into `rope_parameters` (new).
 RopeConfig read_rope(const Fields& fields) {
   const bool has_old = fields.find("rope_scaling").has_value();
   const bool has_new = fields.find("rope_parameters").has_value();
@@ -186,8 +183,7 @@ Config read_huggingface(const Fields& fields) {
   return config;
 }
 
-// Reads OpenAI's file. Its code has epsilon and the absence of truncation as constants; the context length is
-// what YaRN extends it to.
+// OpenAI's code has epsilon and the absence of truncation as constants; YaRN extends to the context length.
 Config read_openai(const Fields& fields) {
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);
@@ -236,7 +232,7 @@ Config gpt_oss(int num_layers, int num_experts) {
   return config;
 }
 
-// Returns the shortest decimal that reads back as the same float: 1e-05, not 9.999999747378752e-06.
+// Shortest decimal that reads back as the same float: 1e-05, not 9.999999747378752e-06.
 double in_decimal(float value) {
   const std::string text = fmt::format("{}", value);
   double decimal{0};

@@ -1,5 +1,5 @@
-// The configuration of a model of the gpt-oss architecture. The 20b and the 120b differ only in the number of
-// layers and experts; other widths, heads and windows work as well.
+// Configuration of a model of the gpt-oss architecture. The 20b and the 120b differ only in the number of
+// layers and experts; other widths, heads and windows work too.
 #pragma once
 
 #include <filesystem>
@@ -42,10 +42,8 @@ struct Config {
   float swiglu_limit{7.0f};
   RopeConfig rope;
   int max_context{131072};
-  // From config.json. Harmony's stop tokens are added if the tokenizer has them.
-  std::vector<TokenId> eos;
-  // The experts of this rank, if ranks have whole experts (model/shares/share.h). The router still chooses
-  // among all. Not set: all experts.
+  std::vector<TokenId> eos;  // from config.json, plus Harmony's stop tokens if the tokenizer has them
+  // Experts of this rank (model/shares/share.h); not set: all. The router chooses among all experts.
   std::optional<IndexRange> own_experts{};
 
   IndexRange experts() const { return own_experts.value_or(IndexRange{0, num_experts}); }
@@ -55,15 +53,13 @@ struct Config {
 // A constant of the architecture that no configuration file states.
 inline constexpr float kSwigluAlpha{1.702f};
 
-// Parses a config.json of Hugging Face (older spelling `rope_scaling`, newer `rope_parameters`) or of
-// OpenAI's `original/` folder. Throws InputError that names file (`origin`), field, value and what is
-// accepted.
+// Parses a config.json of Hugging Face (old spelling `rope_scaling`, new `rope_parameters`) or of OpenAI's
+// `original/` folder. Throws InputError that names file (`origin`), field, value and accepted values.
 Config parse_config(std::string_view json, const std::string& origin);
 Config read_config(const std::filesystem::path& file);
-// Returns a config.json in Hugging Face's spelling.
-std::string to_json(const Config& config);
+std::string to_json(const Config& config);  // in Hugging Face's spelling
 
-// Returns the configuration of "gpt-oss-20b" or "gpt-oss-120b"; nothing for other names.
+// Configuration of "gpt-oss-20b" or "gpt-oss-120b"; nothing for other names.
 std::optional<Config> named_config(std::string_view name);
 
 }  // namespace nibble

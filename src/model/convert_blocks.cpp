@@ -15,8 +15,7 @@
 namespace nibble {
 namespace {
 
-// A matrix of the weights, or `count` consecutive matrices of experts starting with `matrix`; and the name of
-// its group in log lines.
+// A matrix of the weights, or `count` consecutive expert matrices from `matrix` on. `group`: for log lines.
 struct BlockedMatrix {
   Matrix* matrix;
   size_t count;

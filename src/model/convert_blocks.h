@@ -10,8 +10,7 @@
 
 namespace nibble {
 
-// Converts a matrix [rows, cols] to BF16, rounding to nearest even. Returns false if a value had to be
-// rounded.
+// Converts a matrix [rows, cols] to BF16, to nearest even. Returns false if a value had to be rounded.
 bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPool& pool);
 // Unpacks MXFP4 blocks into separate codes and scales, without changing a number.
 struct Mxfp4Output {
@@ -20,13 +19,12 @@ struct Mxfp4Output {
 void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output& to, ThreadPool& pool);
 
 // Converts the matrices of `weights` that are in blocks and for which `stays` is false: dense ones to BF16,
-// experts to codes and scales. Reports progress in bytes of converted elements, and logs one line per group
-// and type.
+// experts to codes and scales. Reports bytes of converted elements and logs one line per group and type.
 void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& stays, ThreadPool& pool,
                     const ReportProgress& report = {});
 
-// Returns the same weights, converted for a backend. With `takes_blocks`, matrices that a backend can use or
-// repack stay blocks: the embedding in any type, and the others except the router if they are Q8_0 or MXFP4.
+// Converts weights for a backend. With `takes_blocks`, matrices that a backend can use or repack stay blocks:
+// the embedding in any type, and the others except the router if they are Q8_0 or MXFP4.
 std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,
                                              ThreadPool& pool, const ReportProgress& report = {});
 

@@ -1,5 +1,5 @@
 // Reads the fields of a JSON object with type and range checks. An invalid value throws a one-line message
-// with file, field, value and what is accepted. A null field counts as absent, as in Python.
+// with file, field, value and accepted values. A null field counts as absent, as in Python.
 #pragma once
 
 #include <simdjson.h>
@@ -34,8 +34,7 @@ class Fields {
   void must_be(std::string_view name, std::string_view text) const;
   void must_be_flag(std::string_view name, bool value) const;
   void must_be_number(std::string_view name, double value) const;
-  // Throws if the object has a field that is not listed. For objects in which an unknown field would change
-  // what is computed.
+  // Throws on a field that is not listed, for objects where an unknown field would change what is computed.
   void only(Names names) const;
 
   [[noreturn]] void refuse(std::string_view name, const std::string& accepted) const;

@@ -1,6 +1,5 @@
-// The operations of the forward pass, in order, and the only list of their names: kernel tables, `inspect
-// --kernels`, --require, profiles and records use them. model/ops.h defines what each computes and costs.
-// C++17, for device code.
+// The operations of the forward pass, in order, and the only list of their names, for kernel tables, `inspect
+// --kernels`, --require, profiles and records. model/ops.h has formulas and costs. C++17: device code.
 #pragma once
 
 #include <string_view>

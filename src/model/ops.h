@@ -1,20 +1,13 @@
 // The operations of the forward pass: what each computes, and a lower bound of its cost. Every backend runs
 // these operations in this order; it may fuse some, and then reports which:
-//
 //   embed   for each layer: rms_norm, qkv, attend, project, rms_norm, route, experts up, experts down
 //   rms_norm, unembed
-//
 // T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts, K experts per token, I width
-// of an expert, V vocabulary. Linear weights are [out, in]. Each struct holds what determines the cost of its
-// operation. A cost is
-//
+// of an expert, V vocabulary. Linear weights are [out, in]. Each struct holds what its cost depends on:
 //   weight_bytes   every weight that is needed, counted once even if many tokens share it
 //   kv_bytes       of the KV cache, read or written
-//   flops          two per multiply-add of the matrix products; element-wise work is left out, except in
-//                  rms_norm, which has nothing else
-//
-// The bytes exclude activations: they are small compared to the weights or stay in a cache, and each backend
-// stores them its own way.
+//   flops          two per multiply-add of matrix products; element-wise work counts only in rms_norm
+// The bytes exclude activations, which are small compared to the weights or stay in a cache.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +44,7 @@ Cost cost(const RmsNorm& op);
 
 // q, k, v = rope(Wq x + bq), rope(Wk x + bk), Wv x + bv; k and v are appended to the cache
 //   Wq [Nq D, H]    Wk, Wv [Nkv D, H]
-// rope rotates the pairs (i, i + D/2) of a head by position * inv_freq_i (YaRN's frequencies), and scales by
-// YaRN's concentration.
+// rope rotates the pairs (i, i + D/2) by position * YaRN's inv_freq_i, and scales by YaRN's concentration.
 struct Qkv {
   int num_tokens, hidden, num_heads, num_kv_heads, head_dim;
   Format weights, vectors, kv;
@@ -61,8 +53,7 @@ Cost cost(const Qkv& op);
 
 // For each head:
 //   p_j = exp(s_j - M) / (sum_k exp(s_k - M) + exp(sink - M)),   s_j = q . k_j / sqrt(D),   out = sum p_j v_j
-// over positions j up to the token's own; a sliding layer only sees the last `window`. The sink has no value
-// row.
+// over positions j up to the token's own; a sliding layer sees the last `window`. The sink has no value.
 //   q, out [T, Nq D]    k, v [context, Nkv D]    sinks [Nq]
 struct Attend {
   int num_tokens;
@@ -119,27 +110,24 @@ struct StorageFormats {
   Format vectors{Format::kBf16};  // norms, biases, sinks
   Format kv{Format::kBf16};
 };
-// Returns the formats of the first layer, which stand for all layers. The format of the KV cache is the
-// backend's choice.
+// Formats of the first layer, which stand for all layers. The backend chooses that of the KV cache.
 StorageFormats formats_of(const Weights& weights);
 
-// Returns the expected number of distinct experts that num_tokens tokens choose in a layer if routing is
-// independent and uniform: E (1 - (1 - K/E)^T). Adjacent tokens tend to choose the same experts, so this is
-// an upper estimate.
+// Expected number of distinct experts that num_tokens tokens choose in a layer if routing is independent and
+// uniform: E (1 - (1 - K/E)^T). An upper estimate: adjacent tokens tend to choose the same experts.
 double expected_experts_hit(int num_experts, int experts_per_token, int num_tokens);
 
 struct OperationCost {
   Operation operation;
   Cost cost;  // sum over all layers
 };
-// Returns the costs of a step of `num_sequences` sequences. Each has its own cache, `num_tokens` new tokens
-// (1 in decode), the last of which attends to `context` positions, and one row of logits.
+// Costs of a step of `num_sequences` sequences. Each has its own cache, `num_tokens` new tokens (1 in
+// decode), the last of which attends to `context` positions, and one row of logits.
 std::vector<OperationCost> step_costs(const Config& config, const StorageFormats& formats, int num_tokens,
                                       int context, int num_sequences = 1);
 Cost total(const std::vector<OperationCost>& costs);
 
-// Returns the bytes of one sequence in the KV cache: full layers keep all positions, sliding layers those
-// that the window reaches.
+// Bytes of one sequence in the KV cache: full layers keep all positions, sliding layers the window.
 size_t kv_cache_bytes(const Config& config, Format kv, int num_positions);
 
 }  // namespace nibble

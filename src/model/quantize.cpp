@@ -30,8 +30,7 @@ void widen(const Matrix& matrix, size_t row, std::span<float> to) {
   }
 }
 
-// Calls `visit(name, format, matrices)` for each group that changes. `name` is the group's name in flags and
-// log lines.
+// Calls visit(name, format, matrices) for each group that changes. `name`: as in flags and log lines.
 template <typename Visit>
 void for_each_converted(Weights& weights, const DenseFormats& formats, const Visit& visit) {
   std::vector<Matrix*> qkv, o;
@@ -45,8 +44,7 @@ void for_each_converted(Weights& weights, const DenseFormats& formats, const Vis
     visit("lm_head", formats.unembedding, std::vector<Matrix*>{&weights.unembedding});
 }
 
-// Owns the converted matrices, and the weights that the other matrices are views of.
-struct Storage {
+struct Storage {  // the converted matrices, and the weights that the others are views of
   std::shared_ptr<const Weights> original;
   std::vector<Buffer> buffers;
 };
@@ -129,8 +127,7 @@ ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats
   ConvertedBytes bytes;
   const auto add = [&](Format format, int rows, int cols, int count) {
     if (format == Format::kBf16) return;
-    // Rows that are not whole blocks are refused later, at conversion; here their last block counts as a
-    // whole one.
+    // Rows that are not whole blocks are refused at conversion; here their last block counts as a whole one.
     const size_t held = format == Format::kMxfp4
                             ? (as_size(cols) + kMxfp4BlockSize - 1) / kMxfp4BlockSize * kMxfp4BlockSize
                             : as_size(cols);

@@ -1,12 +1,8 @@
 // Quantises dense matrices when a model is loaded. The results are the same bytes in every backend:
-//
-//   FP8     code[c] = e4m3(w[c] / scale), round to nearest even; scale = max_c |w[c]| / 448, one float32 per
-//           row
+//   FP8     code[c] = e4m3(w[c] / scale), nearest even; scale = max_c abs(w[c]) / 448, one float32 per row
 //   MXFP4   formats/mxfp4.h, the specification's rule
-//
-// Both divisions are IEEE float32. A row whose scale would be 0 (all elements are zero or tiny) gets scale 1
-// and zero codes. A row that holds an infinity or a NaN gets that as its scale, so that every product shows
-// it.
+// Both divisions are IEEE float32. A row whose scale would be 0 (all elements zero or tiny) gets scale 1 and
+// zero codes. A row with an infinity or a NaN gets that as its scale, so that every product shows it.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +18,7 @@
 
 namespace nibble {
 
-// The formats to which dense matrices are converted at load: kE4m3 or kMxfp4. kBf16: they stay as in the
-// checkpoint.
+// Formats to which dense matrices are converted at load: kE4m3 or kMxfp4. kBf16: as in the checkpoint.
 struct DenseFormats {
   Format qkv{Format::kBf16}, attention_output{Format::kBf16}, unembedding{Format::kBf16};
   friend bool operator==(const DenseFormats&, const DenseFormats&) = default;
@@ -32,23 +27,20 @@ struct DenseFormats {
 // Converts a row of finite values to E4M3, one code per value; returns the scale.
 float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes);
 
-// A matrix that owns its bytes.
 struct QuantisedMatrix {
   Matrix matrix;
   Buffer storage;
 };
-// Quantises elements of kF32 or kBf16, or blocks of any type. `format` is kE4m3 or kMxfp4; kMxfp4 needs rows
-// of whole blocks of 32.
+// Quantises elements of kF32 or kBf16, or any blocks, to kE4m3 or (in whole blocks of 32) kMxfp4.
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
-// Returns the model with its dense matrices in these formats; the rest are views of `weights`, which is kept
-// alive. Converts one matrix at a time, with one row of extra memory per thread. Logs one line per group.
-// Throws InputError if rows are not whole MXFP4 blocks.
+// The model with its dense matrices in these formats; the rest are views of `weights`, which is kept alive.
+// Converts one matrix at a time, with one row of extra memory per thread. Logs one line per group. Throws
+// InputError if rows are not whole MXFP4 blocks.
 std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
                                               const DenseFormats& formats, ThreadPool& pool);
 
-// Bytes of the matrices that quantise_dense converts: as released, and converted.
-struct ConvertedBytes {
+struct ConvertedBytes {  // size of the matrices that quantise_dense converts
   size_t before{0}, after{0};
 };
 ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats);

@@ -7,7 +7,7 @@
 namespace nibble {
 namespace {
 
-// Returns the index of the pair, as a real number, that makes `beta` turns over the original context.
+// Index of the pair, as a real number, that makes `beta` turns over the original context.
 double corner(const RopeConfig& config, int head_dim, double beta) {
   return head_dim / 2.0 * std::log(config.original_context / (2 * std::numbers::pi * beta)) /
          std::log(config.theta);

@@ -12,7 +12,7 @@
 namespace nibble {
 namespace {
 
-// The layout of a row in a format: elements per block, and bytes per block including its scale.
+// Layout of a row in a format: elements per block, and bytes per block including its scale.
 struct FormatRow {
   Format format;
   std::string_view name;

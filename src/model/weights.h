@@ -1,5 +1,4 @@
-// The weights of a model from any source: shapes, and views of the stored data. Linear weights are [out, in]:
-// y = x W^T + b.
+// Weights of a model from any source: shapes and views of data. Linear weights are [out, in]: y = x W^T + b.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +21,16 @@
 
 namespace nibble {
 
-// How the elements of a matrix or vector are stored. kQ8_0 exists only in Blocks. Two are only for
-// activations: kMxfp8 is E4M3 with an E8M0 scale per 32 elements, and kMxfp8x2 is the sum of two of these.
+// How elements are stored. kQ8_0 exists only in Blocks. Two are only for activations: kMxfp8 is E4M3 with an
+// E8M0 scale per 32 elements, and kMxfp8x2 is the sum of two of these.
 enum class Format { kF32, kBf16, kMxfp4, kE4m3, kQ8_0, kMxfp8, kMxfp8x2 };
 std::string_view name(Format format);
-// Returns the bytes of `num_elements` consecutive elements of a row, including the scales of blocks.
+// Bytes of `num_elements` consecutive elements of a row, including the scales of blocks.
 size_t num_bytes(Format format, size_t num_elements);
-// Returns the bytes of a matrix: its elements and, for kE4m3, its row scales.
+// Bytes of a matrix: its elements and, for kE4m3, its row scales.
 size_t matrix_bytes(Format format, size_t rows, size_t cols);
 
-// A vector of float32 or bfloat16: norm weights, a bias, or sinks.
-struct Vector {
+struct Vector {  // float32 or bfloat16: norm weights, a bias, or sinks
   const void* data = nullptr;
   Format format = Format::kBf16;  // kF32 or kBf16
   int count = 0;
@@ -42,9 +40,9 @@ struct Vector {
   }
 };
 
-// Elements in memory, row-major. kMxfp4: `data` has the codes, 16 bytes per 32 elements, with the even
-// element in the low nibble. kE4m3: `data` has one byte per element; element (r, c) is e4m3(data[r * cols +
-// c]) * row_scales[r], and the scale is applied once to a finished dot product.
+// Elements in memory, row-major. kMxfp4: codes, 16 bytes per 32 elements, the even element in the low nibble.
+// kE4m3: one byte per element; element (r, c) is e4m3(data[r * cols + c]) * row_scales[r], and the scale is
+// applied once to a finished dot product.
 struct Elements {
   Format format{Format::kBf16};
   const void* data{nullptr};
@@ -58,40 +56,35 @@ struct Blocks {
   const std::byte* rows{nullptr};
   const std::byte* odd_rows{nullptr};  // if set, holds every second row; `rows` then holds the even ones
 };
-// Returns row `row` of a matrix with `cols` columns.
 std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols);
 
 // Random bytes: 64-bit word i is (random_bits(seed, i) & mask) + base (core/random.h).
 struct RandomWords {
   uint64_t seed{0}, mask{0}, base{0};
 };
-// Elements that are not in memory but generated on demand. A device generates them in its own memory.
-struct Recipe {
+struct Recipe {  // elements generated on demand; a device generates them in its own memory
   Format format{Format::kBf16};
   RandomWords data{}, scales{};  // the bytes of Elements::data and, for kMxfp4, of Elements::scales
 };
 
-// A weight matrix, stored in one of three ways.
 struct Matrix {
   int rows{0}, cols{0};
-  // Empty (monostate): a backend has copied the matrix into a layout of its own, and only the shape is left.
+  // Empty (monostate): a backend has copied the matrix into its own layout, and only the shape is left.
   std::variant<std::monostate, Elements, Blocks, Recipe> stored{};
 
   const Elements& elements() const;  // checks that `stored` holds Elements
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  // Blocks of a type without a Format count as kBf16, to which they are converted.
-  Format format() const;
+  Format format() const;  // blocks of a type without a Format count as kBf16
 };
-// Returns the name of the stored type: a Format or a ggml type.
+// Name of the stored type: a Format or a ggml type.
 std::string_view stored_name(const Matrix& matrix);
-// Returns the format of a dense matrix after converting its blocks, if it has any (model/convert_blocks.h).
+// Format of a dense matrix after its blocks, if any, are converted (model/convert_blocks.h).
 Format converted_format(const Matrix& matrix);
 
-// E consecutive matrices of one shape and format, with one bias vector each.
-struct ExpertMatrices {
-  Matrix first;                     // matrix of expert 0; the other experts' matrices follow without gaps
-  Vector first_bias;                // bias of expert 0; the other experts' biases follow without gaps
+struct ExpertMatrices {  // E consecutive matrices of one shape and format, with one bias vector each
+  Matrix first;          // matrix of expert 0; the other experts' matrices follow without gaps
+  Vector first_bias;     // bias of expert 0; the other experts' biases follow without gaps
   Matrix matrix(int expert) const;  // not for a Recipe
   Vector bias(int expert) const;
 };
@@ -109,8 +102,8 @@ struct LayerWeights {
   Vector router_bias;      // [E]
   ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
   ExpertMatrices down;     // [E, H, I]
-  // Keeps the codes and scales of the experts alive if they are allocated layer by layer: a backend that has
-  // packed a layer can free them. Null: Weights::storage keeps them alive.
+  // Keeps the experts' codes and scales alive if they are allocated layer by layer: a backend that has packed
+  // a layer can free them. Null: Weights::storage keeps them alive.
   std::shared_ptr<const void> experts_storage;
 };
 
@@ -121,8 +114,7 @@ struct Weights {
   Vector final_norm;   // [H]
   Matrix unembedding;  // [V, H]
 
-  // The files, if any, from which the matrices are mapped (converted ones are not). A backend that has copied
-  // a matrix can release or drop its pages (core/mapped_file.h).
+  // Mapped files of the matrices. A backend can drop pages that it has copied (core/mapped_file.h).
   MappedFiles files;
   bool is_mapped() const { return !files.empty(); }
   std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"
@@ -132,8 +124,7 @@ bool has_blocks(const Weights& weights);  // of any matrix
 
 enum class TensorKind { kNorm, kBias, kSinks, kDense, kCodes, kScales };
 
-// One tensor of a model of this configuration, in Hugging Face's naming.
-struct TensorSpec {
+struct TensorSpec {  // one tensor of a model, in Hugging Face's naming
   std::string name;
   TensorKind kind;
   DType dtype;  // as released: BF16, and U8 for kCodes and kScales
@@ -143,18 +134,16 @@ struct TensorSpec {
 std::vector<TensorSpec> tensor_specs(const Config& config);
 size_t total_bytes(const std::vector<TensorSpec>& specs);
 
-// The number of parameters, without the scales of MXFP4. `active`: those that one token reads, including one
-// row of the embedding.
+// Parameters without MXFP4 scales. `active`: those that one token reads, with one row of the embedding.
 struct ParameterCount {
   size_t total, active;
 };
 ParameterCount count_parameters(const Config& config);
 
 // Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
-// config.json, or a GGUF file (the first one of a split model), which needs no other file. Checks every
-// tensor by name, dtype and shape. Also refuses a tensor that the model has no use for, because then the file
-// is not what its config says. Dense tensors may be BF16 or F32; in a GGUF file any type that formats/gguf.h
-// names, and they are Blocks unless they are BF16. Throws InputError.
+// config.json, or a GGUF file (the first of a split model). Checks every tensor by name, dtype and shape, and
+// refuses tensors that the model has no use for: the file is not what its config says. Dense tensors may be
+// BF16 or F32, in a GGUF file any type that formats/gguf.h names (Blocks unless BF16). Throws InputError.
 Weights open_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

@@ -1,4 +1,4 @@
-// Short names for Boost.Asio, shared by the files of this folder.
+// Short names for Boost.Asio.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -12,7 +12,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
-// Completion token of an operation that a coroutine awaits. The result goes to `error`; nothing is thrown.
+// Completion token for coroutines: stores the error in `error` instead of throwing it.
 inline auto told(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 }  // namespace nibble::nodes

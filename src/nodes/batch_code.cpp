@@ -1,5 +1,4 @@
 // Layout, in 32-bit numbers:
-//
 //   totals: runs, tokens, pages, outputs
 //   per run: number of tokens, first position, number of full pages, first full page,
 //            number of sliding pages, first sliding page, number of outputs
@@ -22,7 +21,7 @@ struct Counts {
   size_t bytes() const { return kWord * total_words(runs, tokens, pages, outputs); }
 };
 
-// Reads the next number. Throws InputError unless it is below `end`.
+// Reads a number. Throws InputError unless it is below `end`.
 int below(Reader& reader, uint32_t end, const char* what) {
   const auto value = reader.number<uint32_t>();
   if (value >= end) throw InputError("{} {} is out of range: it must be below {}", what, value, end);
@@ -32,7 +31,7 @@ int at_most(Reader& reader, int most, const char* what) {
   return below(reader, static_cast<uint32_t>(most) + 1, what);
 }
 
-// Throws InputError unless the table covers the positions from `first_read` to `end` - 1.
+// Throws InputError unless the page table covers the positions from `first_read` to `end` - 1.
 void check_reach(const PageTableView& table, int first_read, int end) {
   const int end_page = table.first_page + static_cast<int>(table.pages.size());
   if (first_read / kPageTokens < table.first_page || (end - 1) / kPageTokens >= end_page)
@@ -42,8 +41,7 @@ void check_reach(const PageTableView& table, int first_read, int end) {
 
 int num_pages_of(const Config& config) { return (config.max_context + kPageTokens - 1) / kPageTokens; }
 
-// Number of elements of each kind in the message that belong to one run.
-struct RunSizes {
+struct RunSizes {  // how many elements of each kind in the message belong to one run
   size_t tokens, full, sliding, outputs;
 };
 
@@ -51,7 +49,7 @@ size_t read_count(Reader& reader) { return reader.number<uint32_t>(); }
 
 Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
   const Counts all{read_count(reader), read_count(reader), read_count(reader), read_count(reader)};
-  // Each count is checked alone first, so that the total in bytes() can't overflow.
+  // Check each count first, so that the total in bytes() can't overflow.
   if (all.runs > most_rows || all.tokens > most_rows || all.outputs > most_rows || all.pages > num_bytes ||
       all.bytes() != num_bytes)
     throw InputError(
@@ -60,7 +58,7 @@ Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
   return all;
 }
 
-// Reads the header of each run: stores its positions in `runs`, and returns its sizes.
+// Reads the headers of all runs: stores their positions in `runs`, returns their sizes.
 std::vector<RunSizes> read_runs(Reader& reader, const Counts& all, const Config& config,
                                 std::vector<Run>& runs) {
   std::vector<RunSizes> sizes;
@@ -110,7 +108,7 @@ std::vector<OutputRow> read_outputs(Reader& reader, std::span<const RunSizes> si
   return outputs;
 }
 
-// Returns the next `num` elements, and moves `first` past them.
+// Returns the next `num` elements and advances `first`.
 template <typename T>
 std::span<T> take(std::vector<T>& all, size_t& first, size_t num) {
   const std::span taken(all.data() + first, num);

@@ -1,4 +1,4 @@
-// Encodes a step's batch for the followers. Sampling parameters are left out: only the head samples.
+// Encodes a step's batch for followers, without sampling parameters: only the head samples.
 #pragma once
 
 #include <span>
@@ -10,22 +10,19 @@
 
 namespace nibble::nodes {
 
-// Upper limits of a batch. All nodes create their backends with the same numbers.
+// Upper limits of a batch. All nodes create their backends with the same limits.
 struct Room {
   int num_full_pages{0}, num_sliding_pages{0};
   int max_batch_tokens{0};
   friend bool operator==(const Room&, const Room&) = default;
 };
-// The size in bytes of the largest encoded batch.
-size_t most_bytes(const Room& room, const Config& config);
+size_t most_bytes(const Room& room, const Config& config);  // of the largest encoded batch
 
 Bytes encode(const Batch& batch);
 
-// A decoded batch, with the storage that its spans point to.
-class ReceivedBatch {
+class ReceivedBatch {  // a decoded batch with the storage that its spans point to
  public:
-  // Throws InputError for any batch that a backend can't run: a message cut short or too long; a token, page
-  // or position out of range.
+  // Throws InputError for a truncated or too long message, or a token, page or position out of range.
   ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, const Config& config);
   Batch view() const { return {.runs = runs_}; }
 

@@ -1,5 +1,4 @@
-// Reads and writes the messages between nodes: integers of 8, 32 and 64 bits, little-endian as on every
-// machine that nibble runs on, and texts of a fixed width.
+// Messages between nodes: little-endian integers of 8, 32 and 64 bits (the host's order), fixed-width texts.
 #pragma once
 
 #include <bit>
@@ -28,7 +27,7 @@ class Writer {
     std::memcpy(bytes_.data() + bytes_.size() - sizeof value, &value, sizeof value);
   }
   void raw(std::span<const uint8_t> more) { bytes_.insert(bytes_.end(), more.begin(), more.end()); }
-  // Writes exactly `width` bytes: cuts a longer text, pads a shorter one with zeros.
+  // Writes exactly `width` bytes: cuts longer texts, pads shorter ones with zeros.
   void text(std::string_view value, size_t width) {
     const std::string_view kept = value.substr(0, width);
     bytes_.insert(bytes_.end(), kept.begin(), kept.end());
@@ -40,8 +39,7 @@ class Writer {
   Bytes bytes_;
 };
 
-// Throws InputError if the message ends too early.
-class Reader {
+class Reader {  // reads a message; throws InputError if the message ends too early
  public:
   explicit Reader(std::span<const uint8_t> bytes) : left_(bytes) {}
 
@@ -57,8 +55,7 @@ class Reader {
     left_ = left_.subspan(count);
     return taken;
   }
-  // Returns the text up to its first zero. Bytes that are not printable ASCII become '?', because texts go to
-  // terminals and logs.
+  // Reads up to the first zero. Bytes other than printable ASCII become '?', for terminals and logs.
   std::string text(size_t width) {
     std::string value;
     for (const uint8_t byte : raw(width)) {

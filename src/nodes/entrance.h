@@ -1,5 +1,4 @@
-// Accepts followers on the head: listens on the one address given, admits the two connections of each
-// follower once, and tells every other client why it is refused.
+// The head's listener: admits each follower's two connections once; refuses other clients with a reason.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -16,15 +15,13 @@ namespace nibble::nodes {
 
 class Entrance : public std::enable_shared_from_this<Entrance> {
  public:
-  // Runs on `io` only. `admit` gets each accepted connection. Throws InputError if it can't listen on
-  // `address`.
+  // Runs on `io` only. `admit` gets accepted connections. Throws InputError if it can't listen on `address`.
   Entrance(asio::io_context& io, const tcp::endpoint& address, int num_nodes, HeadSide head,
            std::function<void(const Joining&, tcp::socket)> admit);
-  // Starts to accept connections, until `io` stops. `io` keeps this object alive.
-  void open();
+  void open();  // accepts connections until `io` stops; `io` keeps this object alive
 
   std::future<void> all_are_here() { return all_here_.get_future(); }
-  // The ranks that have not joined yet, as "node 1" or "nodes 1, 3". Called on `io`'s thread.
+  // Returns the ranks that have not joined, as "node 1" or "nodes 1, 3". Call it on `io`'s thread.
   std::string missing() const;
 
  private:

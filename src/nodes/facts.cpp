@@ -15,7 +15,7 @@ class Hash {
   void add(const void* data, size_t bytes) {
     crypto_hash_sha256_update(&state_, static_cast<const uint8_t*>(data), bytes);
   }
-  // Adds the size and 8 samples of 64 bytes: the first, the last and evenly spaced ones between.
+  // Adds the size and 8 samples of 64 bytes at equal distances, including the first and the last bytes.
   void sample(const void* data, size_t bytes) {
     constexpr size_t kSamples{8}, kSampleBytes{64};
     add(&bytes, sizeof bytes);

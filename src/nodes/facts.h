@@ -1,4 +1,4 @@
-// What must be equal on all nodes, because it decides results or how they communicate.
+// Facts that must be equal on all nodes, because results or communication depend on them.
 #pragma once
 
 #include <array>
@@ -24,11 +24,10 @@ inline constexpr size_t kNumFacts{std::size(kFactNames)}, kFactBytes{64};
 using Facts = std::array<std::string, kNumFacts>;
 inline std::string& at(Facts& facts, Fact fact) { return facts[static_cast<size_t>(fact)]; }
 
-// Describes the first fact that differs, in one line; nullopt if all are equal.
+// Describes the first fact that differs, in one line; nullopt if all facts are equal.
 std::optional<std::string> difference(const Facts& head, int rank, const Facts& follower);
 
-// Hash of the configuration, or of samples of every tensor, as 32 hexadecimal digits. Sampling keeps the time
-// independent of the size of the tensors.
+// Hash of the configuration, or of samples of every tensor (so its size does not matter): 32 hex digits.
 std::string identity_of(const Config& config);
 std::string identity_of(const Weights& weights);
 

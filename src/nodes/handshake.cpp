@@ -9,8 +9,7 @@
 namespace nibble::nodes {
 namespace {
 
-// "nibble" and the version of this protocol.
-constexpr uint64_t kMagic{0x0002'656c'6262'696e};
+constexpr uint64_t kMagic{0x0002'656c'6262'696e};  // "nibble" and the protocol version
 constexpr uint32_t kNoRank{0xffff};  // received ranks are clamped to this, which is above every rank
 constexpr std::string_view kFollowerProof{"nibble follower"}, kHeadProof{"nibble head"};
 constexpr size_t kDigestBytes{sizeof(Digest)}, kHelloBytes{8 + 4 + kDigestBytes},
@@ -30,7 +29,7 @@ Digest digest_of(Reader& reader) {
   std::ranges::copy(reader.raw(digest.size()), digest.begin());
   return digest;
 }
-// Returns the facts as the wire carries them (cut to kFactBytes), so that both sides compare the same text.
+// Cuts the facts to kFactBytes, as the wire does, so that both sides compare the same text.
 Facts cut(const Facts& facts) {
   Writer writer;
   put(writer, facts);
@@ -39,7 +38,7 @@ Facts cut(const Facts& facts) {
   return facts_of(reader);
 }
 
-// `who` names the peer in messages.
+// `who`: the peer's name in messages.
 asio::awaitable<Bytes> read_bytes(tcp::socket& socket, size_t count, std::string who) {
   Bytes bytes(count);
   error_code error;

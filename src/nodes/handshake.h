@@ -1,11 +1,8 @@
-// How a follower joins the head, once on each of its two connections. Both sides prove that they have the
-// secret and compare their facts; then the head sends the limits of a batch.
-//
+// How a follower joins the head, once per connection. Both prove that they have the secret and compare facts.
 //   follower -> head   hello: magic number, which connection, nonce
 //   head -> follower   challenge: magic number, nonce
 //   follower -> head   request: proof over hello, challenge and the rest of this message; rank, facts
 //   head -> follower   reply: proof over all messages; answer, facts, limits of a batch, group id
-//
 // All messages have a fixed size. After a wrong proof the head replies kWrongSecret and zeros.
 #pragma once
 
@@ -19,11 +16,9 @@
 
 namespace nibble::nodes {
 
-// Coroutines take their arguments by value, because they start only when awaited. The caller owns the socket
-// and closes it.
+// Coroutines take arguments by value, because they start when awaited. The caller owns and closes the socket.
 
-// The control connection carries heartbeats and the reason for the end; the data connection carries steps,
-// partial sums and logits.
+// kControl carries heartbeats and the reason for the end; kData carries steps, partial sums and logits.
 enum class Channel : uint32_t { kControl, kData };
 
 enum class Answer : uint32_t { kWelcome, kWrongSecret, kDiffers, kNoSuchRank, kTaken };
@@ -33,8 +28,8 @@ struct Joining {
   Channel channel;
 };
 
-// The head's side. `judge` decides about a follower that has the secret and equal facts. Returns the follower
-// that joined; throws InputError with the reason if it was refused.
+// `judge` decides about a follower with the right secret and equal facts. receive_follower() returns the
+// follower that joined; it throws InputError with the reason if the follower was refused.
 struct HeadSide {
   Secret secret;
   Facts facts;
@@ -44,13 +39,11 @@ struct HeadSide {
 };
 asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head);
 
-// What a follower gets from the head when it joins.
-struct Invitation {
+struct Invitation {  // what a follower receives from the head when it joins
   Room room;
   GroupId group;
 };
-// The follower's side. Throws InputError with the reason if it is refused. `address` is the head's, for
-// messages.
+// Joins as a follower. Throws InputError with the reason if the head, at `address`, refuses.
 asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
                                       std::string address);
 

@@ -7,7 +7,7 @@
 namespace nibble::nodes {
 namespace {
 
-// Runs part of a step. After any error the other nodes are stuck in mid-step, so the whole group ends.
+// Runs a part of a step. After an error the other nodes are stuck in mid-step, so the whole group ends.
 template <typename Part>
 auto run_or_lose(NodeLinks& links, const Part& part) {
   try {

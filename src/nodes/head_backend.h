@@ -1,4 +1,4 @@
-// The backends of a model that is split over nodes. The engine runs on the head and sees one backend.
+// Backends of a model that is split over nodes. The engine runs on the head and sees one backend.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,12 @@
 
 namespace nibble::nodes {
 
-// Returns the backend for the engine; waits until every node has its own. `own` runs the head's share and
-// uses `links`; `whole` is the configuration of the unsplit model. Destroying the result ends the other
-// nodes.
+// Returns the engine's backend when all nodes have loaded theirs. `own` runs the head's share and uses
+// `links`; `whole`: the unsplit model's configuration. Destroying the result ends the other nodes.
 std::unique_ptr<Backend> lead_backend(std::unique_ptr<Backend> own, std::shared_ptr<NodeLinks> links,
                                       const Config& whole);
 
-// Runs the head's steps on a follower's backend until the head is done. Throws NodeLost.
+// Runs the head's steps on a follower's backend until the head ends. Throws NodeLost.
 void follow(Backend& own, NodeLinks& links, const Config& whole);
 
 }  // namespace nibble::nodes

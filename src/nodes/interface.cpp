@@ -10,7 +10,7 @@
 namespace nibble::nodes {
 namespace {
 
-// Connecting a datagram socket sends nothing; it only sets the source address that the system would use.
+// Connecting a datagram socket sends nothing; it only sets the source address.
 std::optional<asio::ip::address> address_towards(const tcp::endpoint& head) {
   asio::io_context io;
   asio::ip::udp::socket socket(io);

@@ -1,4 +1,3 @@
-// Finds the network interface that leads to the head.
 #pragma once
 
 #include <optional>
@@ -8,8 +7,8 @@
 
 namespace nibble::nodes {
 
-// Returns the name of the interface by which this machine reaches `head`, such as "enp1s0f0np0"; nullopt
-// without a route. `head` may be an address of this machine. Sends nothing.
+// Returns the network interface through which this machine reaches `head` (perhaps its own address), such as
+// "enp1s0f0np0"; nullopt without a route. Sends nothing.
 std::optional<std::string> interface_to(const tcp::endpoint& head);
 
 }  // namespace nibble::nodes

@@ -19,15 +19,13 @@
 namespace nibble::nodes {
 namespace {
 
-// Timeout for data of another node within a step. Nodes lag each other by at most the time of half a layer.
+// Timeout for data of another node within a step. Nodes lag each other by at most half a layer's time.
 constexpr std::chrono::seconds kStepPatience{20};
-// Timeout of one attempt to connect, and of a handshake.
-constexpr std::chrono::seconds kTryPatience{5};
+constexpr std::chrono::seconds kTryPatience{5};  // timeout of a connection attempt and of a handshake
 constexpr std::chrono::milliseconds kRetryPause{50};
-// After this long, a node logs which other node it waits for.
-constexpr double kQuietSeconds{2};
-// Timeout for the watch to report the reason of a failed transfer. A killed process closes both of its
-// connections together, so the watch learns of it immediately.
+constexpr double kQuietSeconds{2};  // after this time, a node logs which other node it waits for
+// Timeout for the watch to report why a transfer failed. A killed process closes both of its connections
+// together, so the watch learns of the loss immediately.
 constexpr std::chrono::seconds kVerdictPatience{1};
 
 std::string text_of_endpoint(const tcp::endpoint& endpoint) {
@@ -36,7 +34,7 @@ std::string text_of_endpoint(const tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
-// Runs the coroutine on `io`. After kTryPatience closes the socket, which ends the coroutine.
+// Runs the coroutine on `io`; after kTryPatience closes the socket, which ends the coroutine.
 template <typename Result>
 Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> work) {
   std::future<Result> result = asio::co_spawn(io, std::move(work), asio::use_future);
@@ -48,7 +46,7 @@ Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> wo
   return result.get();
 }
 
-// Connects to the head, with retries until it answers or `patience` has passed.
+// Connects to the head. Retries until the head answers or `patience` has passed.
 tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono::seconds patience) {
   const Stopwatch waiting;
   for (bool has_told = false;;) {
@@ -166,8 +164,7 @@ std::shared_ptr<NodeLinks> NodeLinks::join(const NodeOptions& options) {
 void NodeLinks::add_up(std::span<float> terms) {
   const size_t count = terms.size(), bytes = terms.size_bytes(), ranks = shares_.size();
   const Header header = next(Kind::kSum, bytes);
-  // [rank][count]; the slot of this rank itself is unused
-  floats_.resize(count * ranks);
+  floats_.resize(count * ranks);  // [rank][count]; this rank's own slot is unused
   const auto of_rank = [&](size_t rank) { return std::span(floats_).subspan(rank * count, count); };
   const auto buffer_of = [](auto numbers) { return asio::buffer(numbers.data(), numbers.size_bytes()); };
   if (is_head()) {
@@ -206,8 +203,8 @@ void NodeLinks::add_up(std::span<float> terms) {
 
 void NodeLinks::collect(View<float, 2> logits) {
   const auto rows = static_cast<size_t>(logits.shape[0]);
-  // Calls body(share, first) for each follower (on a follower: for itself only). Its logits are packed in
-  // floats_ from `first` on. Returns their total number.
+  // Calls body(share, first) per follower (on a follower: for itself); its logits begin at floats_[first].
+  // Returns the number of logits.
   const auto for_each_follower = [&](const auto& body) {
     size_t first = 0;
     for (const Share& share : shares_) {
@@ -260,7 +257,7 @@ void NodeLinks::lose(const std::string& why) {
 }
 
 void NodeLinks::check_alive() const {
-  // If the head is done, it has received everything it needs, so the current step of this node will end too.
+  // A head that is done has received all it needs, so this node's current step will end too.
   if (const auto end = watch_.end(); end && !end->is_done) throw NodeLost(end->why);
 }
 
@@ -269,7 +266,7 @@ void NodeLinks::meet() {
   for (int rank = 1; rank < num_nodes() && is_head(); ++rank)
     wire_.receive(rank, {asio::buffer(&headers_[static_cast<size_t>(rank)], sizeof header)});
   if (!is_head()) wire_.send(0, {asio::buffer(&header, sizeof header)});
-  // No timeout, because loading may take long: the watch reports a node that is lost meanwhile.
+  // No timeout, because loading may take long; the watch reports lost nodes.
   if (!wait(std::nullopt)) throw NodeLost("the head has ended");
   for (int rank = 1; rank < num_nodes() && is_head(); ++rank)
     check(headers_[static_cast<size_t>(rank)], header, rank);

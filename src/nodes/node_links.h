@@ -1,6 +1,5 @@
-// RankLinks over TCP, one rank per node. Rank 0 is the head. Every follower has two connections to the head
-// and none to other followers, so a single port of the head listens. Data between followers passes through
-// the head.
+// RankLinks over TCP, one rank per node; rank 0 is the head. Followers connect only to the head (twice), so a
+// single port of the head listens. Data between followers passes through the head.
 #pragma once
 
 #include <atomic>
@@ -20,11 +19,10 @@
 
 namespace nibble::nodes {
 
-// Parses the address where the head listens: "10.0.0.1:7000", "[fe80::1]:7000", "localhost:7000". Throws
-// InputError for any other text, and for a wildcard or multicast address.
+// Parses the head's address: "10.0.0.1:7000", "[fe80::1]:7000", "localhost:7000". Throws InputError for other
+// texts and for wildcard and multicast addresses.
 tcp::endpoint read_address(const std::string& text);
 
-// Settings of one node.
 struct NodeOptions {
   tcp::endpoint head;
   Secret secret;
@@ -32,17 +30,16 @@ struct NodeOptions {
   std::vector<Share> shares;  // one entry per node, by rank
   int rank;                   // rank of this node
   GroupId group{};            // set on the head, which sends it to the followers
-  // Called once if a node is lost, on the watch's thread, after all waiting calls were notified. The process
-  // should end then.
+  // Called once if a node is lost, on the watch's thread, after notifying waiting calls; ends the process.
   std::function<void(const std::string& what)> on_lost;
-  // Timeout: on the head until all followers have joined, on a follower until the head answers.
+  // Timeout of the head for all followers to join, of a follower for the head to answer.
   std::chrono::seconds patience{120};
 };
 
 class NodeLinks final : public RankLinks {
  public:
-  // Starts the head: listens, and returns when every follower has joined; later connections are refused.
-  // Throws InputError if it can't listen on the address, NodeLost if a follower did not join in time.
+  // Starts the head; returns when all followers have joined. Refuses later connections. Throws InputError if
+  // the head can't listen on the address, NodeLost if a follower did not join in time.
   static std::shared_ptr<NodeLinks> lead(const NodeOptions& options, const Room& room);
   // Starts a follower. Throws InputError if the head refuses it, NodeLost if no head answers.
   static std::shared_ptr<NodeLinks> join(const NodeOptions& options);
@@ -56,19 +53,17 @@ class NodeLinks final : public RankLinks {
   const GroupId& group() const override { return group_; }
   void check_alive() const override;
 
-  // Barrier after loading: a follower reports that its backend is ready; the head waits for all followers.
+  // Barrier after loading: the head waits until all followers report a ready backend.
   void meet();
-  // The head sends the next step to all followers. A follower gets it, or nullopt when the head is done.
+  // The head sends a step to all followers; a follower receives it, or nullopt when the head is done.
   void send_step(const Bytes& batch);
   std::optional<Bytes> receive_step(size_t most_bytes);
 
-  // Tells the followers that the head is done; they end too.
-  void end_all() { watch_.leave_done(); }
-  // Tells the other nodes that this one ends with an error before its first step.
+  void end_all() { watch_.leave_done(); }  // reports to the followers that the head is done, which ends them
+  // Reports to the other nodes that this node ends with an error before its first step.
   void give_up(const std::string& why) { watch_.leave_failed(why); }
-  // Reports that this node can't finish the current step. First waits briefly for the watch to report a lost
-  // node: when another node is killed, operations of this node's device fail too, and the killed node is the
-  // real reason.
+  // Reports that this node can't finish its step. Waits briefly for the watch to report a lost node first:
+  // when a node is killed, device operations of other nodes fail too, and the killed node is the real reason.
   void lose(const std::string& why);
 
  private:
@@ -83,7 +78,7 @@ class NodeLinks final : public RankLinks {
   bool is_head() const { return rank_ == 0; }
   int num_nodes() const { return static_cast<int>(shares_.size()); }
   Header next(Kind kind, size_t bytes) { return {kind, static_cast<uint32_t>(bytes), ++num_messages_}; }
-  // Waits for the transfers in flight. Returns false when the head is done; throws NodeLost.
+  // Waits for transfers in flight. Returns false when the head is done; throws NodeLost.
   bool wait(std::optional<std::chrono::seconds> patience);
   void must_wait();
   void check(const Header& got, const Header& expected, int rank);

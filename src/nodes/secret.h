@@ -16,10 +16,10 @@ Digest random_nonce();
 class Secret {
  public:
   static constexpr size_t kLeastBytes{16};
-  // Throws InputError if it is shorter than kLeastBytes. `origin` names its source, for the message.
+  // Throws InputError for fewer than kLeastBytes. `origin` names the source of the secret in the message.
   Secret(std::string bytes, const std::string& origin);
 
-  // HMAC-SHA256 of `purpose` and `message`. A proof for one purpose is not valid for another.
+  // HMAC-SHA256 of `purpose` and `message`. A proof is valid for its purpose only.
   Digest prove(std::string_view purpose, std::span<const uint8_t> message) const;
   // Checks a proof in constant time.
   bool is_proof(const Digest& proof, std::string_view purpose, std::span<const uint8_t> message) const;

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The first byte of a control message. After kFailed follow the length of a text, in one byte, and the text.
+// First byte of a control message. kFailed is followed by the length of a text (one byte) and the text.
 enum ControlMessage : uint8_t { kBeat, kDone, kFailed };
 constexpr size_t kMostText{250};
 
@@ -95,8 +95,8 @@ asio::awaitable<void> Watch::beat() {
   }
 }
 
-// Never blocks: the sockets are non-blocking, and errors are ignored. Messages are so short that only a peer
-// that has stopped reading fills the send buffer; its silence will show that.
+// Never blocks: sockets are non-blocking, errors are ignored. Messages are short: only a peer that no longer
+// reads fills the send buffer, and its silence will show that.
 void Watch::tell_all(const Bytes& message) {
   error_code ignored;
   for (const auto& peer : peers_) asio::write(peer->control, asio::buffer(message), ignored);

@@ -1,6 +1,5 @@
-// Detects lost nodes. Each node sends a heartbeat over its control connections every second. A peer that is
-// silent for three seconds, or closes its connection, is lost. Then, or when the head is done, all waiting
-// calls are notified.
+// Detects lost nodes: a peer that sends no heartbeat (one per second, over the control connections) for three
+// seconds, or closes its connection. Then, or when the head is done, all waiting calls are notified.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -31,25 +30,21 @@ struct End {
 
 class Watch {
  public:
-  // `on_end` is called once, on the watch's thread.
-  explicit Watch(std::function<void(const End&)> on_end);
+  explicit Watch(std::function<void(const End&)> on_end);  // `on_end` is called once, on the watch's thread
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
   asio::io_context& io() { return io_; }
-  // Starts to watch a node. Its connection must belong to io(). Any thread may call it.
+  // Starts to watch a node, whose connection must belong to io(). Any thread may call it.
   void add(int rank, tcp::socket control);
 
   std::optional<End> end() const;
-  // Waits up to `patience` for the end.
-  std::optional<End> wait_end(std::chrono::milliseconds patience);
+  std::optional<End> wait_end(std::chrono::milliseconds patience);  // for the end
 
-  // Ends the group because a node was lost or this one can't continue, and tells the others. Any thread may
-  // call it. Only the first end counts.
+  // Ends the group: a node was lost or this one can't continue. Any thread; only the first end counts.
   void lose(std::string why);
-  // Tell the others that the head is done, or that this node ends with an error; nothing ends on this node.
-  // Called once, last.
+  // Report to other nodes that the head is done or that this node fails; end nothing here. Called once, last.
   void leave_done();
   void leave_failed(const std::string& why);
 

@@ -1,6 +1,5 @@
-// The data connections of a node, used by one thread at a time. Transfers run at the same time on all
-// connections, and in both directions of each: otherwise two nodes that both send more than the socket
-// buffers hold would deadlock.
+// A node's data connections, used by one thread at a time. Transfers run on all connections and in both
+// directions at once: otherwise two nodes that both send more than the socket buffers hold would deadlock.
 #pragma once
 
 #include <array>
@@ -22,22 +21,19 @@ class Wire {
   // Adds the connection to a node. Called before the first transfer.
   void add(int rank, tcp::socket&& connection);
 
-  // Start a transfer. The memory of `parts` must stay valid until wait() returns. At most one send and one
-  // receive per node at a time.
+  // Start transfers, one each way per node at a time. `parts` must stay valid until wait() returns.
   void send(int rank, std::vector<asio::const_buffer> parts);
   void receive(int rank, std::vector<asio::mutable_buffer> parts);
-  // Why a transfer failed.
   struct Fault {
     int rank;
     std::string why;
     bool is_late{false};  // the timeout passed; no connection failed
   };
-  // Waits until all started transfers are done, or `patience` has passed. Returns nullopt on success.
-  // Otherwise returns the node that failed and the reason, and all connections are closed.
+  // Waits for all started transfers, at most `patience`. Returns nullopt on success; otherwise the failed
+  // node and the reason, with all connections closed.
   std::optional<Fault> wait(std::optional<std::chrono::seconds> patience);
 
-  // Closes all connections, so that wait() returns. Any thread may call it.
-  void close();
+  void close();  // closes all connections, which ends wait(); any thread may call it
 
  private:
   auto on_end_of(int rank);

@@ -1,4 +1,4 @@
-// The activations passed between operations: T rows, float32.
+// Activations passed between operations: T rows, float32.
 #pragma once
 
 #include "model/config.h"

@@ -1,5 +1,4 @@
-// An array that owns its elements and converts to a View. Starts as zeros. The view stays valid when the
-// array is moved.
+// An array that owns its elements, starts as zeros, and converts to a View, which stays valid after moves.
 #pragma once
 
 #include <array>

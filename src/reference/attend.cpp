@@ -10,7 +10,7 @@
 namespace nibble::reference {
 namespace {
 
-// Computes the softmax over the scores and the sink, in place.
+// Softmax over the scores and the sink, in place.
 void softmax_with_sink(std::span<double> scores, double sink) {
   const double max = std::max(sink, *std::max_element(scores.begin(), scores.end()));
   double sum = std::exp(sink - max);
@@ -18,7 +18,6 @@ void softmax_with_sink(std::span<double> scores, double sink) {
   for (double& score : scores) score /= sum;
 }
 
-// Returns the first position that a row attends to.
 int first_seen(const BatchRow& row, const std::optional<int>& window) {
   return window ? std::max(0, row.position - *window + 1) : 0;
 }

@@ -1,11 +1,9 @@
 // Attention of each row over its sequence, with a learned sink per head.
-//
 //   s_j = (q . k_j) / sqrt(D)        out = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
 //   m = max(max_j s_j, sink)
 //   j: the positions up to the row's own; with a window, only the last `window` of them
-//
-// The sink is an additional column of the softmax without a value: it only shrinks the weights. It is not
-// scaled by 1/sqrt(D). Query head h reads key/value head h / (Nq / Nkv).
+// The sink is an extra softmax column without a value: it only shrinks the weights. It is not scaled by
+// 1/sqrt(D). Query head h reads key/value head h / (Nq / Nkv).
 #pragma once
 
 #include <optional>

@@ -31,8 +31,7 @@ std::vector<int> positions_of(std::span<const BatchRow> rows) {
   return positions;
 }
 
-// Returns [norm(E[t]), norm(f)] for each row.
-Array<float, 2> layer_input(const DraftLayerArgs& args) {
+Array<float, 2> layer_input(const DraftLayerArgs& args) {  // [norm(E[t]), norm(f)] for each row
   const DraftHead& head = args.head;
   const ptrdiff_t num_rows = std::ssize(args.rows), hidden = head.config.hidden;
   const Array<float, 2> embedded({num_rows, hidden}), token({num_rows, hidden}), normed({num_rows, hidden});

@@ -1,7 +1,6 @@
-// The network of a draft head (model/draft_head/draft_head.h). It has one slot per row. Inputs of slot i: f,
-// the features of position i, and t, the token of position i + 1, which is known by then. All norms are
-// root-mean-square norms, and no product has a bias.
-//
+// The network of a draft head (model/draft_head/draft_head.h), one slot per row. Inputs of slot i: f, the
+// features of position i, and t, the known token of position i + 1. All norms are root-mean-square norms; no
+// product has a bias.
 //   f = Wfc norm([x^a, x^b, x^c])      x^a, x^b, x^c: the residual stream after the three tapped layers;
 //                                      norm only with norm_before_fc
 //   h = norm(f)
@@ -12,9 +11,7 @@
 //   y = norm(r)
 //   g = r + Wdown(silu(Wgate y) Wup y)
 //   logits = Wu norm(g)                of the token at position i + 2
-//
-// A chain continues with slot i + 1: f is replaced by g (with norm_output: by norm(g)), and t by the drafted
-// token.
+// A chain continues with slot i + 1: g (with norm_output: norm(g)) replaces f, the drafted token replaces t.
 #pragma once
 
 #include <span>
@@ -30,7 +27,6 @@
 
 namespace nibble::reference {
 
-// Computes f from the outputs of the three layers.
 struct JoinFeaturesArgs {
   const DraftHead& head;
   View<const float, 2> taps;  // [T, 3 H]
@@ -60,15 +56,12 @@ struct DraftLogitsArgs {
 };
 void draft_logits(const DraftLogitsArgs& args);
 
-// A draft head together with the model that it drafts for.
-class HeadDrafter {
+class HeadDrafter {  // a draft head and the model that it drafts for
  public:
-  // Uses the model's matrices for those that the head lacks. The model must outlive this.
+  // Takes matrices that the head lacks from the model, which must outlive the drafter.
   HeadDrafter(const DraftHead& head, const Weights& model, int num_full_pages);
-  // Returns a trace that stores the outputs of the layers that the head reads.
-  Trace trace(ptrdiff_t num_rows);
-  // Must be called after a step. Fills the head's cache for the step's rows, and makes the drafts that the
-  // step's runs request.
+  Trace trace(ptrdiff_t num_rows);  // stores the outputs of the layers that the head reads
+  // After a step: fills the head's cache for its rows and makes the drafts that its runs request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const BatchRow> rows,
                             std::span<const SampledToken> outputs, ThreadPool* pool);
 

@@ -33,7 +33,7 @@ void experts(const ExpertsArgs& args) {
 
   const auto choices = choices_of_experts(args.experts, args.num_experts);
   const ptrdiff_t num_products = num_tokens * experts_per_token * 3 * hidden * layer.down.first.cols;
-  // One thread runs a whole expert, so linear() gets no pool.
+  // One thread runs a whole expert: linear() gets no pool.
   for_each(args.pool, args.num_experts, num_products, [&](ptrdiff_t item, int) {
     const auto e = static_cast<int>(item);
     const ptrdiff_t count = std::ssize(choices[e]);

@@ -1,7 +1,6 @@
-// The forward pass of gpt-oss in plain loops. It defines what every backend computes: each operation is one
-// file in this folder, whose first comment is its formula.
-//
-// Activations are stored in float32; inside an operation, between load and store, arithmetic is in double.
+// The forward pass of gpt-oss in plain loops: it defines what every backend computes. Each operation is one
+// file in this folder, whose first comment is its formula. Activations are float32 in memory; arithmetic
+// between load and store is in double.
 #pragma once
 
 #include <functional>
@@ -16,8 +15,7 @@
 
 namespace nibble::reference {
 
-// Receives the residual stream [T, H] after each stage: stage 0 is the embeddings, stage l the output of the
-// l-th layer, and stage L + 1 the output of the final norm.
+// Receives the residual stream [T, H] after each stage: 0 embeddings, 1 to L layers, L + 1 final norm.
 using Trace = std::function<void(int stage, View<const float, 2> hidden)>;
 
 struct ForwardArgs {
@@ -30,8 +28,7 @@ struct ForwardArgs {
   Trace trace{};
   ThreadPool* pool{};  // null: runs on the calling thread
   Rounding rounding{};
-  // [T] or empty: minimum over all layers, see RouteArgs::margins.
-  std::span<float> router_margins{};
+  std::span<float> router_margins{};  // [T] or empty: minimum over all layers of RouteArgs::margins
 };
 void forward(const ForwardArgs& args);
 

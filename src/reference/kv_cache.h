@@ -11,7 +11,6 @@
 
 namespace nibble::reference {
 
-// One row of a batch: a token, its position, and the pages of its sequence.
 struct BatchRow {
   TokenId token{0};
   int position{0};
@@ -20,12 +19,11 @@ struct BatchRow {
 };
 std::vector<BatchRow> rows_of(const Batch& batch);  // rows of all runs, in order
 
-// The pages of one layer.
 struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // Returns the [D] elements at `position` in the sequence of `row`, as that row sees it.
+  // The [D] elements at `position` in the sequence of `row`, as that row sees it.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }
@@ -41,7 +39,7 @@ class KvCache {
  public:
   KvCache(const Config& config, int num_full_pages, int num_sliding_pages);
   const LayerKv& layer(size_t index) const { return layers_[index]; }
-  // Copies the contents of slot `from` of the run's sequence to slot `to`, in all layers.
+  // Copies slot `from` of the run's sequence to slot `to`, in all layers.
   void move(const Run& run, int from, int to) const;
 
   static size_t num_bytes(const Config& config, int num_full_pages, int num_sliding_pages);

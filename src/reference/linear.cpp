@@ -8,16 +8,14 @@
 namespace nibble::reference {
 namespace {
 
-// W x + b. `rounding` is that of x.
-struct Product {
+struct Product {  // W x + b; `rounding` is that of x
   View<const float, 2> x;
   const Matrix& weight;
   const Vector& bias;
   Rounding rounding;
 };
 
-// Calls store(t, o, W[o] x[t] + b[o]) for every token t and output o. Decodes each row of weights once for
-// all tokens.
+// Calls store(t, o, W[o] x[t] + b[o]) for all tokens t and outputs o. Decodes each row of weights once.
 template <typename Store>
 void for_each_output(const Product& product, ThreadPool* pool, Store store) {
   const View<const float, 2> x = product.x;

@@ -13,7 +13,7 @@ struct LinearArgs {
   Matrix weight;           // [out, in]
   Vector bias;             // [out]; empty: no bias
   View<float, 2> y;        // [T, out]
-  ThreadPool* pool{};      // null: runs on the calling thread; the same in all other operations
+  ThreadPool* pool{};      // null: runs on the calling thread, also in all other operations
   Rounding rounding{};     // of x
 };
 void linear(const LinearArgs& args);

@@ -1,9 +1,5 @@
-// First part of the attention block: norm, project, rotate, append.
-//
+// First part of the attention block: norm, project, rotate, append to the pages of each row's sequence.
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
-//
-// attend() reads the queries. Keys and values are stored in the pages of each row's sequence, at the row's
-// position.
 #pragma once
 
 #include <span>

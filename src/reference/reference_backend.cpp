@@ -97,7 +97,7 @@ StepResult ReferenceBackend::step(const Batch& batch) {
 }  // namespace
 
 void check(const BackendOptions& options) {
-  // The reference has a float32 cache only; other backends round keys and values to their formats.
+  // The reference cache is float32; other backends round keys and values to their formats.
   if (options.kv_format == Format::kE4m3)
     throw InputError(
         "--kv-dtype fp8: the reference backend keeps keys and values in float32; use --backend cpu");
@@ -110,8 +110,8 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
                experts_per_token = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
-  // Peak memory for one row: activations that live for the whole step, then those of qkv or of the experts
-  // (for each chosen expert its activations and a copy of its output), then the logits.
+  // Peak memory for one row: activations of the whole step, then those of qkv or of the experts (activations
+  // and a copy of the output for each chosen expert), then the logits.
   const size_t step_floats = 2 * hidden + 2 * q + 2 * experts_per_token;
   const size_t qkv_floats = hidden + 2 * kv;
   const size_t expert_floats = experts_per_token * (3 * hidden + 3 * intermediate);

@@ -1,5 +1,4 @@
-// The reference as a backend: plain loops on a paged float32 KV cache. It is slow; other backends are tested
-// against it.
+// The reference as a backend: plain loops on a paged float32 KV cache. Other backends are tested against it.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 namespace nibble::reference {
 namespace {
 
-// Returns the index of the pair, as a real number, that makes `beta` turns over the original context.
+// Index of the pair, as a real number, that makes `beta` turns over the original context.
 double corner(const RopeConfig& config, int head_dim, double beta) {
   const double turns_per_radian = config.original_context / (2 * std::numbers::pi * beta);
   return head_dim / 2.0 * std::log(turns_per_radian) / std::log(config.theta);

@@ -1,17 +1,13 @@
 // Rotary positions (RoPE) with YaRN (Peng et al. 2023, "by parts"). Half-split: elements i and i + D/2 of a
 // head are a pair.
-//
 //   y[i]       = x[i] cos - x[i + D/2] sin        cos = c cos(p f_i),  sin = c sin(p f_i),  i < D/2
 //   y[i + D/2] = x[i + D/2] cos + x[i] sin
-//
 //   f_i = (1 - r_i) theta^(-2i/D) + r_i theta^(-2i/D) / factor
 //   r_i = clamp((i - low) / (high - low), 0, 1)
 //   low, high = D/2 ln(original_context / (2 pi beta)) / ln theta    for beta = beta_fast, beta_slow
 //   c = 0.1 ln(factor) + 1                                           at every position p
-//
 // f_i and p f_i are float32, as in the implementations with which the models were trained and released. At
-// position 131071 the rounding of p f_0 alone rotates a pair by up to 0.004, so a backend must round in the
-// same places.
+// position 131071 the rounding of p f_0 alone rotates a pair by up to 0.004: round where they do.
 #pragma once
 
 #include <span>

@@ -8,8 +8,7 @@
 
 namespace nibble::reference {
 
-// Returns the reference's results for the ids of `prompt`: logits, likeliest tokens and router margins at
-// every position.
+// Logits, likeliest tokens and router margins at every position for the ids of `prompt`.
 GoldenPrompt rounded_golden(const Weights& weights, const GoldenPrompt& prompt, const Rounding& rounding,
                             ThreadPool& pool);
 

@@ -1,6 +1,5 @@
-// Roundings of other backends that the reference can imitate. With them, such a backend differs from the
-// reference only by the order of its float32 sums, and where a value is so close to the middle between two
-// codes that this order decides which code it gets.
+// Roundings of other backends that the reference can imitate. Such a backend then differs only by the order
+// of its float32 sums, and where this order decides which of two codes a value gets.
 #pragma once
 
 #include "core/view.h"
@@ -11,20 +10,17 @@ namespace nibble::reference {
 
 struct Rounding {
   Format kv{Format::kF32};  // of keys and values: kF32 (unchanged), kBf16, or kE4m3 with scale 1
-  // Rounds the inputs of products with weights stored in MXFP4 or Q8_0, as the CPU backend does
-  // (backend/cpu/q8.h).
+  // Rounds inputs of products with MXFP4 or Q8_0 weights, as the CPU backend does (backend/cpu/q8.h).
   bool int8_activations{false};
 };
 
 float round_to(Format kv, float value);
 
-// Returns whether products with this matrix take their input in int8.
+// Whether products with this matrix take their input in int8.
 bool takes_int8(const Rounding& rounding, const Matrix& weight);
 
 // Rounds each block of 32 elements of a row to int8 with a float32 scale:
-//
 //   x~[c] = (a / 127) code[c]      code[c] = x[c] (127 / a), to nearest, ties to even      a = max |x[c]|
-//
 // A block whose maximum is below 2^-120 becomes zeros. Rows must be whole blocks.
 Array<float, 2> rounded_to_int8(View<const float, 2> x);
 

@@ -13,8 +13,7 @@
 namespace nibble::reference {
 namespace {
 
-// Routes one token, given logits [E]: writes experts and weights [K]. Returns the logit margin between the
-// last expert chosen and the first one not chosen.
+// Routes one token, given logits [E]: writes experts and weights [K]. Returns the token's margin (RouteArgs).
 float choose(const float* logits, int num_experts, int* experts, float* weights, int experts_per_token) {
   std::vector<int> order(num_experts);
   std::iota(order.begin(), order.end(), 0);

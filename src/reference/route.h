@@ -1,8 +1,6 @@
 // Router: norm, gate, top K, softmax over the chosen experts.
-//
 //   h = rms_norm(x)      l = Wr h + br      experts[t] = the K largest of l[t], descending
 //   weights[t,k] = exp(l[t,experts[t,k]]) / sum over the K chosen
-//
 // Among equal logits the lower index wins. Experts that are not chosen have no part in the softmax.
 #pragma once
 
@@ -20,8 +18,7 @@ struct RouteArgs {
   View<float, 2> normed;   // h [T, H]
   View<int, 2> experts;    // [T, K]
   View<float, 2> weights;  // [T, K]
-  // [T] or empty. Each entry is lowered to the token's margin if that is smaller: the last chosen logit minus
-  // the first one not chosen.
+  // [T] or empty. Lowered to the token's margin, if smaller: last chosen logit minus first logit not chosen.
   std::span<float> margins{};
 };
 void route(const RouteArgs& args);

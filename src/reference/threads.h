@@ -1,5 +1,4 @@
-// Distributes the loops of the reference over threads. One thread computes each item as a whole, so the
-// number of threads changes no bit.
+// Spreads loops over threads. One thread computes a whole item: the number of threads changes no result.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +7,7 @@
 
 namespace nibble::reference {
 
-// Loops with fewer products than this (about 0.3 ms) stay on the calling thread: waking the others would cost
-// more than it saves.
+// Loops with fewer products (about 0.3 ms) stay on the calling thread: waking the others would cost more.
 inline constexpr ptrdiff_t kProductsWorthThreads{1 << 20};
 
 // Calls body(item, thread) for each item. Without a pool everything runs on the calling thread, as thread 0.

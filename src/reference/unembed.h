@@ -1,5 +1,4 @@
-// LM head: logits[o] = Wu rms_norm(x)[t] with t = outputs[o]. Wu has no bias and no scale, and is not tied to
-// the embedding.
+// LM head: logits[o] = Wu rms_norm(x)[t], t = outputs[o]. Wu has no bias and is not tied to the embedding.
 #pragma once
 
 #include <span>

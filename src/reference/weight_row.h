@@ -1,5 +1,4 @@
-// Decodes a row of a weight matrix of any format to float32. Also the two loops over rows that the operations
-// share.
+// Decodes rows of weight matrices of any format to float32; loops over rows that operations share.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +10,10 @@ namespace nibble::reference {
 // Decodes a row of elements or blocks into `row` [weight.cols]. The matrix itself is never expanded.
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
-// Returns the sum of a[i] b[i] in double. The product of two float32 is exact in double, so the error is far
-// below a float32 rounding of the result, and routers decide near ties as exact arithmetic does. Element i is
-// added to partial sum i % 8: an order that compilers can vectorise and that is the same with all of them.
-//
-// Not instrumented by sanitizers: instrumentation made dot() forty times slower, and the reference spends
-// nearly all its time in it. Callers check shapes.
+// Sum of a[i] b[i] in double. The product of two float32 is exact in double: the error is far below a float32
+// rounding of the result, and routers decide near ties as exact arithmetic does. Element i goes to partial
+// sum i % 8, an order that all compilers can vectorise and keep. Callers check shapes. Not instrumented by
+// sanitizers, which made dot() forty times slower: most of the reference's time is spent here.
 __attribute__((no_sanitize("address", "undefined"))) inline double dot(const float* a, const float* b,
                                                                        ptrdiff_t count) {
   constexpr ptrdiff_t kSums{8};
@@ -30,7 +27,7 @@ __attribute__((no_sanitize("address", "undefined"))) inline double dot(const flo
   return sum;
 }
 
-// sum[i] += factor * x[i], in double. Like dot(), not instrumented by sanitizers.
+// sum[i] += factor * x[i], in double. Not instrumented by sanitizers, like dot().
 __attribute__((no_sanitize("address", "undefined"))) inline void add_scaled(double factor, const float* x,
                                                                             double* sum, ptrdiff_t count) {
   for (ptrdiff_t i = 0; i < count; ++i) sum[i] += factor * double{x[i]};

@@ -1,4 +1,4 @@
-// Endpoints of well-known APIs that nibble does not have. For any method the answer is 501 with the reason.
+// Endpoints of well-known APIs that nibble lacks. The answer to any method is 501 with the reason.
 #pragma once
 
 #include <string_view>

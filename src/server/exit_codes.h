@@ -3,9 +3,7 @@
 
 namespace nibble::server {
 
-// A signal arrived while the model was loading, or some requests were not answered in full.
-inline constexpr int kInterruptedCode{130};
-// The engine can't run any more steps: the process must be restarted.
-inline constexpr int kEngineLostCode{5};
+inline constexpr int kInterruptedCode{130};  // a signal while the model was loading, or requests were cut off
+inline constexpr int kEngineLostCode{5};     // the engine can't run any more steps: restart the process
 
 }  // namespace nibble::server

@@ -29,8 +29,8 @@ asio::awaitable<void> health(Service& service, Exchange& exchange) {
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Reports liveness: whether the I/O thread and the engine respond. Supervisors restart a server that is not
-// alive. A server that is loading, draining or full is alive.
+// Reports liveness: whether the I/O thread and the engine respond; if not, supervisors restart the server. A
+// server that is loading, draining or full is alive.
 asio::awaitable<void> live(Service& service, Exchange& exchange) {
   const Condition condition = condition_of(service);
   return condition.stall == Stall::kForever ? reply_json(exchange, 503, condition.json)
@@ -106,8 +106,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/tokenizer_info", &tokenizer_info, false, true, false},
 };
 
-// Returns the route of this method and path, any route of the path if none has the method, or null if the
-// path is unknown. HEAD matches GET.
+// Returns the route of this method (HEAD: GET) and path, else any route of the path; null for unknown paths.
 const Route* find_route(std::string_view method, std::string_view path) {
   const Route* found = nullptr;
   for (const Route& route : kRoutes) {
@@ -133,7 +132,7 @@ std::string methods_of(std::string_view path) {
   return fmt::format("{}", fmt::join(methods, ", "));
 }
 
-// Throws HttpError for a method that the path does not accept. Every path accepts OPTIONS.
+// Throws HttpError for a wrong method. Every path accepts OPTIONS.
 void check_method(const Route& route, const Exchange& exchange) {
   const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
   if (method == route.method || method == "OPTIONS") return;
@@ -160,8 +159,7 @@ void check_encoding(const Exchange& exchange) {
   throw error;
 }
 
-// Returns a hint for a client that requested an unknown path. Often its base URL has an extra "/v1" or uses
-// another server's path.
+// Returns a hint for an unknown path: often the base URL has an extra "/v1" or another server's path.
 std::string advice_for(const Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   std::string_view meant;
@@ -183,8 +181,7 @@ std::string advice_for(const Exchange& exchange) {
   return fmt::format("available paths: {}", fmt::join(paths, ", "));
 }
 
-// Returns the key of "Authorization: Bearer KEY"; without it, that of X-Api-Key (Anthropic) or api-key
-// (Azure).
+// Returns the key of "Authorization: Bearer KEY", else of X-Api-Key (Anthropic) or api-key (Azure).
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
   const std::string_view value = exchange.header("Authorization");
@@ -195,13 +192,11 @@ std::string_view key_in(const Exchange& exchange) {
   return key.empty() ? exchange.header("api-key") : key;
 }
 
-// Returns the API key of the request; null if it is unknown or the server has no keys.
 const ApiKey* find_key(const Service& service, const Exchange& exchange) {
   return service.keys.find(key_in(exchange));
 }
 
-// Records the name and owner of the request's key. Only the first call has an effect: a later reload may
-// remove the key.
+// Records the key's name and owner. Only the first call has an effect: a later reload may remove the key.
 void identify(const Service& service, Exchange& exchange) {
   RequestRecord& record = exchange.record();
   if (!record.key_owner.empty()) return;
@@ -219,14 +214,14 @@ bool is_answer_to_a_probe(const Route& route, int status) {
 
 }  // namespace
 
-// Probes and metrics are answered even if the server is full: they show operators that it is.
+// Probes and metrics show operators that the server is full.
 bool Routes::is_vital(const Exchange& exchange) const {
   return exchange.path() == "/health" || exchange.path() == "/live" || exchange.path() == "/metrics";
 }
 
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange);
-  // The key is checked first: without a valid key a client must not learn which paths exist.
+  // Check the key first: clients without a valid key must not learn which paths exist.
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
   if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
@@ -284,7 +279,7 @@ asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& 
     co_await reply_json(exchange, error.status, json);
     co_return;
   }
-  // Status 200 has already been sent, so the error becomes an event of the stream.
+  // Status 200 has been sent, so the error becomes an event of the stream.
   std::string event = form == ErrorForm::kAnthropic ? anthropic_event(json)
                       : form == ErrorForm::kOllama  ? print(json) + "\n"
                                                     : sse_event(json) + std::string(kSseDone);

@@ -1,4 +1,4 @@
-// Dispatches requests to endpoints. A new endpoint is one function and one row of the table in routes.cpp.
+// Dispatches requests to endpoints. A new endpoint is a function and a row of the table in routes.cpp.
 #pragma once
 
 #include "server/http/handler.h"
@@ -10,8 +10,7 @@ class Routes : public HttpHandler {
  public:
   explicit Routes(Service& service) : service_(service) {}
   bool is_vital(const Exchange& exchange) const override;
-  // Refuses unknown paths, wrong methods and missing keys, and requests that need the model before it is
-  // loaded.
+  // Refuses unknown paths, wrong methods, missing keys, and requests for a model that is not loaded yet.
   void admit(const Exchange& exchange) override;
   asio::awaitable<void> answer(Exchange& exchange) override;
   asio::awaitable<void> answer_error(Exchange& exchange, const HttpError& error) override;

@@ -1,5 +1,5 @@
-// Three threads: the I/O thread runs all coroutines; the thread that calls serve() takes events from the
-// engine and posts them to the I/O thread; the thread of Signals ends the process if one of the others hangs.
+// Three threads: the I/O thread runs all coroutines; the caller of serve() posts the engine's events to it;
+// the thread of Signals ends the process if another hangs.
 #include "server/server.h"
 
 #include <malloc.h>
@@ -42,12 +42,10 @@ using boost::system::error_code;
 
 // While the engine has no events, serve() checks at this interval whether the server has ended.
 constexpr std::chrono::milliseconds kPatience{50};
-// Interval for returning freed memory to the system.
-constexpr std::chrono::seconds kTrimInterval{5};
+constexpr std::chrono::seconds kTrimInterval{5};  // interval for returning freed memory to the system
 
-// Decides which Host names are answered. A server on a loopback address without API keys trusts all local
-// programs, but a page of another site in a local browser must not be one of them. In this case, or if
-// --allowed-host is given, only known names are answered. Browsers can't reach a Unix socket.
+// Without API keys, a loopback server trusts all local programs, but not pages of other sites in a local
+// browser: then, or with --allowed-host, only known Host names are answered. A Unix socket needs no check.
 AccessRules access_rules(const ServerOptions& options) {
   AccessRules rules{options.allowed_hosts, options.cors_origins};
   for (const std::string& host : rules.hosts)
@@ -79,13 +77,12 @@ struct Server::Impl {
 
   ~Impl() { end(); }
 
-  // Destroys the coroutines still running, and their requests. They use the service, which must still exist.
+  // Destroys running coroutines and requests while the service, which they use, still exists.
   void end() {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    // Drops the bodies that wait, and waits for those being parsed.
-    service.parse_pool.reset();
+    service.parse_pool.reset();  // drops waiting bodies; waits for those being parsed
     http.reset();
     std::unique_ptr<asio::io_context> last;
     {
@@ -97,7 +94,7 @@ struct Server::Impl {
   }
 
   void run_io();
-  // Posts `f` to the I/O context if it still exists. Called on the signal thread, which outlives it.
+  // Posts to the I/O context if it still exists: the calling signal thread outlives it.
   template <typename F>
   void post_to_io(F f) {
     const std::lock_guard lock(io_mutex);
@@ -124,7 +121,7 @@ struct Server::Impl {
   std::thread thread;
 };
 
-// An exception that escapes a handler (any may run out of memory) ends only that handler.
+// An exception that escapes a handler, such as bad_alloc, ends only that handler.
 void Server::Impl::run_io() {
   for (bool is_running = true; is_running;) {
     try {
@@ -136,8 +133,8 @@ void Server::Impl::run_io() {
   }
 }
 
-// Called on the signal thread. While the model loads, no answer can be lost, so the process ends immediately.
-// The signal's default action is not enough: it does not end process 1 of a container.
+// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once. The
+// signal's default action would not end process 1 of a container.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
   if (!is_open) leave(kInterruptedCode);
@@ -148,8 +145,7 @@ void Server::Impl::on_signal() {
   post_to_io([this] { asio::co_spawn(*io, drain(), asio::detached); });
 }
 
-// Called on the I/O thread.
-void Server::Impl::reload() {
+void Server::Impl::reload() {  // called on the I/O thread
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   if (is_open)
@@ -159,8 +155,7 @@ void Server::Impl::reload() {
   if (is_open) notify_service_manager("READY=1");
 }
 
-// Called on the signal thread. Destroys nothing, because a destructor may wait for a thread or device that
-// hangs.
+// Called on the signal thread. Destroys nothing: a destructor may wait for a hanging thread or device.
 void Server::Impl::leave(int code) {
   if (const std::string& path = service.options.address.unix_socket; !path.empty()) ::unlink(path.c_str());
   std::_Exit(code);
@@ -190,8 +185,7 @@ asio::awaitable<void> Server::Impl::drain() {
   }
 }
 
-// Ends the server after the engine was lost and has failed every request. Answers that clients have not read
-// by the end of `last_words` are lost.
+// Ends the server after the loss of the engine. Answers not read within `last_words` are lost.
 asio::awaitable<void> Server::Impl::give_up() {
   http->drain();
   service.state = ServiceState::kDraining;
@@ -200,17 +194,15 @@ asio::awaitable<void> Server::Impl::give_up() {
   end_as(ServerEnd::kEngineLost, kEngineLostCode);
 }
 
-// Ends serve(). Only the first call counts.
-void Server::Impl::end_as(ServerEnd end, int code) {
+void Server::Impl::end_as(ServerEnd end, int code) {  // ends serve(); only the first call counts
   if (has_ended) return;
   signals.leave_after(service.options.teardown, code);
   how_ended = end;
   has_ended = true;
 }
 
-// Returns freed memory to the system. glibc keeps the memory of large bodies and answers in one heap per
-// thread: megabytes times the peak number of concurrent requests. malloc_trim() takes milliseconds per
-// gigabyte, so it runs on the parse pool and not on the I/O thread.
+// glibc keeps freed memory of large bodies and answers in a heap per thread: megabytes times the peak of
+// concurrent requests. malloc_trim() takes milliseconds per gigabyte, so it runs on the parse pool.
 asio::awaitable<void> Server::Impl::give_back_memory() {
   asio::steady_timer timer(*io);
   for (uint64_t num_answered = 0;;) {
@@ -223,19 +215,19 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
       num_answered = service.num_answered;
       service.parse_pool->add(std::make_shared<ParsePool::Job>(
           ParsePool::Job{0, [] { ::malloc_trim(0); }, [](const std::exception_ptr&) {}}));
-    } catch (const std::bad_alloc&) {  // tries again after the next interval
+    } catch (const std::bad_alloc&) {  // retry at the next interval
     }
   }
 }
 
 // Feeds the service manager's watchdog while this thread and the engine make progress. Without a message for
-// `time` the service manager ends the server.
+// `time`, the service manager ends the server.
 asio::awaitable<void> Server::Impl::feed_watchdog(std::chrono::microseconds time) {
   asio::steady_timer timer(*io);
   for (error_code error; !error;) {
     try {
       if (condition_of(service).stall != Stall::kForever) notify_service_manager("WATCHDOG=1");
-    } catch (const std::bad_alloc&) {  // tries again after half of `time`
+    } catch (const std::bad_alloc&) {  // retry after half of `time`
     }
     timer.expires_after(time / 2);
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));

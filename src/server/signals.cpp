@@ -54,12 +54,12 @@ Signals::Signals(Actions actions) : impl_(std::make_unique<Impl>(std::move(actio
 
 Signals::~Signals() {
   impl_.reset();
-  // asio restores the default action, which would end a process that is about to end normally.
+  // asio restores the default action, which would kill a process that is ending normally.
   std::signal(SIGHUP, SIG_IGN);
 }
 
 void Signals::leave_after(std::chrono::milliseconds limit, int code) {
-  // Captures the object, not impl_: during destruction impl_ is already null while its thread still runs.
+  // Captures the object, not impl_, which is null during destruction while the thread still runs.
   asio::post(impl_->io, [impl = impl_.get(), limit, code] {
     impl->limit.expires_after(limit);
     impl->limit.async_wait([impl, code](const error_code& cancelled) {

@@ -1,5 +1,5 @@
-// Handles a server's signals, and the time limits after which its process ends. Has its own thread, so it
-// works even if the I/O thread, the engine or a GPU hangs.
+// Handles a server's signals and the time limits for the end of its process, on a thread of its own: limits
+// hold even if the I/O thread, the engine or a GPU hangs.
 #pragma once
 
 #include <chrono>
@@ -12,21 +12,18 @@ class Signals {
  public:
   // All are called on this class's thread.
   struct Actions {
-    // Called on the first SIGINT or SIGTERM.
-    std::function<void()> end;
-    // Ends the process with this exit code. Called on a second SIGINT or SIGTERM, or when a limit has passed.
+    std::function<void()> end;  // on the first SIGINT or SIGTERM
+    // Ends the process with this exit code, on a second SIGINT or SIGTERM or when a limit has passed.
     std::function<void(int)> leave;
-    // Called on each SIGHUP.
-    std::function<void()> reload;
+    std::function<void()> reload;  // on each SIGHUP
   };
   explicit Signals(Actions actions);
   ~Signals();  // from then on SIGHUP is ignored
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  // Ends the process with `code` unless this object is destroyed within `limit`. Replaces an earlier limit.
-  // Any thread may call it.
-  void leave_after(std::chrono::milliseconds limit, int code);
+  // Ends the process with `code` unless this object is destroyed within `limit`. The last call counts.
+  void leave_after(std::chrono::milliseconds limit, int code);  // any thread may call it
 
  private:
   struct Impl;

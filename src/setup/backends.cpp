@@ -1,4 +1,4 @@
-// The only file that knows every backend. The table lists the best first; `--backend` selects one by name.
+// The only file that knows every backend. The table lists the best first; `--backend` selects by name.
 #include "setup/backends.h"
 
 #include <algorithm>
@@ -116,9 +116,8 @@ double cuda_bandwidth(const OwnOptions& own) {
   cuda::use_device(devices.front());
   return sum;
 }
-// A step of 8,192 tokens needs about 2 GB of workspace and, on an H200, runs a prompt of that length a
-// quarter faster than four steps of 2,048 tokens (docs/performance.md). The other sequences wait 0.25 s for
-// it with gpt-oss-120b.
+// An H200 runs a prompt of 8,192 tokens a quarter faster in one step than in four (docs/performance.md), with
+// 2 GB of workspace. Other sequences wait 0.25 s for such a step with gpt-oss-120b.
 BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
   constexpr size_t kMuch{size_t{64} << 30};
   if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
@@ -148,7 +147,7 @@ std::unique_ptr<Backend> make_cpu(std::shared_ptr<const Weights> weights, const 
   return cpu::make(std::move(weights), options, own.cpu);
 }
 
-// Adapt the functions of a backend that has no options of its own.
+// Adapt functions of backends that have no options of their own.
 template <MemoryPlan (*function)(const Config&, const BackendOptions&)>
 MemoryPlan plan(const Config& config, const BackendOptions& options, const OwnOptions&) {
   return function(config, options);
@@ -159,8 +158,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-// Each instruction set adds in its own order: with different ones, two nodes could route a
-// token to different experts.
+// Instruction sets add in different orders: nodes with different sets could choose different experts.
 RankTraits cpu_rank_traits(const OwnOptions& own) {
   return {fmt::format("cpu {}, experts in {}", cpu::name(cpu::isa_of(own.cpu.isa)),
                       cpu::takes_int8(own.cpu) ? "int8" : "float"),

@@ -1,4 +1,4 @@
-// The table of backends: what a command can do with each.
+// The table of backends and what a command can do with each.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,7 @@
 
 namespace nibble {
 
-// Options that only one backend has. Each backend reads its own member.
-struct OwnOptions {
+struct OwnOptions {  // options that only one backend has
   cpu::CpuOptions cpu{};
   cuda::CudaOptions cuda{};
 };
@@ -33,14 +32,13 @@ struct DeviceMemory {
   size_t total{0}, free{0};
 };
 
-// Defaults for a device: the most tokens of a step (chosen by the prompt kernels and the memory) and the most
-// concurrent sequences.
+// Defaults of a device. max_batch_tokens depends on its prompt kernels and its memory.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
 
-// What must be the same in all processes (nodes) that share a model: whatever affects the bits of a result,
-// and the library that connects their devices.
+// What must be equal in all processes (nodes) that share a model: everything that affects the bits of a
+// result, and the library that connects their devices.
 struct RankTraits {
   std::string kernels, device_links;
 };
@@ -50,9 +48,9 @@ struct PredictedModel {
   const StorageFormats& formats;
 };
 
-// How an instance is made. All backends have this.
+// How a backend is made. All backends have these functions.
 struct BackendMaking {
-  // Defaults for a device with `device_bytes` of memory; nullopt: for this machine.
+  // Defaults for `device_bytes` of memory; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
   bool takes_expert_activations;            // --experts-activations
   bool (*takes_blocks)(const OwnOptions&);  // whether it takes matrices in block formats
@@ -62,47 +60,43 @@ struct BackendMaking {
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
 };
 
-// The memory that a backend decodes from. All backends have this.
+// Memory plan and read bandwidth. All backends have these functions.
 struct BackendMemory {
   // Memory plan of the fullest GPU, or of the host.
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
-  // Measures the read bandwidth in bytes per second, with all cores or with all GPUs that share the model.
+  // Measures the read bandwidth in bytes per second, with all cores or all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// A device with its own memory, which checks itself whether a model fits. Such a backend takes recipes
-// instead of elements (model/weights.h).
+// A device with its own memory checks whether a model fits, and takes recipes (model/weights.h).
 struct BackendDevice {
   DeviceFacts (*facts)();                                  // the device and its current state, for records
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU
-  // Memory plan of each GPU, in the order of `memory`.
-  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
-  // The kernels that a device of this name would run; `source` is the model's name for messages.
+  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);  // of each GPU
+  // Lists the kernels that a device of this name would run. `source`: the model's name, for messages.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
   // Predicts the time of a step on a device of this name, or on several that share the model.
   StepPrediction (*predict_on)(std::string_view device, const PredictedModel&, const OwnOptions&,
                                const PredictedStep&, const PredictedSharing&);
-  // Times the kernels at each of these numbers of rows.
   KernelTrials (*try_kernels)(const Config&, const BackendOptions&, const OwnOptions&, const TrialPlan&);
 };
 
-// How processes on several machines (--nodes) share a model (BackendOptions::links).
+// How processes on several machines share a model (--nodes, BackendOptions::links).
 struct BackendNodes {
   RankTraits (*traits)(const OwnOptions&);
-  // Makes the id by which the devices of the nodes find each other; called by the head.
+  // Makes the id by which the nodes' devices find each other. Called by the head.
   GroupId (*new_group)(const OwnOptions&);
 };
 
-// What `nibble tune` sets for the host's CPU.
-struct BackendTuning {
-  // Changes the tuning of a backend that `make` returned, between steps.
+struct BackendTuning {  // what `nibble tune` sets for the host's CPU
+  // Changes, between steps, the tuning of a backend that `make` returned.
   void (*retune)(Backend&, const cpu::CpuTuning&);
 };
 
-// How far results may be from golden data. All backends have this.
+// How far results may be from golden data. All backends have these functions.
 struct BackendAccuracy {
-  // Tolerance given the kernels that the backend chose.
+  // Tolerance for the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Roundings of these kernels that the reference must reproduce for a comparison position by position.
   // nullopt: rounding changes few positions, so exact reference data will do.
@@ -127,7 +121,7 @@ struct BackendRow {
   std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
 };
 
-// Returns the device and its current state, for records; nullopt if the backend runs on the CPU.
+// Returns the device with its current state, for records; nullopt if the backend runs on the CPU.
 std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 
 std::span<const BackendRow> all_backends();  // best first

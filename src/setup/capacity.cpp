@@ -9,13 +9,12 @@
 namespace nibble {
 namespace {
 
-// 32 million tokens: more than fit in any machine's memory, yet page-table offsets still fit in 32 bits.
+// Most pages of a kind: 32 million tokens, more than any memory holds. Page-table offsets fit in 32 bits.
 constexpr int kMostPages{1 << 20};
 
-// Largest ratio of full-layer pages to sliding-layer pages on a device. The prefix cache finds a prefix only
-// while both kinds of its pages are cached. On a GPU of 150 GB with 56,900 full pages and only the 896
-// sliding pages that the running sequences need, it found 22 % of 100 prefixes; with 7,100 sliding pages it
-// finds 99 % (measured with the scheduler alone, docs/scaling.md).
+// Largest ratio of full-layer to sliding-layer pages on a device. The prefix cache finds a prefix only while
+// both kinds of its pages are cached: with 56,900 full pages (150 GB) and only the 896 sliding pages of
+// running sequences it found 22 % of 100 prefixes, with 7,100 sliding pages 99 % (docs/scaling.md).
 constexpr int kFullOfSliding{8};
 
 }  // namespace
@@ -34,9 +33,9 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
   options.num_full_pages = num_sequences * pages;
-  // Sliding pages of each sequence: those in its window, those in the window at the end of its prompt
-  // (docs/decisions/0008), the one that the window has just left, and the next one. For all together: the
-  // pages of the rows of one step, twice, because the pages of a step are given back one step later.
+  // Sliding pages per sequence: those in its window, in the window at its prompt's end (docs/decisions/0008),
+  // the page that the window has just left, and the next one. For all together: twice the pages of a step's
+  // rows, because a step's pages are given back one step later.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
   // Sliding pages of a sequence that fills a whole step alone.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);
@@ -62,9 +61,7 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   const int least = num_pages_for(capacity.context);
   int most = setup.backend->device ? kMostPages : options.num_full_pages;
   if (!have_room(most)) {
-    // Binary search for the largest number of pages that fits. `most` does not fit; `fits`
-    // does, unless it is `least`.
-    int fits = least;
+    int fits = least;  // binary search: `most` does not fit; `fits` does, unless it is `least`
     while (most - fits > 1) {
       const int middle = fits + (most - fits) / 2;
       (have_room(middle) ? fits : most) = middle;
@@ -94,8 +91,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.num_full_pages = options.num_full_pages;
   engine.num_sliding_pages = options.num_sliding_pages;
   engine.max_batch_tokens = options.max_batch_tokens;
-  // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, and the other sequences wait for it. Prefill
-  // is as fast in steps of 128.
+  // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, for all sequences. 128 tokens are as fast.
   if (!setup.backend->device) engine.max_shared_rows = 128;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;

@@ -1,4 +1,4 @@
-// Sizes a backend and an engine for a number of concurrent sequences and a context length.
+// Sizes a backend and an engine for a context length and a number of concurrent sequences.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,18 @@ struct Capacity {
 };
 
 inline constexpr int kDefaultContext{32768};
-// Returns --context; by default kDefaultContext, or the model's maximum if that is less. Throws InputError if
-// --context exceeds the model's maximum.
+// Returns --context, or the smaller of kDefaultContext and the model's maximum. InputError above the maximum.
 int context_of(const Config& config, const ResolvedSettings& setup);
 
 // Returns the options of `setup` with the number of KV cache pages that the capacity needs.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
-// Like backend_options(), but for a server: fits into `budgets` (setup/memory.h). On devices the KV cache
-// takes all memory that the fullest device has left; sliding layers get an eighth of the pages of full
-// layers, or more if the sequences need more. On the host it takes no more than the capacity needs, because
-// other programs use that memory too. If a budget is too small for one sequence, the result has the pages of
-// one sequence, and loading reports what is missing.
+// Like backend_options(), but for a server, within `budgets` (setup/memory.h). On devices the KV cache takes
+// all memory that the fullest device has left; sliding layers get an eighth of the pages of full layers, or
+// more if needed. On the host it takes what the capacity needs, because other programs need memory too. If a
+// budget is too small for one sequence, the result has pages for one, and loading reports what is missing.
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
                                std::span<const size_t> budgets);
-// Returns how many sequences of `context` tokens fit into the budgets at the same
-// time; 0 if not even one fits.
+// Returns how many sequences of `context` tokens fit into the budgets at the same time, perhaps 0.
 int most_sequences(const Model& model, const ResolvedSettings& setup, int context,
                    std::span<const size_t> budgets);
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,

@@ -14,12 +14,10 @@ namespace {
 
 using speculative::SpeculationOptions;
 
-// Most tokens per step of the draft model. A longer prefill step would hold up
-// sequences that decode in every step.
+// Most tokens per step of the draft model: longer steps would delay sequences that decode in every step.
 constexpr int kMostDraftRows{2048};
 
-// Throws InputError unless both models have the same vocabulary: otherwise a drafted token
-// id would mean another token.
+// Throws InputError if the vocabularies differ: the same id would mean different tokens.
 void check_vocabulary(const Model& drafting, const Model& model, const Places& places) {
   if (drafting.config.vocab != model.config.vocab)
     throw InputError(
@@ -33,8 +31,8 @@ void check_vocabulary(const Model& drafting, const Model& model, const Places& p
                        drafting.source.name, model.source.name);
 }
 
-// Sizes the KV cache of the draft model for all sequences of the capacity. Halves their number until the
-// cache fits into kMostDraftCacheBytes; one sequence always gets its pages.
+// Sizes the draft model's KV cache for all sequences, or halves their number until the cache fits into
+// kMostDraftCacheBytes; one sequence always gets its pages.
 BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings& setup,
                                    const Capacity& capacity) {
   ResolvedSettings own = setup;

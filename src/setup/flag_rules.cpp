@@ -92,7 +92,7 @@ constexpr FlagRule kRules[]{
      " {value}: each node needs --node-rank R, and --head ADDRESS:PORT, the address on which node 0 listens"},
 };
 
-// Returns the value of a flag as text; empty for a flag that only turns a setting off.
+// Returns a flag's value as text; empty for a flag that only turns a setting off.
 std::string value_of_flag(const Settings& settings, std::string_view name) {
   for (const Setting& setting : setting_table())
     if (flag(setting) == name) return value_of(settings, setting);

@@ -1,4 +1,4 @@
-// Which flags need or exclude each other, or need a kind of backend: one table.
+// Table of the flags that need or exclude each other, or need a kind of backend.
 #pragma once
 
 #include "core/settings.h"
@@ -7,7 +7,6 @@
 
 namespace nibble {
 
-// What the rules are checked against.
 struct FlagFacts {
   const Settings& settings;
   const BackendRow& backend;
@@ -15,7 +14,6 @@ struct FlagFacts {
   const speculative::SpeculationOptions& speculation;
 };
 
-// Throws an InputError that names the flag of the first rule that does not hold.
-void check_flag_rules(const FlagFacts& facts);
+void check_flag_rules(const FlagFacts& facts);  // throws an InputError with the flag of the first broken rule
 
 }  // namespace nibble

@@ -14,8 +14,7 @@
 namespace nibble {
 namespace {
 
-// Returns the weights in the form that the backend takes: elements, blocks or, for a device, recipes. With
-// `links`, returns the share of this rank.
+// Weights as the backend takes them: elements, blocks or recipes (device). With `links`: this rank's share.
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
                                                const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;
@@ -58,7 +57,7 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
   return backend;
 }
 
-// Makes the backend of a rank. On failure, sends the error to the other nodes and rethrows it.
+// Makes a rank's backend. On failure, sends the error to the other nodes and rethrows it.
 std::unique_ptr<Backend> load_rank(const Model& model, const ResolvedSettings& setup, BackendOptions options,
                                    std::shared_ptr<nodes::NodeLinks> links) {
   try {

@@ -36,8 +36,7 @@ std::optional<size_t> memory_bytes() {
   return static_cast<size_t>(pages) * static_cast<size_t>(page_bytes);
 }
 
-// Linux lists the caches of each core: level, size ("32768K") and the cores that share the cache.
-// A shared cache counts once.
+// Linux lists each core's caches: level, size ("32768K") and sharing cores. A shared cache counts once.
 std::optional<size_t> last_level_cache_bytes() {
   std::map<int, std::map<std::string, size_t>> bytes_of_sharers;  // level -> list of sharing cores -> bytes
   std::error_code error;

@@ -1,4 +1,4 @@
-// Describes this machine for records of measurements, and raises its limit of open files.
+// Describes this machine for records, and raises its limit of open files.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// Facts that the machine does not report are not set: a virtual machine hides its clocks.
+// Values that the machine does not report are unset: a virtual machine hides its clocks.
 struct Machine {
   std::string cpu;
   int num_cores{0};  // cores that this process may use
@@ -18,7 +18,7 @@ struct Machine {
   std::optional<int> cpu_mhz, highest_cpu_mhz;
   std::optional<DeviceFacts> device;  // nullopt: the backend runs on the CPU
 
-  // Size of the last-level cache of the memory that the backend decodes from.
+  // Size of the last-level cache of the memory from which the backend decodes.
   std::optional<size_t> backend_cache_bytes() const { return device ? device->cache_bytes : cache_bytes; }
 };
 Machine describe_machine(std::optional<DeviceFacts> device);

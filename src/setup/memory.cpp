@@ -18,8 +18,7 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
   if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights)) return all - plan.replaced_weight_bytes;
   if (!takes_blocks(setup)) return all + whole;
-  // Blocks stay as they are: dense layers take the bytes of their blocks. The plan already
-  // counts the repacked experts.
+  // Dense layers keep the bytes of their blocks. The plan already counts repacked experts.
   const auto saved = [](const Matrix& matrix) {
     const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
     return num_bytes(converted_format(matrix), elements) - num_bytes(matrix.format(), elements);
@@ -42,7 +41,7 @@ size_t planned_bytes(const MemoryPlan& plan) {
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
   const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
   size_t planned = planned_bytes(plan);
-  // Terms of an all-reduce from all nodes. The plan of a device includes them already.
+  // Add the terms of an all-reduce from all nodes, which a device's plan includes already.
   if (setup.nodes && !setup.backend->device)
     planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
                static_cast<size_t>(model.config.hidden) * sizeof(float);

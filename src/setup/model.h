@@ -1,4 +1,4 @@
-// An opened model: its source, its configuration, and its weights as stored in the files.
+// An opened model: source, configuration, and weights as stored in the files.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,7 @@ struct Model {
   std::shared_ptr<const Weights> weights;
 };
 
-// Opens and checks a model. Throws InputError for anything that is wrong with the files. Takes no memory:
-// weights are mapped, not read.
+// Opens and checks a model without reading its weights. Throws InputError for anything wrong with the files.
 Model open_model(const std::string& argument, const Places& places);
 
 size_t weight_bytes(const Config& config);  // of a checkpoint as OpenAI released it

@@ -25,8 +25,7 @@ struct BundledName {
 };
 constexpr BundledName kBundledNames[] = {{"tiny", "tiny-gpt-oss"}};
 
-// Published by OpenAI under Apache-2.0. The sizes in messages are those of the shards in the top folder of
-// the repository; original/ and metal/ hold the same weights again.
+// From OpenAI, Apache-2.0. Sizes in messages leave out the copies of the weights in original/ and metal/.
 constexpr std::string_view kPublished20b{"openai/gpt-oss-20b"}, kPublished120b{"openai/gpt-oss-120b"};
 
 std::optional<std::string> variable(const char* name) {
@@ -44,8 +43,7 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
       argument, what);
 }
 
-// Returns the folder of a repository ("openai/gpt-oss-20b") in the Hugging Face cache,
-// in huggingface_hub's layout.
+// A repository's folder in the Hugging Face cache, as laid out by huggingface_hub.
 fs::path cache_folder(const std::string& repository) {
   fs::path hub;
   if (const auto folder = variable("HF_HUB_CACHE"))
@@ -59,8 +57,7 @@ fs::path cache_folder(const std::string& repository) {
   return hub / name;
 }
 
-// Returns the snapshot that refs/main names. refs/main is absent if a revision was downloaded by its hash, or
-// if a cache was copied without it: then returns the newest snapshot.
+// Returns the snapshot in refs/main; without it (download by hash, incomplete copy), the newest snapshot.
 std::optional<fs::path> cached_snapshot(const std::string& repository, const fs::path& cache) {
   std::error_code error;
   if (fs::is_regular_file(cache / "refs/main", error)) {

@@ -1,4 +1,4 @@
-// Finds the files that a MODEL argument names. Looks only on this machine: nibble opens no connection.
+// Finds the files of a MODEL argument, on this machine only: nibble opens no connection.
 #pragma once
 
 #include <filesystem>
@@ -13,15 +13,14 @@ namespace nibble {
 struct ModelSource {
   std::string name;                 // the argument, for messages
   std::filesystem::path path;       // folder or file; empty for synthetic weights
-  std::optional<Config> synthetic;  // if set, weights are made for this configuration
+  std::optional<Config> synthetic;  // set: weights are made for this configuration
 
-  // Folder of the checkpoint, which also holds the vocabulary. Empty for synthetic weights.
+  // The checkpoint's folder, with the vocabulary. Empty for synthetic weights.
   std::filesystem::path folder() const;
 };
 
-// Tries, in this order: "synthetic:" with a built-in name or a config.json; a path; the name of a bundled
-// model; an entry of the Hugging Face cache (the snapshot that refs/main names or, without refs/main, the
-// newest). Throws an InputError that lists where it looked, the known names, and how to get the files.
+// Tries "synthetic:" with a built-in name or a config.json; a path; a bundled model; the Hugging Face cache
+// (refs/main, else the newest snapshot). Throws an InputError with the tried places, known names, and advice.
 ModelSource find_model(const std::string& argument, const Places& places);
 
 }  // namespace nibble

@@ -7,7 +7,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the folders next to the program where models are, in an installed tree and in a build tree.
+// Folders of models next to the program, in an installed tree and in a build tree.
 std::vector<fs::path> folders_beside_program() {
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);

@@ -1,4 +1,4 @@
-// Where a command looks for models and for a vocabulary, from the settings of the group kPlaces.
+// Where to look for models and a vocabulary (settings of group kPlaces).
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ struct Places {
   std::filesystem::path vocabulary_file;
 };
 
-// For commands that run no model; the others call resolve(), which includes this.
+// For commands that run no model; the others call resolve(), which includes this function.
 Places resolve_places(const Settings& settings);
 
 }  // namespace nibble

@@ -14,7 +14,7 @@ constexpr size_t kStep{64 << 20};  // bytes between two progress reports
 
 Bytes bytes_of(const void* data, size_t count) { return {static_cast<const std::byte*>(data), count}; }
 
-// Skips block formats: they are read completely when they are repacked.
+// Skips matrices in block formats, which are read completely when they are repacked.
 void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices) {
   if (matrix.blocks()) return;
   const Elements& stored = matrix.elements();
@@ -24,8 +24,7 @@ void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices
   if (stored.scales) parts.push_back(bytes_of(stored.scales, scales));
 }
 
-// Leaves out vectors (norms, biases): they are stored between the matrices and have
-// a thousandth of their bytes.
+// Leaves out vectors (norms, biases), which lie between the matrices and have a thousandth of their bytes.
 std::vector<Bytes> matrices(const Weights& weights) {
   std::vector<Bytes> parts;
   const size_t experts = static_cast<size_t>(weights.config.experts().count);
@@ -46,7 +45,7 @@ void read_weights(const Weights& weights, const ReportProgress& report) {
   std::vector<Bytes> parts = matrices(weights);
   size_t total = 0, done = 0;
   for (const Bytes part : parts) total += part.size();
-  // Sort into file order, so that read-ahead helps: the matrices of a shard are not sorted by layer.
+  // Sort into file order, for read-ahead: a shard's matrices are not sorted by layer.
   std::sort(parts.begin(), parts.end(), [](Bytes a, Bytes b) { return a.data() < b.data(); });
   for (const Bytes part : parts) {
     for (size_t at = 0; at < part.size(); at += kPage) {

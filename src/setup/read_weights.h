@@ -1,5 +1,4 @@
-// Reads mapped weights once in file order, at the full speed of the disk. Otherwise the first answer would
-// wait for the disk page by page.
+// Reads mapped weights once in file order at full disk speed, or the first answer would wait page by page.
 #pragma once
 
 #include "core/progress.h"

@@ -14,7 +14,7 @@ namespace nibble {
 namespace {
 
 constexpr Format kFormats[]{Format::kF32, Format::kBf16, Format::kMxfp4, Format::kE4m3, Format::kQ8_0};
-constexpr std::initializer_list<Format> kOfActivations{Format::kMxfp8, Format::kMxfp8x2};  // activations only
+constexpr std::initializer_list<Format> kOfActivations{Format::kMxfp8, Format::kMxfp8x2};  // only activations
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -37,7 +37,7 @@ std::string read_format(std::string_view requirement, std::string_view format,
                         std::initializer_list<Format> others = {}) {
   std::vector<std::string> names;
   for (const Format known : kFormats) names.push_back(lower_case(nibble::name(known)));
-  names.push_back("int8");  // activations only
+  names.push_back("int8");  // only activations
   for (const Format other : others) names.push_back(lower_case(nibble::name(other)));
   if (std::find(names.begin(), names.end(), lower_case(format)) == names.end())
     throw InputError("--require '{}': unknown format '{}'; expected one of {}", requirement, format,

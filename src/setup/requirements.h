@@ -1,5 +1,4 @@
-// --require: the formats in which operations must run. If a backend would use another
-// format, nibble refuses to start.
+// --require: the formats in which operations must run; nibble refuses to start with others.
 #pragma once
 
 #include <optional>
@@ -14,18 +13,16 @@ namespace nibble {
 
 struct Requirement {
   std::string text;  // as the user wrote it: "experts=mxfp4/bf16"
-  // A name in `inspect --kernels`, or its first word: "experts" means every expert operation.
+  // A name in `inspect --kernels`, or its first word: "experts" means all expert operations.
   std::string operation;
   std::string weights;                     // format, in lower case
   std::optional<std::string> activations;  // format, in lower case; nullopt: any
 };
 
-// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],..." before a model is opened. Throws InputError for wrong syntax,
-// and for an operation or a format that no backend has.
+// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". InputError: wrong syntax, unknown operation or format.
 std::vector<Requirement> read_requirements(std::string_view list);
 
-// Throws InputError if a kernel that the backend chose does not meet a requirement, or if the backend does
-// not have a required operation.
+// Throws InputError if a chosen kernel breaks a requirement, or if the backend lacks a required operation.
 void check_requirements(std::span<const Requirement> requirements, std::string_view backend,
                         std::span<const KernelChoice> kernels);
 

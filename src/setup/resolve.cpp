@@ -18,7 +18,7 @@
 namespace nibble {
 namespace {
 
-// Groups of dense layers named in a list. Experts are MXFP4 in every checkpoint, so "moe" changes nothing.
+// Groups of dense layers in a list. "moe" changes nothing: experts are MXFP4 in every checkpoint.
 struct LayerGroups {
   bool qkv{false}, o{false}, lm_head{false};
 };
@@ -66,7 +66,7 @@ std::vector<int> read_split(const std::string& split) {
   return read_numbers(split, "--tensor-split", 1, 1000);
 }
 
-// Reads which GPUs share the model, and the relative share of each.
+// Reads which GPUs share the model, and their relative shares.
 void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
   if (settings.gpus) options.gpus = read_numbers(*settings.gpus, "--gpus", 0, 63, "GPU indices from 0");
   if (settings.nodes) return;  // each node has one GPU; node_setup() reads the shares
@@ -95,8 +95,7 @@ void share_among_nodes(const NodeSetup& node, cuda::CudaOptions& options) {
   options.interface = nodes::interface_to(node.head).value_or("");
 }
 
-// Returns the multi-node setup of this process; null without --nodes.
-std::shared_ptr<NodeSetup> node_setup(const Settings& settings) {
+std::shared_ptr<NodeSetup> node_setup(const Settings& settings) {  // null without --nodes
   if (!settings.nodes) return nullptr;
   const int count = *settings.nodes;
   if (*settings.node_rank >= count)

@@ -1,5 +1,4 @@
-// Turns settings, which are text and numbers as given by flags, into the types that the program works with.
-// This happens once, before a model is opened, so that a wrong flag is refused immediately.
+// Turns settings (text and numbers of flags) into the program's types, once, before a model is opened.
 #pragma once
 
 #include "core/settings.h"
@@ -7,8 +6,7 @@
 
 namespace nibble {
 
-// Reads only the file of nibble tune and --secret-file. Throws an InputError that names
-// the flag and what is accepted.
+// Reads only nibble tune's file and --secret-file. Throws an InputError with the flag and what is accepted.
 ResolvedSettings resolve(const Settings& settings);
 
 }  // namespace nibble

@@ -1,4 +1,4 @@
-// Settings in the types that the program works with. resolve() makes them (setup/resolve.h).
+// Settings in the program's types, made by resolve() (setup/resolve.h).
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,19 @@
 
 namespace nibble {
 
-// --nodes, --node-rank, --head, --secret-file and --expert-parallel: the role of this process in its group.
+// Role in a group of nodes: --nodes, --node-rank, --head, --secret-file, --expert-parallel.
 struct NodeSetup {
   int rank;
   std::vector<int> parts;  // relative share of the model of each node
   ExpertSplit split;       // --expert-parallel
   nodes::tcp::endpoint head;
   nodes::Secret secret;
-  // Set by the command: the version of this program, and what to do when a node is lost
-  // (nodes::NodeOptions::on_lost).
+  // Set by the command: this program's version, and nodes::NodeOptions::on_lost.
   std::string program{};
   std::function<void(const std::string&)> on_lost{};
 };
 
-// A draft model, and the options that size it (setup/drafters.h).
-struct DraftModelSetup {
+struct DraftModelSetup {  // a draft model, and the options that size it (setup/drafters.h)
   Model model;
   BackendOptions options;
 };
@@ -53,20 +51,18 @@ struct ResolvedSettings {
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
   // Set by open_drafters() (setup/drafters.h); null: no draft model.
   std::shared_ptr<const DraftModelSetup> draft_model{};
-  size_t draft_model_bytes{0};  // memory that the draft model takes
-  // --nodes; null: this machine runs the model alone.
-  std::shared_ptr<NodeSetup> nodes{};
+  size_t draft_model_bytes{0};         // memory that the draft model takes
+  std::shared_ptr<NodeSetup> nodes{};  // null: this machine runs the model alone
   Places places{};
 };
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
-// Returns `setup` without quantisation of dense layers and KV cache. If --experts-activations was given,
-// experts on a CPU take float activations. Experts on a GPU take bfloat16 activations in prompts too.
+// Without quantisation of dense layers and KV cache. Experts on a CPU take float activations if
+// --experts-activations was given; experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// Whether the backend takes the block matrices that with_elements() (model/convert_blocks.h) leaves
-// unconverted.
+// Whether the backend takes block matrices that with_elements() (model/convert_blocks.h) leaves unconverted.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

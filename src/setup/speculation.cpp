@@ -18,18 +18,17 @@ namespace {
 using harmony::Field;
 using speculative::SpeculationOptions;
 
-// Default number of drafts per step for a drafter that the user names. Few, because every row costs
-// time in a mixture of experts.
+// Default drafts per step of a drafter that the user names. Few, because rows are costly with experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
 // Draft tokens per position of a tree, if the controller decides by cost. A third is rarely worth a row.
 constexpr int kTopkByCost{2};
 
-// --speculate eagle3=FOLDER, --speculate model=MODEL
+// Forms of --speculate: eagle3=FOLDER, model=MODEL
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
 constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name of the method
 
-// Returns options with the drafters in `names`, plus the drafters that a request switches on itself.
+// Options with the drafters in `names`, and those that a request switches on itself.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())
@@ -55,7 +54,7 @@ std::optional<int> find_number(const Field& config, const char* key, int most) {
   return value.get<int>();
 }
 
-// As in vLLM, a length that is not given equals the other one; if neither is given, both are 5.
+// As in vLLM, a missing length equals the given one; if both are missing, both are 5.
 speculative::NgramLengths read_lengths(const Field& config) {
   const std::optional<int> least = find_number(config, "prompt_lookup_min", kMaxLookup);
   const std::optional<int> most = find_number(config, "prompt_lookup_max", kMaxLookup);

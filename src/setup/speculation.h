@@ -1,4 +1,4 @@
-// Reads --speculate, or vLLM's --speculative-config.
+// Reads --speculate or vLLM's --speculative-config.
 #pragma once
 
 #include "core/settings.h"
@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// Parses the flags and opens no file. Throws an InputError that names the flag and what is wrong with it.
+// Parses the flags; opens no file. Throws an InputError with the flag and what is wrong.
 speculative::SpeculationOptions read_speculation(const Settings& settings);
 
 }  // namespace nibble

@@ -1,4 +1,3 @@
-// The formats in which a model runs.
 #pragma once
 
 #include "model/ops.h"
@@ -7,8 +6,7 @@
 
 namespace nibble {
 
-// Returns the formats in which the parts of the model run: as stored (synthetic weights: as in the released
-// checkpoint), or as the flags quantise them.
+// The formats of a running model: as stored (synthetic: as in the released checkpoint) or as flags quantise.
 StorageFormats formats_of(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

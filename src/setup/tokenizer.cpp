@@ -36,7 +36,7 @@ Tokenizer open_tokenizer(const ModelSource& source, const Places& places) {
                                 source.path.string() + ": vocabulary as a tokenizer.json");
   if (fs::is_regular_file(source.path) && source.path.extension() != ".safetensors")
     return Tokenizer::open(source.path);  // MODEL names a vocabulary, as `nibble tokenize` accepts
-  // The weights may be in OpenAI's original/ folder; the vocabulary is then in the parent folder.
+  // With weights in OpenAI's original/ folder, the vocabulary is in the parent folder.
   for (const fs::path& folder : {source.folder(), source.folder() / ".."})
     if (fs::is_regular_file(folder / "tokenizer.json")) return Tokenizer::open(folder);
   throw InputError("{}: no tokenizer.json in {}; give one with --tokenizer, or use '--tokenizer bytes'",

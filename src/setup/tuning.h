@@ -1,5 +1,4 @@
-// The file in which `nibble tune` stores its results: one JSON object for all machines that share a home
-// folder. A key is the name of a CPU with the number of cores that a process may use.
+// The file of `nibble tune`: JSON keyed by CPU name and cores, for all machines that share a home folder.
 #pragma once
 
 #include <filesystem>
@@ -22,16 +21,14 @@ nlohmann::ordered_json to_json(const Tuning& tuning);
 
 std::string machine_name();  // "AMD EPYC 9754, 4 cores"
 
-// Returns --tuning, else $XDG_CACHE_HOME/nibble/tuning.json, else ~/.cache/nibble/tuning.json. Empty if
-// --tuning is "off", or if none of these is set.
+// Path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty for "off" or without these.
 std::filesystem::path tuning_path(const Settings& settings);
 
-// Returns nullopt if the file does not exist or has no entry for `machine`. Throws InputError for a file that
-// nibble tune did not write, and if --tuning names a file that does not exist.
+// Returns nullopt if the file or the entry of `machine` is missing. Throws InputError for a file that nibble
+// tune did not write, or if --tuning names a file that does not exist.
 std::optional<Tuning> read_tuning(const Settings& settings, const std::string& machine);
 
-// Replaces the entry of `machine`; creates the file and its folder. Throws InputError if
-// the file cannot be written.
+// Replaces the entry of `machine`; creates the file and its folder. Throws InputError if writing fails.
 void write_tuning(const std::filesystem::path& path, const std::string& machine, const Tuning& tuning);
 
 }  // namespace nibble

@@ -29,7 +29,7 @@ std::string text(const Json& json, const char* name, const fs::path& path) {
   return value.get<std::string>();
 }
 
-// Returns a map of text(`key`) -> text("result") over the objects of a list.
+// Returns text(`key`) -> text("result") of each object of a list.
 std::map<std::string, std::string> results(const Json& list, const char* key, const fs::path& path) {
   if (!list.is_array()) refuse(path);
   std::map<std::string, std::string> results;
@@ -46,7 +46,7 @@ fs::path verified_path(const DeviceFacts& device) {
       [](char c) { return !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z'); },
       '-');
   const fs::path file = "nibble/verified-" + gpu + ".json";
-  // The XDG specification says to ignore paths that are not absolute.
+  // The XDG specification says to ignore relative paths.
   if (const char* state = std::getenv("XDG_STATE_HOME"); state && fs::path(state).is_absolute())
     return state / file;
   if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".local/state" / file;
@@ -72,7 +72,7 @@ std::string proof_of(const std::optional<Verified>& verified, const std::string&
   if (!verified || !verified->kernels.contains(row)) return "not verified here";
   const std::string& result = verified->kernels.at(row);
   std::string proof = (result == "ok" ? "proven" : result) + " here on " + verified->date.substr(0, 10);
-  // Two builds that do not know their commit may differ, so "unknown" never counts as the same commit.
+  // Builds of unknown commits may differ, so "unknown" never counts as the same commit.
   if (verified->commit != commit || commit == "unknown") proof += " with commit " + verified->commit;
   return proof;
 }

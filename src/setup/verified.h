@@ -1,4 +1,4 @@
-// Reads the report of the last `nibble verify` on this machine: which kernels and probes passed on its GPU.
+// Reads the last `nibble verify` report of this machine: which kernels and probes passed on its GPU.
 #pragma once
 
 #include <filesystem>
@@ -18,16 +18,15 @@ struct Verified {
   std::map<std::string, std::string> probes;   // name of the probe -> result: "ok", "twin", ...
 };
 
-// Returns $XDG_STATE_HOME/nibble/verified-GPU.json, else ~/.local/state/nibble/verified-GPU.json. GPU is the
-// UUID of the device, or its name if it reports no UUID. Empty if neither XDG_STATE_HOME nor HOME is set.
+// Returns verified-GPU.json in $XDG_STATE_HOME/nibble or ~/.local/state/nibble. GPU: the device's UUID, or
+// its name without one. Empty if neither XDG_STATE_HOME nor HOME is set.
 std::filesystem::path verified_path(const DeviceFacts& device);
 
-// Returns nullopt if the file does not exist. Throws InputError for a file that nibble verify did not write.
+// Returns nullopt if the file is missing. Throws InputError for a file that nibble verify did not write.
 std::optional<Verified> read_verified(const std::filesystem::path& path);
 
-// Returns what is known about a row of the kernel table on this machine: "proven here on 2026-11-22", "wrong
-// here on ...", "not verified here". `commit` is the commit of this program. If another commit was verified,
-// kernels may have changed since, so the text names it: "proven here on 2026-11-22 with commit abcdef".
+// Returns "proven here on 2026-11-22", "wrong here on ...", or "not verified here". `commit`: this program's.
+// If another commit was verified, kernels may differ: "proven here on 2026-11-22 with commit abcdef".
 std::string proof_of(const std::optional<Verified>& verified, const std::string& row,
                      std::string_view commit);
 

@@ -1,5 +1,4 @@
-// Estimates how likely a draft is accepted, by its place in the proposal: an exponentially weighted share of
-// accepted drafts.
+// Estimates how likely a draft is accepted, by its place in the proposal, from a decaying average.
 #pragma once
 
 #include <array>
@@ -12,16 +11,13 @@ class Acceptance {
   // Each new sample multiplies the weight of the earlier ones by `kept`.
   explicit Acceptance(double kept) : kept_(kept) {}
 
-  // Counts the draft at `place`, all of whose predecessors were accepted, as accepted (`is_right`) or
-  // rejected.
+  // Counts the draft at `place`, all of whose predecessors were accepted, as accepted or rejected.
   void add(int place, bool is_right);
-  // Returns the probability that the draft at `place` is accepted, given that the earlier drafts are. `prior`
-  // counts like `prior_weight` samples, so it dominates until more samples have been added.
+  // Probability that draft `place` is accepted if earlier ones are. `prior` counts as `prior_weight` samples.
   double chance(int place, double prior, double prior_weight) const;
 
  private:
-  // The last count covers all further places.
-  static constexpr size_t kNumPlaces{8};
+  static constexpr size_t kNumPlaces{8};  // the last tally covers all further places
   struct Tally {
     double num_right{0}, num{0};
   };

@@ -8,29 +8,25 @@ namespace nibble::speculative {
 namespace {
 
 constexpr double kAllowance{0.01};  // share of plain steps' time that drafts may lose
-// In units of a plain step: the loss that one step may risk beyond the balance, the opening balance, and the
-// largest balance. Without an opening balance, drafts with 70 % acceptance were given up after the first
-// wrong one, for the hundred steps until the account was even again: simulated with step times of an H200,
-// 128 tokens gained 8 % where 15 % was possible. They gain 12 % now.
+// In plain steps: the loss that one step may risk beyond the balance, the opening balance, the largest
+// balance. Without an opening balance, one wrong draft stopped drafts with 70 % acceptance for a hundred
+// steps: simulated with step times of an H200, 128 tokens gained 8 % instead of 12 %; 15 % was possible.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
 // In the account a step costs at most this multiple of the usual cost of its size.
 constexpr double kMostOfUsual{1.5};
-// The speedup that must be expected of drafts to begin drafting, and to continue.
+// Expected speedup at which drafting begins, and at which it continues.
 constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
 // While every step has drafts, one step in kStepsToPlain has none, so that the cost of a plain step stays
-// known. If the measured costs speak against drafts that are likely to be accepted, the costs are measured
-// again every kStepsToProbe steps.
+// known. If measured costs speak against likely drafts, they are measured again every kStepsToProbe steps.
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
-// The head is tried after steps_to_try_ steps. Each failed trial doubles that number, up to kMostStepsToTry.
-// The head is switched off when its recent gain falls below kLeastChainGain; the gain is an average that
-// keeps kKeptGain of the older steps.
+// The head is tried after steps_to_try_ steps; a failed trial doubles that number, up to kMostStepsToTry. It
+// is switched off when its gain, averaged with weight kKeptGain for older steps, falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// The number of tokens that the head drafts in a trial; and, while it is on, the number that it drafts beyond
-// those worth verifying.
+// Tokens that the head drafts in a trial; tokens that it drafts beyond those worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
-// A probe assumes that one drafted row per sequence costs this share of a plain step, whatever was measured.
+// A probe assumes that one drafted row per sequence costs this share of a plain step.
 constexpr double kProbeShare{0.2};
 
 }  // namespace
@@ -56,8 +52,7 @@ void Controller::add(const StepMeasure& step) {
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
   if (!std::exchange(has_account_, true)) account_seconds_ = kFirstInAccount * *plain;
-  // Caps the time. A step that something else made slow says nothing about drafts, and a single one would
-  // close the account for thousands of steps.
+  // Capped: a slow step with another cause would close the account for thousands of steps.
   const double seconds = std::min(step.seconds, kMostOfUsual * usual_seconds(step));
   const double plain_seconds = *plain * step.num_tokens / step.num_sequences;
   if (step.has_chain && step.num_drafts == 0)
@@ -74,8 +69,7 @@ void Controller::add(const StepMeasure& step) {
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
-// Returns the number of drafts that gives the highest tokens per second in steps that also make the next
-// drafts. `chances` descend.
+// The number of drafts with the most tokens per second in steps that also make the next drafts.
 Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
   Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
@@ -89,16 +83,15 @@ Controller::Best Controller::best_with_chain(int num_sequences, std::span<const 
   return best;
 }
 
-// Returns how many tokens to draft per sequence if `num_checked` drafts of all sequences are worth verifying.
-// A model drafts one more, to learn its chance, only if these are all that it drafted (`are_all`).
+// Tokens to draft per sequence if `num_checked` drafts of all sequences are worth verifying. A model drafts
+// one more, to learn its chance, only if these are all that it drafted (`are_all`).
 int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) const {
   if (chain_ == Chain::kHead) return num_checked / num_sequences + kMoreDrafts;
   const int each = (num_checked + num_sequences - 1) / num_sequences;
   return std::max(1, each + are_all);
 }
 
-// Called while the head is off: evaluates the trial of the last step, which may switch the head on, or
-// decides whether to try it now.
+// Called while the head is off: evaluates the last step's trial, or decides whether to try the head now.
 void Controller::try_head(double plain_speed, const Best& best) {
   if (std::exchange(is_trying_, false)) {
     is_chaining_ = best.num_drafts > 0 && best.speed > plain_speed * kGainToBegin;
@@ -115,8 +108,8 @@ void Controller::pass() {
   is_trying_ = is_drafting_ = false;
 }
 
-// Returns the drafts of all sequences that are most likely to be accepted, the likeliest first. The sort is
-// stable: an earlier draft of a sequence stays before a later one, which may be its child.
+// The `most` likeliest drafts of all sequences, likeliest first. The sort is stable: an earlier draft of a
+// sequence stays before a later one, which may be its child.
 std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offers, int most) {
   std::vector<Draft> drafts;
   for (DraftOffer& offer : offers)
@@ -127,8 +120,7 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   return drafts;
 }
 
-// A head that is on or on trial may run into debt by a few steps, because one trial costs more than the
-// account holds. Other drafts wait until the debt is paid.
+// A head that is on or on trial may go a few steps into debt: one trial costs more than the account holds.
 bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }
@@ -154,8 +146,8 @@ bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> dra
   return true;
 }
 
-// Returns the number of drafts that gives the highest tokens per second; 0 if none is faster than plain steps
-// by `least_gain`. A probe assumes a cost of drafts (kProbeShare) and ignores the measured one.
+// Number of drafts with the most tokens per second; 0 if none is faster than plain steps by `least_gain`. A
+// probe assumes kProbeShare instead of the measured cost.
 size_t Controller::num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                                 bool is_probe) const {
   const double plain = *costs_.plain(num_sequences);

@@ -1,20 +1,13 @@
-// Decides how many drafts a step verifies: the number with the highest expected tokens per second, given the
-// measured cost of steps of each size and the acceptance probability of each draft. No drafts if none pays.
-//
-// These estimates can be wrong. So the controller keeps an account of time: a step with drafts adds the time
-// that it won over plain steps or subtracts what it lost, and a plain step adds 1 % of its time. Below zero
-// nothing is drafted, and one step may risk no more than the balance and a few plain steps. So drafting never
-// costs more than 1 % of the time plus those few steps, whatever the drafts are. The balance is capped, so an
-// earlier gain does not allow a long loss later.
-//
-// A draft head works before it is known whether its drafts will be verified: the drafts of a step are paid
-// for in the previous step. So the head is either on or off. While it is on, every step makes drafts for the
-// next one, and the controller uses the costs of such steps. While it is off, it is tried for one step now
-// and then, at first soon, then less and less often. Its drafts are compared with the tokens that follow, and
-// the head is switched on if they would have paid. It is switched off when steps with it have given no more
-// tokens per second than plain ones.
-//
-// The controller reads no clock: the caller passes the times of steps.
+// Decides how many drafts a step verifies: the number with the highest expected tokens per second, from the
+// measured cost of steps by size and the acceptance probability of each draft. Reads no clock itself.
+// The estimates can be wrong. So the controller keeps an account: a step with drafts adds the time that it
+// won over plain steps or subtracts its loss; a plain step adds 1 % of its time. Below zero nothing is
+// drafted, and one step may risk the balance and a few plain steps. So drafting never costs more than 1 % of
+// the time plus those steps. A cap on the balance keeps an early gain from paying for a long loss later.
+// A draft head works before it is known whether its drafts will be verified. While it is on, every step makes
+// drafts for the next, and the costs are those of such steps. While it is off, it is tried for one step, at
+// first soon, then less and less often, and is switched on if its drafts, compared with the tokens that
+// follow, would have paid. It is switched off when steps with it give no more tokens per second.
 #pragma once
 
 #include <cstdint>
@@ -26,29 +19,26 @@
 
 namespace nibble::speculative {
 
-// The drafts offered for one sequence.
-struct DraftOffer {
+struct DraftOffer {  // drafts offered for one sequence
   // chances[i]: probability that draft i and all its ancestors are accepted. Never ascending.
   std::vector<double> chances{};
-  int num_taken{0};  // out: the number of drafts taken, from the first on
-  // depths[i]: how many of drafts 0 to i can be accepted together. Empty: all, because they form a chain.
+  int num_taken{0};  // out: drafts taken, from the first on
+  // depths[i]: how many of drafts 0 to i can be accepted together. Empty: all (a chain).
   std::vector<int> depths{};
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// What makes drafts for the next step within a step. Drafts of a draft model are expensive, so it makes only
-// drafts that are likely to be verified.
+// What makes drafts within a step for the next one. A draft model makes only drafts likely to be verified.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {
   int num_sequences{0};
   int num_more_rows{0};  // rows beyond one per sequence
-  int num_drafts{0};     // those of num_more_rows that are drafts
-  int num_tokens{0};     // tokens that the step gave
+  int num_drafts{0};     // drafts among num_more_rows
+  int num_tokens{0};     // produced by the step
   double seconds{0};
-  bool has_chain{false};  // the step also made drafts for the next one
-  // Not in `seconds`: time in which the draft model read text that it had not read yet.
-  double catch_up_seconds{0};
+  bool has_chain{false};       // the step also made drafts for the next one
+  double catch_up_seconds{0};  // time that the draft model spent on reading unread text; not in `seconds`
 };
 
 class Controller {
@@ -56,19 +46,16 @@ class Controller {
   explicit Controller(Chain chain = Chain::kNone) : chain_(chain) {}
   // Records a step in which every sequence got a token; not for steps with prompts.
   void add(const StepMeasure& step);
-  // Chooses the drafts of the next step. Without drafts it has one row per sequence; `num_rows_left` more
-  // rows fit.
+  // Chooses the drafts of the next step, which has one row per sequence and room for `num_rows_left` more.
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
-  // Chooses no drafts for the next step.
   void pass();
 
-  // Number of tokens to draft per sequence in the step that was chosen last.
-  int num_to_draft() const { return num_to_draft_; }
+  int num_to_draft() const { return num_to_draft_; }  // tokens per sequence in the step chosen last
 
  private:
   struct Best {
     size_t num_drafts{0};
-    double speed{0};  // tokens a second
+    double speed{0};  // tokens per second
   };
   struct Draft {
     double chance;
@@ -80,7 +67,7 @@ class Controller {
                          std::span<const DraftOffer> offers);
   size_t num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                       bool is_probe) const;
-  // Returns whether a step of `seconds` risks more time than the balance plus a few plain steps.
+  // Whether a step of `seconds` risks more time than the balance plus a few plain steps.
   bool is_too_much(double seconds, double plain_seconds) const;
   double usual_seconds(const StepMeasure& step) const;
   double chain_seconds(int num_sequences, int num_more_rows) const;
@@ -90,13 +77,11 @@ class Controller {
 
   Chain chain_;
   StepCosts costs_;
-  // Assumed cost of making drafts, in plain steps, until it is measured.
-  double chain_share_{0.15};
+  double chain_share_{0.15};  // cost of making drafts, in plain steps; assumed until measured
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};
   int num_since_try_{0}, steps_to_try_{1};
-  // Average over recent steps with the head: time that plain steps would take for the same tokens, over the
-  // actual time.
+  // Average over recent steps with the head: time of plain steps for the same tokens / actual time.
   double chain_gain_{0};
   bool has_account_{false};  // true from the first step whose cost is known
   double account_seconds_{0};

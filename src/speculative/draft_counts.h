@@ -9,9 +9,9 @@
 namespace nibble::speculative {
 
 struct DraftCounts {
-  uint64_t num_drafts{0};                          // number of (sequence, step) pairs with drafts
+  uint64_t num_drafts{0};                          // (sequence, step) pairs with drafts
   uint64_t num_tokens{0};                          // tokens drafted
-  uint64_t num_accepted{0};                        // of num_tokens, those accepted
+  uint64_t num_accepted{0};                        // of num_tokens
   std::array<uint64_t, kMaxDrafts> accepted_at{};  // by place in the draft
 
   void add(int num_drafted, int num_right) {

@@ -17,13 +17,12 @@
 
 namespace nibble::speculative {
 
-// The data from which drafters are created.
 struct DrafterSources {
   const Prediction* prediction{nullptr};  // the answer that the client expects; null: none
   NgramLengths ngram{};
   const FinishedTexts* finished{nullptr};
   DraftModel* model{nullptr};     // null: no draft model
-  int topk{1};                    // the most tokens proposed for one place
+  int topk{1};                    // maximum number of tokens proposed for one place
   std::string_view cache_salt{};  // salt of the request
 };
 // Returns null if the drafter has nothing to propose for this request.
@@ -32,12 +31,10 @@ using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources&
 struct DrafterRow {
   std::string_view name;  // the name in --speculate
   std::unique_ptr<Drafter> (*make)(const DrafterSources& sources);
-  bool by_request;  // used for every request that supplies a prediction; no option names it
+  bool by_request;  // used for every request with a prediction; no option names it
 };
-// The drafter that needs a draft head in the backend.
-inline constexpr std::string_view kHeadDrafter{"eagle3"};
-// The drafter that needs a second backend in the engine.
-inline constexpr std::string_view kModelDrafter{"model"};
+inline constexpr std::string_view kHeadDrafter{"eagle3"};  // needs a draft head in the backend
+inline constexpr std::string_view kModelDrafter{"model"};  // needs a second backend in the engine
 std::span<const DrafterRow> drafter_table();
 
 }  // namespace nibble::speculative

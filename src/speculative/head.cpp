@@ -15,8 +15,7 @@ void HeadDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Proposes the drafts after the last one that the text has confirmed, ordered by descending probability of
-// their whole path.
+// Proposes the drafts after the last one that the text confirmed, by descending probability of their path.
 Proposal HeadDrafter::propose(int most) {
   if (has_left_) return {};
   std::vector<double> chances(drafts_.tokens.size(), -1);  // path probability; -1: not proposed

@@ -1,6 +1,5 @@
-// Proposes the drafts of a draft head, which works on the model's own hidden states
-// (model/draft_head/draft_head.h). The backend runs the head at the end of a step; this class keeps its
-// drafts until the next step.
+// Proposes the drafts of a draft head (model/draft_head/draft_head.h), which works on the model's hidden
+// states. The backend runs the head at the end of a step; HeadDrafter keeps its drafts for the next.
 #pragma once
 
 #include "speculative/drafter.h"
@@ -20,7 +19,7 @@ class HeadDrafter final : public Drafter {
 
  private:
   Drafts drafts_;
-  int last_{-1};          // the draft that the text has reached, -1: none yet
+  int last_{-1};          // the draft that the text has reached; -1: none yet
   bool has_left_{false};  // the text continued with a token that was not drafted
 };
 

@@ -13,11 +13,10 @@
 namespace nibble::speculative {
 namespace {
 
-// Usual lag of a text at the start of a round, in tokens: the last draft, if all drafts were accepted, and
-// the token after that draft.
+// Usual lag of a text at the start of a round, in tokens: the last accepted draft and the token after it.
 constexpr int kUsualLag{2};
 
-// Returns whether `tokens`, of which `num_filled` positions are filled, has further full pages in common with
+// Whether `tokens`, of which `num_filled` positions are filled, has further full pages in common with
 // `other`. If so, its text waits until `other` has filled these pages, and then shares them.
 bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId> other, int num_filled) {
   const auto [end, _] = std::mismatch(tokens.begin(), tokens.end() - 1, other.begin(), other.end());
@@ -26,8 +25,7 @@ bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId
 
 }  // namespace
 
-// What one text runs in the first step of a round.
-struct DraftModel::Reading {
+struct DraftModel::Reading {  // what one text runs in the first step of a round
   ModelDrafter* text;
   int first_position, num_rows;
   int num_drafts;  // 0: the text has not caught up yet

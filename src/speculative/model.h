@@ -1,11 +1,9 @@
-// Proposes the tokens of a smaller model with the same vocabulary. It runs in a backend of its own, with its
-// own KV cache, and drafts the likeliest tokens one after another.
-//
-// The model reads a text only when drafts for it are requested, so it may lag behind. It then runs the unread
-// tokens first, at most one step of them per round, and a text gets no drafts until the model has caught up.
-// Keys and values of accepted drafts are kept; those of rejected drafts are overwritten. Texts with a common
-// prefix share pages. A text that gets no pages is given up and never drafted for again. None of this changes
-// an answer.
+// Proposes the tokens of a smaller model with the same vocabulary, which runs in its own backend with its own
+// KV cache and drafts the likeliest tokens one after another.
+// The model reads a text only when drafts for it are requested, so it may lag. It then runs the unread tokens
+// first, at most one step of them per round, and drafts only after it has caught up. Keys and values of
+// accepted drafts are kept; those of rejected drafts are overwritten. Texts with a common prefix share pages.
+// A text that gets no pages is given up and never drafted for again.
 #pragma once
 
 #include <memory>
@@ -27,13 +25,12 @@ struct DraftModelOptions {
   std::shared_ptr<Backend> backend{};           // null: no draft model
   int num_full_pages{0}, num_sliding_pages{0};  // must equal the backend's
   int max_batch_tokens{0};                      // must equal the backend's
-  int topk{1};                                  // the most tokens that it drafts for one place
+  int topk{1};                                  // maximum number of tokens drafted for one place
 };
 
 class ModelDrafter;
 
-// The draft model, shared by all sequences of an engine.
-class DraftModel {
+class DraftModel {  // shared by all sequences of an engine
  public:
   explicit DraftModel(const DraftModelOptions& options);
   DraftModel(const DraftModel&) = delete;
@@ -43,8 +40,7 @@ class DraftModel {
   struct CatchUp {
     double prompt_seconds{0}, answer_seconds{0};
   };
-  // Drafts for the texts that called want(), and clears these requests. After a failure the backend is not
-  // run again.
+  // Drafts for the texts that called want(), and clears these requests. Does nothing after a failure.
   CatchUp run();
 
  private:

@@ -3,7 +3,7 @@
 namespace nibble::speculative {
 namespace {
 
-constexpr int kNgramPlaces{16};  // places examined
+constexpr int kNgramPlaces{16};  // earlier places examined per proposal
 
 }  // namespace
 
@@ -11,7 +11,7 @@ Proposal NgramDrafter::propose(int most) {
   const std::span<const TokenId> text = index_.tokens();
   int best = 0;
   Proposal proposal;
-  // The latest place is the end of the text itself, so start at the previous place.
+  // The latest place is the end of the text itself: start at the previous one.
   int place = text.empty() ? 0 : index_.before(static_cast<int>(text.size()));
   for (int n = 0; place > 0 && n < kNgramPlaces && proposal.num_matched < lengths_.most; ++n) {
     const int num_matched = index_.num_matched(text, place, lengths_.most);
@@ -22,8 +22,7 @@ Proposal NgramDrafter::propose(int most) {
     place = index_.before(place);
   }
   if (best == 0) return {};
-  // The match may be less than `most` tokens before the end of the text: then repeat the tokens after the
-  // match, as repetitive text does.
+  // If fewer than `most` tokens follow the match, repeat them, as repetitive text does.
   const size_t period = text.size() - static_cast<size_t>(best);
   for (size_t i = 0; i < static_cast<size_t>(most); ++i)
     proposal.tokens.push_back(text[static_cast<size_t>(best) + i % period]);

@@ -1,6 +1,5 @@
-// Prompt lookup: proposes the tokens that followed an earlier occurrence of the sequence's last tokens, in
-// the prompt or in the answer. Among the latest occurrences the longest match wins. Needs no training, and no
-// memory but the index of the text.
+// Prompt lookup: proposes the tokens that followed an earlier occurrence of the sequence's last tokens. The
+// longest match among the latest occurrences wins. Needs no training, and memory only for the text's index.
 #pragma once
 
 #include "speculative/drafter.h"

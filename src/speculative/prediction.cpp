@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kPredictionOrder{3};
 constexpr int kPredictionMatch{16};
-constexpr int kPredictionPlaces{32};  // places examined
+constexpr int kPredictionPlaces{32};  // places of the prediction examined per search
 
 }  // namespace
 
@@ -39,8 +39,7 @@ void PredictionDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Continues at the longest match; among equally long ones, at the nearest to where the answer left the
-// prediction.
+// Moves to the longest match of the answer's end in the prediction; of equal ones, to the nearest.
 void PredictionDrafter::look_for_place() {
   num_in_step_ = 0;
   int best = 0, place = predicted_.latest(recent_);

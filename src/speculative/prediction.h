@@ -1,6 +1,5 @@
-// Proposes a text that the client expects as the answer (OpenAI's Predicted Outputs). Follows the answer
-// through that text. Where they differ, it looks for another place in the text that matches the answer's last
-// tokens.
+// Proposes a text that the client expects as the answer (OpenAI's Predicted Outputs). Where the answer
+// differs, looks for another place in the text that matches the answer's last tokens.
 #pragma once
 
 #include "speculative/drafter.h"
@@ -9,12 +8,11 @@
 namespace nibble::speculative {
 
 struct Prediction {
-  // Tokens before the text, such as the header of a message. They are drafted too, but not counted as
-  // predicted.
+  // Tokens before the text, such as a message header: drafted too, but not counted as predicted.
   std::vector<TokenId> before{};
   std::vector<TokenId> text{};  // empty: no prediction
 };
-// Returns how many tokens of the predicted text appear in the answer, as the drafter finds them.
+// How many tokens of the predicted text appear in the answer, as the drafter finds them.
 int num_predicted(const Prediction& prediction, std::span<const TokenId> answer);
 
 class PredictionDrafter final : public Drafter {
@@ -22,8 +20,7 @@ class PredictionDrafter final : public Drafter {
   explicit PredictionDrafter(const Prediction& prediction);
   void push(std::span<const TokenId> tokens) override;
   Proposal propose(int most) override;
-  // Returns how many places of the predicted text have been matched by pushed tokens; each place counts once.
-  int num_found() const;
+  int num_found() const;  // places of the predicted text that pushed tokens matched
 
  private:
   void look_for_place();
@@ -32,9 +29,8 @@ class PredictionDrafter final : public Drafter {
   size_t num_before_;
   std::vector<bool> is_found_;   // by place in the prediction
   std::vector<TokenId> recent_;  // the last tokens of the sequence
-  int place_{0};                 // in the prediction: the place of the next expected token
-  // Consecutive tokens that have matched the prediction; 0: the place is lost.
-  int num_in_step_{0};
+  int place_{0};                 // place of the next expected token in the prediction
+  int num_in_step_{0};           // consecutive tokens that have matched the prediction; 0: the place is lost
 };
 
 }  // namespace nibble::speculative

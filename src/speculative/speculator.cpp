@@ -9,18 +9,15 @@
 namespace nibble::speculative {
 namespace {
 
-// Decay factor of a sequence's own counts, which must follow changes quickly, and of the counts over all
-// sequences.
+// Decay factors of a sequence's own counts, which must follow changes quickly, and of the counts over all.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// The acceptance probability assumed before anything was counted and its weight in samples; and the weight of
-// the counts over all sequences, as a prior for a sequence's own.
+// Initial acceptance probability and its weight in samples; weight of the overall counts in a sequence's own.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
-// A sequence's own counts cover about five drafts, so they are sometimes below the counts over all sequences
-// only by chance. Each time this stopped drafts for some steps, in which the drafter waited too: of drafts
-// that should gain 5 %, half the gain was lost. So a shortfall below this share of a draft's variance p(1-p)
-// is ignored; at p = 0.5 that is 1.6 standard deviations. A larger shortfall counts, because bad phases are
-// short and sequences differ. A surplus always counts: ignoring even a part of it took two thirds of the gain
-// from drafts that are right for 50 tokens and wrong for the next 50.
+// A sequence's own counts cover about five drafts and are often below the counts over all by pure chance.
+// Each time, drafts and their drafter paused for some steps: of drafts that should gain 5 %, half the gain
+// was lost. So a shortfall below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations
+// at p = 0.5. A larger one counts: bad phases are short and sequences differ. A surplus always counts:
+// ignoring a part took two thirds of the gain from drafts that are right for 50 tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 
@@ -46,7 +43,7 @@ double chance_of_one(const Acceptance& own, int place, double of_all) {
   return is_by_chance ? std::max(chance, of_all) : chance;
 }
 
-// Sorts the tokens by descending chance. A token never comes before its parent, whose chance is no lower.
+// Sorts tokens by descending chance. A token stays after its parent, whose chance is no lower.
 void sort_by_chance(Proposal& proposal, DraftOffer& offer) {
   const Proposal before = proposal;
   const std::vector<double> chances = offer.chances;
@@ -148,9 +145,9 @@ void Speculator::push(Track& track, TokenId token) {
     bool goes_on = false;
     for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
     if (goes_on) continue;
-    // While drafts are verified they pay off on the whole, so do not pause the drafter after wrong ones. Such
-    // pauses kept drafts out of every sixth step at an acceptance of 0.8 and cost 2 % of tokens per second;
-    // at 0.5, with rows that are nearly free, they cost a quarter.
+    // No pause after wrong drafts while drafts are verified: they pay off on the whole. Pauses kept drafts
+    // out of every sixth step at an acceptance of 0.8 and cost 2 % of tokens per second; at 0.5, with rows
+    // that are nearly free, they cost a quarter.
     line.num_misses = line.num_right > 0 || track.has_drafts_ ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};
@@ -163,13 +160,12 @@ void Speculator::take(Track& track, const Drafts& drafts) {
   for (Track::Line& line : track.lines_) line.drafter->take(drafts);
 }
 
-// Returns for each token the probability that it and all its ancestors are accepted.
+// For each token, the probability that it and all its ancestors are accepted.
 std::vector<double> Speculator::chances_of(const Track::Line& line, const Proposal& proposal) const {
   const std::vector<size_t> kinds = Track::kinds_of(proposal);
   std::vector<double> chances;
   std::vector<int> depths;
-  // left[i + 1]: probability that token i is accepted and its children so far are not; left[0]: the same for
-  // the text.
+  // left[i + 1]: probability that token i is accepted and its children so far are not; left[0]: for the text.
   std::vector<double> left(proposal.tokens.size() + 1, -1);
   left[0] = 1;
   std::vector<bool> has_first(left.size());
@@ -222,7 +218,7 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
     offers[i] = std::move(best.offer);
   }
   if (!options_.by_cost) return;
-  // The cost of a step with a prompt is not measured, so the cost of drafts in it is unknown.
+  // The cost of a step with a prompt is not measured: the cost of drafts in it is unknown.
   if (num_rows > num_sequences) {
     is_drafting_ = false;
     for (Choice& choice : choices) {
@@ -242,8 +238,7 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   }
 }
 
-// Restores the controller if it chose drafts: otherwise it would count these drafts as part of the next step,
-// which has none.
+// Restores the controller if it chose drafts: it would count them as part of the next step, which has none.
 void Speculator::consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
   const Controller before = controller_;
   choose(num_rows, num_sequences, num_rows_left, choices);

@@ -6,14 +6,12 @@
 namespace nibble::speculative {
 namespace {
 
-// A row per sequence that was never measured is assumed to cost kGuessedShare of a plain step. Computed from
-// the bytes of experts for one sequence (docs/speculation.md), it costs 0.3 to 0.7 of a step on a GPU and
-// about 1 on a CPU. The guess is low on purpose: a guess that is too low is tried once, one that is too high
-// never.
-// If only fewer rows were measured, each further row is assumed to cost half of a measured one: rows get
-// cheaper, because they share more experts. The lower limit for this was once kGuessedShare too. Then 64
-// sequences, whose rows are nearly free, never got beyond 2 drafts each, and reached 0.85 of the speed of 5
-// drafts. The limit is a tenth of that now. It is not 0, because noise can make rows seem free.
+// An unmeasured row per sequence is assumed to cost kGuessedShare of a plain step. By the bytes of experts
+// for one sequence (docs/speculation.md) it costs 0.3 to 0.7 of a step on a GPU and about 1 on a CPU. The
+// guess is low on purpose: a low guess is tried once, a high one never.
+// If only fewer rows were measured, further rows are assumed to cost half of them (rows share experts), at
+// least kLeastShare. With kGuessedShare as the limit, 64 sequences, whose rows are nearly free, never got
+// beyond 2 drafts each, and reached 0.85 of the speed of 5 drafts. Not 0: noise can make rows seem free.
 constexpr double kGuessedShare{0.2}, kLeastShare{0.02};
 constexpr size_t kEnoughSteps{3};
 
@@ -49,8 +47,7 @@ void StepCosts::add(int num_sequences, int num_more_rows, double seconds, bool h
     plain_[plain_of(num_sequences)].add(seconds);
   } else if (const std::optional<double> none = plain(num_sequences)) {
     const size_t column = column_of(num_more_rows);
-    // Scales to the number of rows of the column: else 9 rows would make 8 seem too expensive. With has_chain
-    // it does not scale, because the cost of the drafts is not known separately.
+    // Scaled to the column's rows: else 9 rows would make 8 seem expensive. Not with drafts of unknown cost.
     const double share = has_chain ? 1 : static_cast<double>(kMoreRows[column]) / num_more_rows;
     (has_chain ? chain_ : more_)[row_of(num_sequences)][column].add(share * (seconds - *none));
   }

@@ -11,16 +11,13 @@ constexpr TokenId kEndOfAnswer{-1};  // separates answers; matches no token
 constexpr int kSuffixPlaces{16};     // places examined in each index
 constexpr int kSuffixMatch{64};
 constexpr size_t kMaxSalts{256};  // salts whose answers are kept; an empty corpus takes a few kilobytes
-// A proposal is extended only by tokens with at least this probability, estimated from what followed at the
-// matching places (as in ArcticInference).
+// Least probability of an added token, estimated from what followed at the matches (as in ArcticInference).
 constexpr double kMinShare{0.1};
 
-// An earlier occurrence of the end of the sequence.
-struct Occurrence {
+struct Occurrence {               // an earlier occurrence of the end of the sequence
   std::span<const TokenId> rest;  // the text after it
   int num_matched;
-  // True for the sequence's own text: past its end, it repeats from the start of `rest`.
-  bool repeats;
+  bool repeats;  // the sequence's own text, which repeats from the start of `rest`
   TokenId at(size_t i) const {
     if (i < rest.size()) return rest[i];
     return repeats && !rest.empty() ? rest[i % rest.size()] : kEndOfAnswer;
@@ -38,7 +35,6 @@ void add_places(const TextIndex& index, std::span<const TokenId> context, bool i
   }
 }
 
-// A longer match weighs more.
 int weight(const Occurrence& place) { return place.num_matched * place.num_matched; }
 
 // Grows a proposal from earlier occurrences of the end of the sequence, the likeliest token first.

@@ -1,8 +1,6 @@
 // Suffix decoding (arXiv 2411.04975): finds the longest suffix of the sequence that occurred before, in the
-// sequence itself or in an answer that this engine has finished, and counts which tokens followed it. The
-// counts decide which tokens are proposed and when a proposal ends. A tree of proposals grows at its
-// likeliest leaf.
-//
+// sequence or in an answer that this engine finished, and counts the tokens that followed. The counts decide
+// what is proposed and where a proposal ends; a tree grows at its likeliest leaf.
 // Instead of a suffix tree, an index maps a few tokens to the latest places after them, and a bounded number
 // of places is examined. A proposal takes a few microseconds, and a token of text a few bytes.
 #pragma once
@@ -17,8 +15,7 @@
 
 namespace nibble::speculative {
 
-// A text with an index for long matches and one for short matches.
-class IndexedText {
+class IndexedText {  // a text with an index for long matches and one for short matches
  public:
   void push(TokenId token) {
     long_.push(token);
@@ -32,10 +29,9 @@ class IndexedText {
   TextIndex long_{8}, short_{3};
 };
 
-// The answers that an engine has finished. When the newer half is full, the older half is dropped.
-class FinishedTexts {
+class FinishedTexts {  // when the newer half is full, the older half is dropped
  public:
-  // Takes about 30 bytes per token.
+  // Uses about 30 bytes of memory per token.
   explicit FinishedTexts(size_t max_tokens = size_t{1} << 18) : max_half_(max_tokens / 2) {}
   void add(std::span<const TokenId> answer);
   const IndexedText& newer() const { return *newer_; }
@@ -48,9 +44,8 @@ class FinishedTexts {
       older_{std::make_unique<IndexedText>()};
 };
 
-// The finished answers of each salt: a request is drafted for only from answers to requests with the same
-// salt. Together they have at most `max_tokens` tokens; the answers of the least recently used salt are
-// dropped first.
+// The finished answers of each salt: requests are drafted only from answers of the same salt. At most
+// `max_tokens` tokens in all; the answers of the least recently used salt are dropped first.
 class FinishedTextsBySalt {
  public:
   explicit FinishedTextsBySalt(size_t max_tokens = size_t{1} << 18) : max_tokens_(max_tokens) {}

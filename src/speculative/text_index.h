@@ -1,7 +1,6 @@
-// Finds earlier occurrences of a text's last tokens. A hash of every run of `order` tokens leads to the
-// latest place after such a run, and each place leads to the previous place with the same hash. Adding a
-// token takes constant time. The caller bounds the number of places it examines, so repetitive text costs no
-// more than other text.
+// Finds earlier occurrences of a text's last tokens. The hash of `order` tokens leads to the latest place
+// after them, and each place to the previous one with the same hash. Adding a token takes constant time. The
+// caller bounds the places it examines: repetitive text costs no more than other text.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +19,11 @@ class TextIndex {
   std::span<const TokenId> tokens() const { return tokens_; }
   int order() const { return order_; }
 
-  // Returns the latest place that may follow the last `order` tokens of `context`; 0: none. Hashes collide:
-  // check with num_matched().
+  // Latest place that may follow the last `order` tokens of `context`; 0: none. Check it with num_matched().
   int latest(std::span<const TokenId> context) const;
-  // Returns the place before `place` with the same hash; 0: none.
+  // Previous place with the same hash; 0: none.
   int before(int place) const { return before_[static_cast<size_t>(place)]; }
-  // Counts how many of the last tokens of `context` equal the tokens before `place`, at most `most`.
+  // How many of the last tokens of `context` equal the tokens before `place`, at most `most`.
   int num_matched(std::span<const TokenId> context, int place, int most) const;
 
  private:

@@ -1,4 +1,3 @@
-// Decodes base64 with padding (RFC 4648, section 4).
 #pragma once
 
 #include <string>
@@ -6,7 +5,7 @@
 
 namespace nibble {
 
-// Appends the decoded bytes to `bytes`. Returns false if `digits` is empty or is not base64 with padding.
+// RFC 4648, section 4, with padding. Returns false if `digits` is empty or malformed.
 bool decode_base64(std::string_view digits, std::string& bytes);
 
 }  // namespace nibble

@@ -24,7 +24,7 @@ constexpr auto kByteOf = [] {  // code point -> byte, or -1
 bool append_byte_level(std::string_view letters, std::string& bytes) {
   for (size_t i = 0; i < letters.size(); ++i) {
     size_t code_point = static_cast<uint8_t>(letters[i]);
-    if (code_point >= 0x80) {  // every letter of the alphabet is ASCII or two bytes of UTF-8
+    if (code_point >= 0x80) {  // every letter is ASCII or two bytes of UTF-8
       if (code_point < 0xC2 || code_point > 0xDF || i + 1 == letters.size()) return false;
       code_point = (code_point & 0x1F) << 6 | (static_cast<uint8_t>(letters[++i]) & 0x3F);
     }

@@ -10,7 +10,6 @@
 namespace nibble {
 namespace {
 
-// Translates the expression construct by construct, or refuses it.
 class Translation {
  public:
   Translation(std::string_view expression, Categories categories, const std::string& origin)
@@ -68,8 +67,7 @@ class Translation {
     }
   }
 
-  // Properties other than these categories are refused: a script name means Script_Extensions in PCRE2, but
-  // not in Oniguruma.
+  // Other properties are refused: a script name means Script_Extensions in PCRE2, but not in Oniguruma.
   void property() {
     constexpr std::array<std::string_view, 8> kCategories{"L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "N"};
     const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {
@@ -131,8 +129,7 @@ class Translation {
     copy(1);
   }
 
-  // Translates (?i:'s|'ve). Only ASCII letters are accepted, because the engines fold the case of categories
-  // and ranges differently.
+  // Translates (?i:'s|'ve). ASCII letters only: engines fold the case of categories and ranges differently.
   void words_of_any_case() {
     const size_t close = rest_.find(')');
     const std::string_view words = rest_.substr(4, close == std::string_view::npos ? 0 : close - 4);
@@ -144,8 +141,7 @@ class Translation {
     copy(close + 1);
   }
 
-  // Translates {1,3}, {2} and {2,}. Refuses bounds without a first number or followed by +, which the engines
-  // read differently.
+  // Translates {1,3}, {2} and {2,}. Engines read bounds without a first number or followed by + differently.
   void bounds() {
     const size_t close = rest_.find('}');
     const std::string_view inside = rest_.substr(1, close == std::string_view::npos ? 0 : close - 1);
@@ -166,9 +162,9 @@ class Translation {
 
 }  // namespace
 
-// Alternatives; the leftmost that matches wins: a word with one optional character before it and an optional
-// contraction after it (twice: ending in lower case, or starting in capitals), up to three digits,
-// punctuation, line ends, spaces except the last one before a word, spaces.
+// The leftmost alternative that matches wins: a word with an optional character before it and an optional
+// contraction after it (ending in lower case, or starting in capitals), up to three digits, punctuation, line
+// ends, spaces except the last one before a word, spaces.
 constexpr std::string_view kO200kExpression{
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"

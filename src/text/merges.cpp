@@ -11,9 +11,8 @@
 namespace nibble {
 namespace {
 
-// Up to this length a linear scan for the best pair beats a heap. It takes n^2 steps, but they touch one or
-// two cache lines and have no branches. Words are far shorter; only runs such as lines of dashes come near
-// the limit.
+// Up to this length, a linear scan for the best pair beats a heap: its n^2 steps touch one or two cache lines
+// and have no branches. Words are far shorter; only runs such as lines of dashes come near the limit.
 constexpr size_t kMaxScannedBytes{64};
 
 uint64_t pair_of(TokenId left, TokenId right) {
@@ -76,10 +75,9 @@ void Merges::apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) co
   ids.insert(ids.end(), parts.begin(), parts.begin() + num_parts);
 }
 
-// The parts are a linked list, indexed by the position of their first byte; a heap holds the pairs that can
-// merge. Part::merge is the merge with the next part. It is empty for the last part and for a part already
-// merged into the one before it. A heap entry is stale if its part's merge has changed since; it is skipped
-// when popped.
+// The parts are a linked list, indexed by the position of their first byte; a heap has the pairs that can
+// merge. Part::merge is the merge with the next part, empty for the last part and for parts that were merged
+// away. A heap entry is stale, and skipped when popped, if its part's merge has changed since.
 void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const {
   NIBBLE_CHECK(piece.size() < UINT32_MAX, "a piece of {} bytes", piece.size());
   const auto end = static_cast<uint32_t>(piece.size());
@@ -89,7 +87,7 @@ void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) co
     Merge merge;
   };
   std::vector<Part> parts(end);
-  // Priority in the high bits, position in the low bits, so entries sort in merge order.
+  // Priority in the high bits, position in the low bits: entries sort in merge order.
   std::vector<uint64_t> pairs;
   const auto entry = [&](uint32_t at) { return uint64_t{parts[at].merge.priority} << 32 | at; };
 

@@ -1,10 +1,7 @@
 // The merge rules of byte-level BPE. Encoding starts from single bytes and repeatedly merges the adjacent
-// pair with the lowest priority number; if several pairs have it, the leftmost.
-//
-// A tokenizer.json lists its merges, and a merge's priority is its index in the list. A rank file lists
-// tokens only: two tokens may merge if their bytes joined are a third token, and the priority is the third
-// token's rank. Both kinds of file are read into this one table, so the order of lines in a file does not
-// matter.
+// pair with the lowest priority number, the leftmost of equals. In a tokenizer.json, the priority is the
+// merge's index in the list. A rank file lists tokens only: two tokens may merge if their joined bytes are a
+// token, whose rank is the priority.
 #pragma once
 
 #include <array>
@@ -36,8 +33,7 @@ class Merges {
 
  private:
   struct Slot {
-    // UINT64_MAX marks a free slot. Ids are not negative, so no pair has this value.
-    uint64_t pair{UINT64_MAX};
+    uint64_t pair{UINT64_MAX};  // marks a free slot: no pair has this value, because ids are not negative
     Merge merge;
   };
 
@@ -45,7 +41,7 @@ class Merges {
   void apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) const;
   void apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const;
 
-  std::vector<Slot> slots_;  // open addressing; a power of two in size, at most half full
+  std::vector<Slot> slots_;  // open addressing; a power of two, at most half full
   size_t num_merges_{0};
   std::array<TokenId, 256> byte_tokens_;
 };

@@ -1,6 +1,5 @@
-// Splits text into pieces; tokens are then merged only inside a piece. A piece is a match of the split
-// expression, or the text between two matches (Hugging Face: Split with behaviour "Isolated"; o200k's
-// expression leaves no text between matches).
+// Splits text into pieces, inside which tokens are merged. A piece is a match of the split expression, or the
+// text between two matches (Hugging Face: Split with behaviour "Isolated"; o200k's expression leaves none).
 #pragma once
 
 #include <memory>
@@ -28,13 +27,13 @@ class PreTokeniser {
 
   static Code compile(const std::string& pattern, const std::string& origin);
 
-  // The expression compiled with PCRE2's own categories, and with those of Unicode 16. The second is four
-  // times as slow on any text, so it runs only on texts that contain a character that Unicode 15 or 16 added.
+  // Compiled with PCRE2's own categories, and with those of Unicode 16. The second is four times as slow on
+  // any text, so it runs only on texts with a character that Unicode 15 or 16 added.
   Code code_, unicode_16_code_;
   std::string origin_;
 };
 
-// Iterates over the pieces of a text; start() moves on to another text. Each thread needs its own.
+// Iterates over the pieces of a text; start() moves on to another. Each thread needs its own.
 class PreTokeniser::Pieces {
  public:
   explicit Pieces(const PreTokeniser& pre_tokeniser);
@@ -58,7 +57,7 @@ class PreTokeniser::Pieces {
   const pcre2_real_code_8* code_{nullptr};
   std::string_view text_;
   size_t begin_{0};  // start of the next piece
-  Match match_;      // the last match found: it starts at or after begin_, or ends at begin_
+  Match match_;      // last match found: it starts at or after begin_, or ends at begin_
 };
 
 }  // namespace nibble

@@ -21,8 +21,7 @@ std::optional<SpecialNames::Found> SpecialNames::find(std::string_view text) con
   return std::nullopt;
 }
 
-// Narrows the range of names that share the text's first bytes, byte by byte. A name that ends at the current
-// byte comes first in the range, because a prefix sorts before longer names.
+// Narrows the range of names that share the text's first bytes, byte by byte; shorter names sort first.
 const SpecialNames::Name* SpecialNames::longest_start_of(std::string_view text) const {
   const Name* longest = nullptr;
   auto first = names_.begin(), last = names_.end();

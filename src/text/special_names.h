@@ -31,7 +31,7 @@ class SpecialNames {
 
   const Name* longest_start_of(std::string_view text) const;
 
-  std::vector<Name> names_;  // sorted by text; as fast as a trie for this few names
+  std::vector<Name> names_;  // sorted by text; as fast as a trie for few names
   std::array<bool, 256> begins_name_{};
 };
 

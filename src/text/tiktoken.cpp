@@ -1,5 +1,4 @@
-// Reads a .tiktoken rank file. Each line has a token's bytes in base64, a space, and the token's rank, which
-// is both its id and its merge priority.
+// Reads a .tiktoken rank file: per line a token's bytes in base64, a space, and its rank (id and priority).
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -14,12 +13,10 @@
 namespace nibble {
 namespace {
 
-// Bounds the time to find a token's merges, which tries every split into two parts. o200k's longest token has
-// 128 bytes.
+// Bounds the time to find a token's merges, which tries every split in two. o200k's longest has 128 bytes.
 constexpr size_t kMaxTokenBytes{512};
 
-// The control tokens of o200k_harmony. Distance 0 is the first id after the last rank; the ids that have no
-// name here are reserved.
+// The control tokens of o200k_harmony, by distance from the first id after the last rank.
 struct Control {
   TokenId distance;
   std::string_view name;
@@ -95,7 +92,7 @@ Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
     }
   }
   Merges merges(rules.size(), byte_tokens(vocabulary, origin));
-  for (const Rule& rule : rules)  // no pair occurs twice, because no two tokens have the same bytes
+  for (const Rule& rule : rules)  // no pair occurs twice: no two tokens have the same bytes
     (void)merges.add(rule.left, rule.right, {static_cast<uint32_t>(rule.result), rule.result});
   return merges;
 }

@@ -31,7 +31,7 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::open(const std::filesystem::path& path) {
-  std::error_code ignored;  // opening the file on the next line reports the same error
+  std::error_code ignored;  // opening the file reports the same error
   const MappedFile file(std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const size_t first = text.find_first_not_of(" \t\r\n");
@@ -63,8 +63,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens spec
   return ids;
 }
 
-// An ill-formed byte ends the text before it, as the end of the input would, and becomes the token of that
-// byte.
+// An ill-formed byte ends the text before it, as the end of the input would, and becomes that byte's token.
 void Tokenizer::Impl::encode_ordinary(std::string_view text, PreTokeniser::Pieces& pieces,
                                       std::vector<TokenId>& ids) const {
   while (!text.empty()) {

@@ -1,6 +1,5 @@
-// Byte-level BPE: text to token ids and back. The pre-tokeniser's expression splits the text into pieces, and
-// the bytes of each piece are merged in order of rank. docs/formats.md describes the two kinds of vocabulary
-// file.
+// Byte-level BPE: text to token ids and back. A split expression divides the text into pieces, and the bytes
+// of each piece are merged in order of rank. docs/formats.md describes both kinds of vocabulary files.
 #pragma once
 
 #include <filesystem>
@@ -15,18 +14,17 @@
 
 namespace nibble {
 
-// Whether "<|start|>" in a text is encoded as the control token or as nine ordinary characters. Text from
-// users, tools and files is always kOrdinary; only a template that the caller wrote itself is kRecognise.
+// Whether "<|start|>" in a text is the control token or nine ordinary characters. Text from users, tools and
+// files is always kOrdinary; only a template that the caller wrote itself is kRecognise.
 enum class SpecialTokens { kOrdinary, kRecognise };
 
 class Tokenizer {
  public:
-  // Opens a `tokenizer.json`, a `.tiktoken` rank file, or a folder that holds a tokenizer.json. Throws
-  // InputError.
+  // Opens a tokenizer.json, a .tiktoken rank file, or a folder with a tokenizer.json. Throws InputError.
   static Tokenizer open(const std::filesystem::path& path);
   // Reads the same formats from memory; `origin` names the source in messages.
   static Tokenizer from_json(std::string_view json, const std::string& origin);
-  // A rank file has neither a split expression nor special tokens. The expression of o200k is used, and the
+  // A rank file has neither a split expression nor special tokens: o200k's expression is used, and the
   // special tokens of o200k_harmony, at the same distances from the last rank as after o200k's 199,998 ranks.
   static Tokenizer from_tiktoken(std::string_view ranks, const std::string& origin);
 
@@ -35,19 +33,17 @@ class Tokenizer {
   ~Tokenizer();
 
   // Accepts any bytes: invalid UTF-8 is encoded byte by byte, so decode(encode(x)) == x. Thread-safe. Throws
-  // InputError only if the vocabulary's split expression exceeds PCRE2's match limit, which o200k's never
-  // does.
+  // InputError only if the split expression exceeds PCRE2's match limit, which o200k's never does.
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special) const;
 
-  // Returns the bytes of a token, or the name of a special token; empty for an id without a token. The view
-  // is valid for the tokenizer's lifetime.
+  // A token's bytes or special token's name; empty for an id without a token. Valid while the tokenizer is.
   std::string_view bytes(TokenId id) const;
   // The result may be invalid UTF-8: see Utf8Stream.
   std::string decode(std::span<const TokenId> ids) const;
 
   bool is_special(TokenId id) const;
   std::optional<TokenId> special(std::string_view name) const;  // by name: "<|start|>"
-  int num_tokens() const;                                       // the highest id that has a token, plus one
+  int num_tokens() const;                                       // highest id that has a token, plus one
 
  private:
   struct Impl;

@@ -1,10 +1,7 @@
-// Reads a Hugging Face tokenizer.json, which describes a pipeline of components. nibble supports one
-// pipeline, that of gpt-oss (Split, then ByteLevel, then BPE, without a normaliser), and refuses files that
-// would encode differently.
-//
-// Members that can't change the ids of a text are not read: `unk_token`, `fuse_unk` and `byte_fallback` (they
-// concern bytes without a token, and all 256 must have one), `trim_offsets`, and `truncation` and `padding`,
-// which are set per call.
+// Reads a Hugging Face tokenizer.json. Only gpt-oss's pipeline is supported (Split, then ByteLevel, then BPE,
+// without a normaliser); files that would encode differently are refused. Members that can't change ids are
+// not read: `unk_token`, `fuse_unk` and `byte_fallback` (all 256 bytes must have a token), `trim_offsets`,
+// and `truncation` and `padding`, which are set per call.
 #include <simdjson.h>
 
 #include <algorithm>
@@ -20,11 +17,11 @@ namespace {
 
 using simdjson::dom::element;
 
-// Returns text from the file for an error message: control characters escaped, cut after at most 100 bytes.
+// Text from the file for an error message: control characters escaped, cut after at most 100 bytes.
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown{100};
   size_t length = std::min(text.size(), kMaxShown);
-  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // do not cut a character in two
+  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // keeps characters whole
   std::string shown;
   for (const char c : text.substr(0, length)) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7F)
@@ -74,8 +71,7 @@ class Document {
       throw InputError("{}: {} is {}; nibble supports only {}.", origin_, place, value, expected);
   }
 
-  // Refuses a component unless it is absent, null, or equal to `nothing`, the JSON of a component without
-  // effect.
+  // Refuses a component unless it is absent, null, or `nothing`: the JSON of a component without effect.
   void require_nothing(std::string_view place, std::string_view nothing) const {
     const auto value = find(place);
     if (value && simdjson::minify(*value) != nothing)
@@ -128,8 +124,7 @@ SpecialIds read_specials(const Document& document) {
   SpecialIds specials;
   if (!document.find("/added_tokens")) return specials;
   const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  // Maximum number of special tokens; vocabularies have about a thousand. simdjson walks the list from its
-  // start to each element: n^2 steps.
+  // Vocabularies have about a thousand special tokens. simdjson finds each from the list's start: n^2 steps.
   constexpr size_t kMaxSpecials{1 << 14};
   if (num_specials > kMaxSpecials)
     throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxSpecials);
@@ -157,8 +152,7 @@ Vocabulary read_vocabulary(const Document& document) {
   std::string bytes;
   for (const auto& [letters, value] : tokens) {
     const TokenId id = token_id(value, letters, document.origin());
-    // Some files list special tokens in the vocabulary too. They are skipped, so that merging can never
-    // produce one.
+    // Special tokens that some files list here too are skipped, so that merging can never produce one.
     if (const auto special = specials.find(letters); special != specials.end() && special->second == id)
       continue;
     bytes.clear();

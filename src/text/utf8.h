@@ -1,6 +1,5 @@
-// Splits bytes into UTF-8 characters and ill-formed parts, by table 3-7 of the Unicode Standard, "Well-Formed
-// UTF-8 Byte Sequences". Overlong forms, surrogates and code points above U+10FFFF are ill-formed from the
-// first byte that shows it.
+// Splits bytes into UTF-8 characters and ill-formed parts (Unicode Standard, table 3-7). Overlong forms,
+// surrogates and code points above U+10FFFF are ill-formed from the first byte that shows it.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +21,7 @@ struct Utf8Part {
   size_t num_bytes;
 };
 
-// Returns the first part of `bytes`, which must not be empty.
+// `bytes` must not be empty.
 Utf8Part first_utf8_part(std::string_view bytes);
 
 struct Character {
@@ -30,17 +29,16 @@ struct Character {
   size_t num_bytes;
 };
 
-// Returns the first character of `text`, which must be well-formed and not empty.
+// `text` must be well-formed and not empty.
 Character first_character(std::string_view text);
 
-// Appends a code point, which must not be a surrogate or above U+10FFFF.
+// The code point must not be a surrogate or above U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-// Returns the number of leading ASCII bytes, rounded down to a multiple of 8: a fast path, because most text
-// is ASCII.
+// Number of leading ASCII bytes, rounded down to a multiple of 8: a fast path, because most text is ASCII.
 size_t ascii_prefix(std::string_view bytes);
 
-// Returns the number of leading bytes that form complete characters.
+// Number of leading bytes that form complete characters.
 size_t well_formed_prefix(std::string_view bytes);
 
 }  // namespace nibble

@@ -1,5 +1,4 @@
-// Turns a stream of bytes, cut anywhere, into a stream of valid UTF-8. An incomplete character is held back
-// until the rest of it arrives.
+// Turns a stream of bytes, cut anywhere, into valid UTF-8; an incomplete character waits for its other bytes.
 #pragma once
 
 #include <string>
@@ -9,18 +8,16 @@ namespace nibble {
 
 class Utf8Stream {
  public:
-  // Appends bytes and returns all characters that are now complete. Bytes that can't be part of any character
-  // become U+FFFD, one for each maximal ill-formed part (the practice that the Unicode Standard recommends
-  // and that Python and browsers follow).
+  // Appends bytes and returns all characters that are now complete. Each maximal ill-formed part becomes
+  // U+FFFD, as the Unicode Standard recommends and Python and browsers do.
   std::string push(std::string_view bytes);
-  // Ends the text: an incomplete character becomes one U+FFFD. The stream is then empty and may be used
-  // again.
+  // Ends the text: an incomplete character becomes one U+FFFD. The stream may then be used again.
   std::string finish();
 
   bool is_waiting() const { return !pending_.empty(); }
 
  private:
-  std::string pending_;  // a proper prefix of one character: at most 3 bytes
+  std::string pending_;  // start of one character: at most 3 bytes
 };
 
 }  // namespace nibble

@@ -9,7 +9,7 @@
 namespace nibble {
 namespace {
 
-// Loads at most 8 bytes into a word; the other bytes of the word are zero.
+// Loads at most 8 bytes into a word; its other bytes are zero.
 uint64_t load(const char* bytes, size_t num_bytes) {
   uint64_t word = 0;
   std::memcpy(&word, bytes, num_bytes);

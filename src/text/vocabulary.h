@@ -1,11 +1,8 @@
-// The tokens of a vocabulary: maps ids to bytes and bytes to ids. Two kinds of token share the ids. Text
-// tokens are what merging produces and find() looks up. Special tokens have a name as their bytes, and
-// merging never produces them.
-//
-// The bytes of all tokens are in one string. A hash table with open addressing and linear probing, at most
-// half full, maps bytes to ids. A slot has 32 bits of the hash, so bytes are compared almost only when they
-// are equal. It also has the position of the bytes: reading it from the id's entry would cost one more cache
-// miss (8 % of the time to encode English).
+// Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up; special
+// tokens, with a name as their bytes, share the ids. The bytes of all tokens are in one string. A hash table
+// with open addressing and linear probing, at most half full, maps bytes to ids. A slot has 32 bits of the
+// hash, so that mostly equal bytes are compared, and the position of the bytes: reading it from the id's
+// entry would cost another cache miss (8 % of the time to encode English).
 #pragma once
 
 #include <cstdint>
@@ -25,15 +22,14 @@ class Vocabulary {
 
   explicit Vocabulary(size_t max_text_tokens);
 
-  // Returns false if the id, or the bytes of a text token, are already in use. The id must be in 0 to kMaxId,
-  // and the bytes not empty.
+  // Return false if the id, or a text token's bytes, are in use. Ids are 0 to kMaxId, bytes not empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
 
   std::optional<TokenId> find(std::string_view bytes) const;  // text tokens only
   std::string_view bytes(TokenId id) const;                   // empty for an id without a token
   bool is_special(TokenId id) const;
-  int num_ids() const { return static_cast<int>(entries_.size()); }  // the highest id, plus one
+  int num_ids() const { return static_cast<int>(entries_.size()); }  // highest id, plus one
 
  private:
   struct ByteRange {

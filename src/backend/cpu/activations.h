@@ -1,5 +1,5 @@
 // The activations between operations: float32, allocated once for the largest step. Rows marked * are in
-// split order and zero-padded to whole blocks (isa/kernels.h).
+// split order, zero-padded to whole blocks of 32 elements (isa/kernels.h).
 #pragma once
 
 #include "backend/cpu/cpu_options.h"
@@ -10,12 +10,10 @@
 
 namespace nibble::cpu {
 
-// Number of token rows multiplied by a panel of weights together: they stay in L2 next to the panel (20b:
-// 0.25 MB in int8).
+// Token rows that a work item multiplies with its panel of weights: as int8 they (20b: 0.25 MB) stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
-// Maximum number of attention pieces whose partial softmaxes wait to be merged: enough for one row at
-// position 131,071.
+// Pieces of attention whose partial softmaxes can wait to be merged: enough for one row at position 131,071.
 inline constexpr int kParts{256};
 
 struct Activations {
@@ -29,7 +27,7 @@ struct Activations {
   View<int, 2> chosen;            // [T, K]: experts
   View<float, 2> chosen_weights;  // [T, K]
   View<float, 2> gated;           // [T K, I*]: an expert's inner activations, if activations are float
-  // [T, H / 32], for experts [T K, H / 32]; this and the next two: int8 activations only.
+  // [T, H / 32], for experts [T K, H / 32]. The three Q8Block views are used with int8 activations only.
   View<Q8Block, 2> normed_q8;
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]
   View<Q8Block, 2> gated_q8;     // [T K, I / 32]
@@ -39,7 +37,7 @@ struct Activations {
   Buffer storage;
 };
 
-// `int8`: experts and all other matrices in strips take int8 activations.
+// `int8`: experts and all other matrices in strips (packed_matrix.h) take int8 activations.
 Activations make_activations(const Config& config, int max_rows, int num_threads, bool int8);
 size_t activations_bytes(const Config& config, int max_rows, int num_threads, bool int8);
 

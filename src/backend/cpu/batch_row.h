@@ -13,9 +13,8 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   const Run* run{nullptr};
-  std::vector<int> path{};  // slots of the row's last positions: see slot_of() in backend/draft_tree.h
+  std::vector<int> path{};  // cache slots of its last positions if drafts branch (backend/draft_tree.h)
 
-  // Returns the cache slot of a position that the row sees.
   int slot(int seen) const { return slot_of(seen, position, path); }
   const PageTableView& pages(LayerKind kind) const {
     return kind == LayerKind::kFull ? run->full : run->sliding;

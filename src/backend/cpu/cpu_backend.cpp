@@ -21,7 +21,7 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
-// Returns the bytes of the rank's experts as stored; each layer has [E, 2I, H] and [E, H, I].
+// Bytes of this rank's experts as stored: [E, 2I, H] and [E, H, I] per layer.
 size_t expert_bytes(const Config& config) {
   const auto size = [](int extent) { return static_cast<size_t>(extent); };
   return nibble::num_bytes(Format::kMxfp4, size(config.num_layers) * size(config.experts().count) * 3 *
@@ -37,7 +37,7 @@ void check_fits(const PackedModel& model) {
         weights.source, config.head_dim, kMaxHeadDim);
   const Kernels kernels = choose_kernels(Isa::kPortable);
   const auto check = [&](const char* what, const Matrix& matrix) {
-    if (matrix.is_gone()) return;  // in strips
+    if (matrix.is_gone()) return;  // packed into strips, for which every instruction set has a kernel
     if (!std::holds_alternative<Elements>(matrix.stored) || !kernels.dot(matrix.format()))
       throw InputError(
           "{}: {} is {}, for which the CPU backend has no kernel (it takes BF16, FP8 and MXFP4): try "
@@ -59,7 +59,6 @@ void check_fits(const PackedModel& model) {
   }
 }
 
-// Packs or quantises `weights` as the options say.
 PackedModel prepare(std::shared_ptr<const Weights> weights, const DenseFormats& dense, bool int8,
                     const Kernels& kernels, ThreadPool& pool) {
   if (!int8) return {quantise_dense(std::move(weights), dense, pool), {}, {}};
@@ -120,7 +119,7 @@ class CpuBackend final : public Backend {
   std::optional<HeadDrafter> drafter_;
 };
 
-// Lists the kernels by operation; layers in different formats add one row per format.
+// Lists the kernels by operation, once for each weight format that some layer has.
 std::vector<KernelChoice> CpuBackend::kernels() const {
   const Kernels& kernels = machine_.kernels;
   const Weights& weights = *model_.weights;
@@ -173,7 +172,6 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   return choices;
 }
 
-// An output row of the batch, and the position of the token that it samples.
 struct Output {
   const OutputRow* row;
   int position;
@@ -227,7 +225,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
 
 bool takes_int8(const CpuOptions& options) {
   if (options.expert_activations == ExpertActivations::kDefault)
-    return isa_of(options.isa) != Isa::kPortable;  // its int8 product is no faster than its float one
+    return isa_of(options.isa) != Isa::kPortable;  // portable int8 products are no faster than float ones
   return options.expert_activations == ExpertActivations::kInt8;
 }
 
@@ -236,7 +234,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
   const bool int8 = takes_int8(cpu_options);
   const size_t packed = int8 ? expert_bytes(config) : 0;
   MemoryPlan plan{
-      .weight_bytes = converted.after + packed,  // the other weights are used where they are mapped
+      .weight_bytes = converted.after + packed,  // all other weights are read from the mapped file
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
       .kv_bytes =

@@ -1,10 +1,7 @@
-// Vectors of four floats by compiler extension, and e^x of them without branches or tables, with the same
-// bits on every machine. GCC does not vectorise plain loops that compare floats.
-//
+// Vectors of four floats by compiler extension, since GCC does not vectorise plain loops that compare floats,
+// and a branch-free e^x with the same bits on every machine:
 //   e^x = 2^n e^r      n = x / ln 2, rounded      r = x - n ln 2, |r| <= ln 2 / 2: polynomial of degree 7
-//
-// The error is at most 2 ulp from -87 to 88 (tests/backend/cpu/floats_test.cpp); below and above, the result
-// is e^-87, about 1e-38, and e^88. A NaN stays NaN.
+// At most 2 ulp wrong in [-87, 88] (tests/backend/cpu/floats_test.cpp); x is clamped to that. NaN stays NaN.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +25,19 @@ inline Floats greater(Floats a, Floats b) { return a < b ? b : a; }
 
 inline Floats fast_exp(Floats x) {
   constexpr float kLog2E{1.44269504f}, kLn2High{0.693359375f}, kLn2Low{-2.12194440e-4f};
-  // Adding kWhole rounds to a whole number, which is then in the low bits of the sum.
+  // Adding kWhole rounds to a whole number, which the low bits of the sum then hold.
   constexpr float kWhole{0x1.8p23f};
   x = lesser(greater(x, broadcast(-87)), broadcast(88));
   const Floats shifted = x * kLog2E + kWhole;
   const Floats n = shifted - kWhole;
   const Floats r = (x - n * kLn2High) - n * kLn2Low;
-  // 1 + r + r^2 / 2 + ...: the coefficients, and ln 2 in two parts, are those of expf in Cephes (S. L.
-  // Moshier).
+  // 1 + r + r^2 / 2 + ...: coefficients, and ln 2 in two parts, from expf in Cephes (S. L. Moshier).
   Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  // 0x4B400000: bits of kWhole
   const Words power = (reinterpret_cast<Words>(shifted) - (0x4B400000u - 127u)) << 23;
   return p * reinterpret_cast<Floats>(power);
 }

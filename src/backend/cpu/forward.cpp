@@ -13,7 +13,6 @@
 namespace nibble::cpu {
 namespace {
 
-// Returns the first `count` rows of a view.
 template <typename T, int rank>
 View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
   view.shape[0] = count;
@@ -30,8 +29,7 @@ void forward(const ForwardArgs& args) {
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
-  // Each half of a layer adds to x. Ranks all-reduce their terms; the previous x must be added only once, so
-  // the first rank contributes it.
+  // Each half of a layer adds to x. Ranks all-reduce, so all ranks but the first start from x = 0.
   const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
   const auto begin_half = [&, links = links] {
     if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);
@@ -49,7 +47,7 @@ void forward(const ForwardArgs& args) {
     const PackedLayer* strips = packed.layers.empty() ? nullptr : &packed.layers[n];
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
-         a.normed, a.normed_q8, a.q, kv});  // norm, project, rotate, append
+         a.normed, a.normed_q8, a.q, kv});  // norm, projection, rotation, storing of keys and values
     clock.lap(Operation::kQkv, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
     clock.lap(Operation::kAttend, "attend");
@@ -71,7 +69,7 @@ void forward(const ForwardArgs& args) {
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
     const auto block = outputs.subspan(o, std::min<size_t>(kOutputRows, outputs.size() - o));
     const View<float, 2> logits = first(a.logits, std::ssize(block));
-    View<float, 2> own = logits;  // the columns of this rank's rows of the unembedding
+    View<float, 2> own = logits;  // the columns of this rank's share of the vocabulary
     if (links) own.data += links->share().vocab.first;
     unembed({machine, x, block, weights.final_norm, weights.unembedding,
              packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, own});

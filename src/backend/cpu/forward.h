@@ -1,5 +1,4 @@
-// The forward pass of this backend: the operations of the reference, in the same order and with the same
-// names.
+// The forward pass: operations with the names and in the order of src/reference.
 #pragma once
 
 #include <functional>
@@ -26,13 +25,12 @@ struct ForwardArgs {
   std::span<const int> outputs;    // rows whose logits are needed
   KvCache& kv;                     // receives keys and values of all rows
   const Activations& activations;
-  // Receives the logits [n, V] of outputs [first, first + n), and may overwrite them; n is at most
-  // kOutputRows.
+  // Receives the logits [n, V] of outputs [first, first + n), n <= kOutputRows, and may overwrite them.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
   WorkClock& clock;  // records the time of each operation
-  // May be empty; receives the residual stream after each layer.
+  // If set, receives the residual stream after each layer.
   std::function<void(int layer, View<const float, 2> x)> tap{};
-  // Set if the weights are a rank's share; then only the first rank calls take_logits.
+  // Set if the weights are one rank's share; then only rank 0 calls take_logits.
   RankLinks* links{nullptr};
 };
 void forward(const ForwardArgs& args);

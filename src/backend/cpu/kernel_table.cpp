@@ -1,4 +1,3 @@
-// The rows of the table, and how they are chosen; no kernel runs in this file.
 #include "backend/cpu/kernel_table.h"
 
 #include <fmt/format.h>
@@ -35,8 +34,7 @@ constexpr const char* kFallback{"right everywhere, tuned nowhere"};
 constexpr const char* kEmulated{"right under emulation, measured nowhere"};
 #endif
 
-// The builtins check the processor, and whether the operating system saves the wide registers; on AArch64 the
-// operating system reports everything.
+// On x86 the builtins also check that the operating system saves the wide registers.
 #if NIBBLE_X86
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1; clang 14's builtin does not know this name
@@ -45,8 +43,7 @@ bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1; clang 14's builtin does not 
 }
 bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
-// AMX with int8, and the AVX-512 subsets that its kernels use. A process must request tile state, 8 KB per
-// thread, from Linux.
+// AMX int8 and the AVX-512 subsets of its kernels. A process must request tile state (8 KB per thread).
 bool has_amx() {
   static const bool has = [] {
     unsigned eax, ebx, ecx, edx;
@@ -87,8 +84,7 @@ constexpr IsaRow kIsas[]{
 #endif
 };
 
-// Best first: the first row wins that this machine supports and whose instruction set is the chosen or an
-// earlier one.
+// Best first: the first row wins whose instruction set is the chosen or an earlier one and is supported.
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86

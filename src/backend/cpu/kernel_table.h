@@ -1,4 +1,4 @@
-// The table of kernels: plain data. A backend chooses its rows once, when it is created.
+// The table of CPU kernels. A backend chooses its rows once, when it is created.
 #pragma once
 
 #include <array>
@@ -12,20 +12,18 @@
 
 namespace nibble::cpu {
 
-// In ascending order: the last instruction set that a machine supports is its best, and may use the kernels
-// of earlier ones.
+// Ascending: the last instruction set that a machine supports is its best; it may use earlier ones' kernels.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
   Isa isa;
   std::string_view name;
-  bool (*is_available)();  // whether this machine supports it
+  bool (*is_available)();
 };
-std::span<const IsaRow> isa_rows();  // those of the architecture built for, ascending
+std::span<const IsaRow> isa_rows();  // of the architecture built for, ascending
 std::string_view name(Isa isa);
 bool is_available(Isa isa);
-// Parses an option's value; empty means the best that this machine supports. Throws InputError if it is
-// unknown or unsupported by this machine.
+// Parses an option; empty: the best of this machine. Throws InputError if the name is unknown or unsupported.
 Isa isa_of(std::string_view option);
 
 struct DotRow {
@@ -42,13 +40,12 @@ struct WeighRow {
   const char* name;
   const char* reason;
 };
-// Kernels for weights in strips and int8 activations (isa/kernels.h). All rows of an instruction set have the
-// same strip_rows.
+// Kernels for int8 activations and weights in strips; strip_rows is the same for an instruction set's rows.
 struct StripRow {
   Isa isa;
   Format format;  // format of the weights
   int strip_rows;
-  // Minimum tokens per panel for which this row is the fastest; all rows give the same bits.
+  // Tokens per panel from which this row is the fastest.
   int from_tokens;
   StripKernel kernel;
   const char* name;
@@ -60,8 +57,7 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// The kernels chosen for an instruction set: for each format, the first row of this or an earlier instruction
-// set that this machine supports. Null: no row supports the format.
+// The kernels of an instruction set: per format the first supported row of it or an earlier one, or null.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
@@ -79,7 +75,7 @@ struct Kernels {
   }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
-// A tile_from_tokens above 0 replaces the rows' own from_tokens.
+// tile_from_tokens > 0 replaces the from_tokens of the rows.
 Kernels choose_kernels(Isa isa, int tile_from_tokens = 0);
 
 }  // namespace nibble::cpu

@@ -1,9 +1,7 @@
 // Keys and values of all layers, in BF16 or FP8, in pages of kPageTokens positions:
-//
 //   layer [page] [keys, values] [kv head] [position in the page] [D]
-//
-// So the keys of one head in one page are the rows of a matrix, and attention uses the same dot kernels as
-// linear layers. An FP8 element is the float32 rounded to E4M3, saturating at 448, without a scale.
+// The keys of one head in one page are the rows of a matrix, so attention uses the dot kernels of linear
+// layers. FP8 elements are float32 rounded to E4M3, saturating at 448, without a scale.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +14,21 @@
 
 namespace nibble::cpu {
 
-// The pages of one layer. A position here means a slot if the drafts of a sequence are a tree
-// (backend/draft_tree.h).
+// The pages of one layer. If the drafts of a sequence branch, `position` means a slot (backend/draft_tree.h).
 struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   Format format{Format::kBf16};  // or kE4m3
   std::byte* data{nullptr};
   int num_pages{0}, num_kv_heads{0}, head_dim{0};
 
-  // Return [kPageTokens, D] of the page that holds `position`.
+  // Keys or values [kPageTokens, D] in the page that holds `position`.
   std::byte* keys(const PageTableView& pages, int position, int kv_head) const {
     return at(pages, position, kv_head, 0);
   }
   std::byte* values(const PageTableView& pages, int position, int kv_head) const {
     return at(pages, position, kv_head, 1);
   }
-  // Rounds a row of D elements and stores it at its position in `page`, a result of keys() or values().
+  // Rounds a row of D elements and stores it at `position` in `page`, a result of keys() or values().
   void store(const float* row, std::byte* page, int position) const;
   size_t row_bytes() const { return num_bytes(format, static_cast<size_t>(head_dim)); }
 
@@ -43,13 +40,13 @@ class KvCache {
  public:
   KvCache(const Config& config, Format format, int num_full_pages, int num_sliding_pages);
   const LayerKv& layer(size_t index) const { return layers_[index]; }
-  // Moves slot `from` of the run's sequence to slot `to`, in all layers.
+  // Copies the keys and values of slot `from` of the run's sequence to slot `to`, in all layers.
   void move(const Run& run, int from, int to) const;
 
   static size_t num_bytes(const Config& config, Format format, int num_full_pages, int num_sliding_pages);
 
  private:
-  Buffer storage_;  // not touched before the first write: unused pages take no memory
+  Buffer storage_;  // untouched until the first write: unused pages take no memory
   std::vector<LayerKv> layers_;
 };
 

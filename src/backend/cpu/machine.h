@@ -14,7 +14,6 @@ struct Machine {
   ThreadPool& pool;
   CpuTuning tuning{};
 
-  // Returns the number of weight rows in one work item.
   int panel_rows(ptrdiff_t num_tokens) const {
     return num_tokens < kManyTokens ? tuning.panel_rows : tuning.large_panel_rows;
   }

@@ -26,7 +26,7 @@ uint32_t spread(uint32_t nibbles) {
   return (nibbles | nibbles << 4) & 0x0F0F0F0F;
 }
 
-// The destination of a block of one row: its 4-byte words are `stride` bytes apart.
+// The destination of one row's block: 4-byte words, `stride` bytes apart.
 struct Destination {
   uint8_t* words;
   ptrdiff_t stride;
@@ -34,8 +34,7 @@ struct Destination {
   void put(int word, uint32_t value) const { std::memcpy(words + word * stride, &value, sizeof value); }
 };
 
-// Packs a block of separate codes and scales: a word of codes holds 8 adjacent elements, the first in its
-// lowest nibble.
+// Packs a block with separate codes and scales; a word of codes is 8 elements, the lowest nibble first.
 void pack_block(const uint8_t* codes, uint8_t scale, const Destination& to) {
   *to.scale = scale;
   for (int v = 0; v < 4; ++v) {
@@ -44,8 +43,7 @@ void pack_block(const uint8_t* codes, uint8_t scale, const Destination& to) {
   }
 }
 
-// Packs ggml's MXFP4 block: a scale, then 16 bytes with elements 0 to 15 in the low and 16 to 31 in the high
-// nibbles.
+// Packs ggml's MXFP4 block: a scale, then 16 bytes, elements 0-15 in the low and 16-31 in the high nibbles.
 void pack_ggml_mxfp4(const uint8_t* block, const Destination& to) {
   *to.scale = block[0];
   for (int half = 0; half < 2; ++half) {
@@ -98,8 +96,7 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
     });
 }
 
-// Releases the pages of the mapped file that hold the first `num_rows` rows of `matrix` and of the matrices
-// after it.
+// Releases the mapped pages of `num_rows` rows: those of `matrix` and of the matrices stored after it.
 void release(const Matrix& matrix, size_t num_rows, bool is_mapped) {
   const auto cols = static_cast<size_t>(matrix.cols);
   if (!is_mapped) return;
@@ -123,13 +120,12 @@ PackedMatrix make_room(Format format, int rows, int cols, int num_matrices) {
   return packed;
 }
 
-// A row of one of the matrices of `packed`.
 struct PackedRow {
   PackedMatrix& packed;
   int matrix{0}, row{0};
 };
 
-// Packs the rows of `matrix`, the first of them to `to`.
+// Packs all rows of `matrix` to `to` and the rows below it.
 void pack_rows(const Matrix& matrix, const PackedRow& to, int strip_rows, ThreadPool& pool) {
   NIBBLE_CHECK(is_packable(matrix, strip_rows) && to.row % strip_rows == 0,
                "{} rows of {} to row {}, {} in a strip", matrix.rows, name(matrix.format()), to.row,

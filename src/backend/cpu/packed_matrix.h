@@ -1,6 +1,5 @@
-// Matrices repacked into strips (isa/kernels.h has the layout), MXFP4 or Q8_0: the same number of bytes in a
-// different order. They are packed once, when a model is loaded; pages of a mapped file are released as soon
-// as they have been read.
+// MXFP4 or Q8_0 matrices repacked into strips (isa/kernels.h): the same number of bytes in another order.
+// Packing happens once, at load, and releases pages of a mapped file as soon as they have been read.
 #pragma once
 
 #include <span>
@@ -20,17 +19,16 @@ struct PackedMatrix {
 
   const uint8_t* codes(int matrix) const;
   const uint8_t* scales(int matrix) const;
-  size_t num_blocks() const;  // blocks of one matrix
+  size_t num_blocks() const;  // of one matrix
 };
 
-// Returns whether `matrix` is stored in a format that can be packed and its rows make whole strips.
+// Whether `matrix` has a format that can be packed, and its rows make whole strips.
 bool is_packable(const Matrix& matrix, int strip_rows);
 
-// Packs `num_matrices` consecutive matrices, as experts are stored. `is_mapped`: they are in a mapped file,
-// whose pages are released. Bytes: read once, written once.
+// Packs consecutive matrices, stored like experts. `is_mapped`: releases their pages of a mapped file.
 PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is_mapped, ThreadPool& pool);
 
-// Packs matrices with the same number of columns and the same format into one, stacked by rows.
+// Packs matrices of the same format and number of columns into one, stacked by rows.
 PackedMatrix pack_below(std::span<const Matrix> parts, int strip_rows, bool is_mapped, ThreadPool& pool);
 
 }  // namespace nibble::cpu

@@ -13,10 +13,9 @@
 namespace nibble::cpu {
 namespace {
 
-// Returns whether matrices can be packed into strips, stacked by rows, as they are or quantised to `to`
-// (kBf16: as they are; of the other formats only kMxfp4 can be packed). Rows must be whole blocks. Kernels
-// take one format per panel, so all parts must have the same format. A strip must not span two parts, each of
-// which has a multiple of `part_rows` rows.
+// Whether matrices, stacked by rows, can become one matrix of strips, as stored (`to` = kBf16) or quantised
+// to MXFP4. Rows must be whole blocks; a panel has one format, so all parts must have the same; a strip must
+// not span two parts, each of which has a multiple of `part_rows` rows.
 bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int strip_rows) {
   if (part_rows % strip_rows != 0 || parts[0].cols % kBlock != 0) return false;
   if (to != Format::kBf16) return to == Format::kMxfp4;
@@ -25,7 +24,6 @@ bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int
   return true;
 }
 
-// The figures of a log line, for a group of matrices and its formats before and after.
 struct Bytes {
   int num_matrices{0};
   size_t before{0}, after{0};
@@ -48,7 +46,7 @@ class Packer {
     return becomes_strips({&kept_.unembedding, 1}, dense_.unembedding, kept_.unembedding.rows, strip_rows_);
   }
 
-  // Packs matrices of a layer, or the head, and keeps only their shapes.
+  // Packs matrices of a layer, or the LM head; of the originals only the shapes remain.
   std::optional<PackedMatrix> take(std::string_view group, Format to, std::span<Matrix* const> parts) {
     std::vector<QuantisedMatrix> quantised;
     std::vector<Matrix> matrices;
@@ -94,7 +92,7 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
                        ThreadPool& pool) {
   Weights kept = *weights;
   Packer packer(kept, dense, strip_rows, pool);
-  // Dense matrices in blocks that neither become strips nor are quantised are converted to elements.
+  // Dense matrices in ggml blocks that are neither packed nor quantised are converted to elements.
   std::vector<const Matrix*> left;
   if (dense.unembedding == Format::kBf16 && !packer.takes_unembedding()) left.push_back(&kept.unembedding);
   for (const LayerWeights& layer : kept.layers) {
@@ -129,7 +127,6 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
     model.unembedding = packer.take("lm_head", dense.unembedding, parts);
   }
   packer.log();
-  // All layers have the same shapes, so either all of them are packed or none.
   model.weights = quantise_dense(
       std::make_shared<const Weights>(std::move(kept)),
       {is_qkv_taken ? Format::kBf16 : dense.qkv, is_o_taken ? Format::kBf16 : dense.attention_output,

@@ -1,4 +1,4 @@
-// A model whose experts, and those dense matrices that allow it, are in strips for int8 activations.
+// A model whose experts, and dense matrices where possible, are in strips for int8 activations.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,13 @@ struct PackedLayer {
   std::optional<PackedMatrix> o;    // [H, Nq D]
 };
 
-// Strips of the experts, and of dense matrices that are Q8_0 or MXFP4 and whose rows make whole strips. They
-// are packed layer by layer: weights that are in memory and not shared are freed as they are packed, so at
-// most one layer exists twice.
+// Models are packed layer by layer; unshared weights are freed, so at most one layer is in memory twice.
 struct PackedModel {
   std::shared_ptr<const Weights> weights;  // without the packed matrices
   std::vector<PackedLayer> layers;         // empty: nothing is packed
   std::optional<PackedMatrix> unembedding;
 };
-// Packs a model. Dense matrices are first quantised to `dense`; experts are MXFP4.
+// Dense matrices are first quantised to `dense`; experts must be MXFP4.
 PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormats& dense, int strip_rows,
                        ThreadPool& pool);
 

@@ -10,7 +10,7 @@
 namespace nibble::cpu {
 
 Q8Block to_q8(const float* split) {
-  // Compares magnitudes by their bits, which are ordered like integers; a NaN is the largest.
+  // Magnitudes are compared by their bits, which are ordered like integers; a NaN is the largest.
   using Ints = int32_t __attribute__((vector_size(16)));
   Ints largest{};
   for (int i = 0; i < kBlock; i += 4) {
@@ -22,7 +22,7 @@ Q8Block to_q8(const float* split) {
   const bool is_finite = magnitude <= std::numeric_limits<float>::max();
   const float inverse = is_finite && magnitude >= 0x1p-120f ? 127 / magnitude : 0;
 
-  // kWhole's last bit has the value 1: adding it rounds to a whole number, which is then in the low bits.
+  // Adding kWhole, whose last bit has the value 1, rounds to a whole number, which the low bits then hold.
   constexpr float kWhole{0x1.8p23f};
   const auto whole = [&](const float* p) {
     return reinterpret_cast<Words>(load(p) * inverse + kWhole) - std::bit_cast<uint32_t>(kWhole);
@@ -36,7 +36,6 @@ Q8Block to_q8(const float* split) {
     const Pairs pairs = __builtin_convertvector((even & 0xFF) | (odd & 0xFF) << 8, Pairs);
     std::memcpy(block.codes + 2 * i, &pairs, sizeof pairs);
   }
-  // If a value is not finite the codes are unspecified and the scale is NaN.
   const int32_t sum = is_finite ? static_cast<int32_t>(sums[0] + sums[1] + sums[2] + sums[3]) : 0;
   block.half_scale = is_finite ? magnitude / 254 : std::numeric_limits<float>::quiet_NaN();
   block.offset = -12 * sum;

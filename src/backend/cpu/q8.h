@@ -1,10 +1,7 @@
-// Quantises activations to int8 with one float32 scale per 32 elements (isa/kernels.h: Q8Block):
-//
+// Quantises activations to int8 with one float32 scale per 32 elements (Q8Block in isa/kernels.h):
 //   codes[c] = x[c] * (127 / a), to nearest, ties to even        half_scale = a / 254        a = max |x[c]|
-//
-// So the error of an element is at most a / 254 plus the rounding of that division. A block whose elements
-// are all below 2^-120 becomes zeros. A block with an infinity or a NaN gets a NaN scale, so that every
-// product shows it.
+// The error of an element is at most a / 254 plus the rounding of that division. A block of elements below
+// 2^-120 becomes zeros; a block with an infinity or a NaN gets a NaN scale, so that every product shows it.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"

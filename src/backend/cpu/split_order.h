@@ -1,5 +1,4 @@
-// The order of activations that kernels take: in each block of 32 elements, first the even, then the odd
-// ones. isa/kernels.h has the reason.
+// Split order of activations: in each block of 32 elements the even ones, then the odd ones (isa/kernels.h).
 #pragma once
 
 #include <cstddef>
@@ -13,7 +12,6 @@ constexpr ptrdiff_t split_index(ptrdiff_t i) {
 }
 static_assert(split_index(0) == 0 && split_index(1) == 16 && split_index(31) == 31 && split_index(34) == 33);
 
-// Returns the length of a row, padded to whole blocks.
 constexpr ptrdiff_t padded(ptrdiff_t num_elements) { return (num_elements + kBlock - 1) / kBlock * kBlock; }
 
 }  // namespace nibble::cpu

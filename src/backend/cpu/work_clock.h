@@ -1,5 +1,4 @@
-// Records the operations of a step and their times for a profile, without gaps, so that the parts add up to
-// the step.
+// Records the times of a step's operations for a profile, without gaps, so that they add up to the step.
 #pragma once
 
 #include <vector>
@@ -12,7 +11,7 @@ namespace nibble::cpu {
 class WorkClock {
  public:
   explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // null: records nothing
-  // Records the time since the last lap, or since construction.
+  // Attributes the time since the last lap, or since construction, to `operation`.
   void lap(Operation operation, std::string_view name, bool is_draft = false) {
     if (!work_) return;
     const double now = watch_.seconds() * 1e6;

@@ -28,7 +28,7 @@
 namespace nibble::cuda {
 namespace {
 
-// A GPU and the ranks that it runs: one or, in tests, several, which then take turns.
+// A GPU and its rank; in tests several ranks, which take turns.
 struct Card {
   explicit Card(bool has_graphs) : graphs(has_graphs) {}
 
@@ -37,8 +37,7 @@ struct Card {
   StepGraphs graphs;
   OwnedEvent end[2];  // ends of the launched steps, used alternately
 
-  // The shape of the step that was uploaded last. Only the members that all ranks share are valid for all:
-  // each rank's own rows differ.
+  // Shape of the step uploaded last, for the first rank: counts of ranks' own rows differ between ranks.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -46,7 +45,7 @@ struct Card {
   void count_launch() const {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
-  // Has each rank send what the others need from it, and then wait for what it needs from them.
+  // Has each rank send what the others need, then wait for what it needs.
   template <typename F>
   void take_turns(const F& f) {
     if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
@@ -71,11 +70,9 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // Rank::keep_drafts() moves the drafts of all rows of a step; it does not support ranks with rows of their
-  // own.
+  // Rank::keep_drafts() moves drafts of all rows of a step, so it cannot support ranks with own rows.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // With the miniature's draft head, a tree yields hardly more tokens per step than a chain, and the step
-  // takes longer (docs/speculation.md).
+  // With the miniature's draft head, trees gain little and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
@@ -87,29 +84,27 @@ class CudaBackend final : public Backend {
   Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
-  // Whether this card samples tokens: only the card of rank 0 does.
+  // Whether this card samples tokens: only rank 0's does.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect_ranks(const BackendOptions& options);
   void try_links();
-  // Waits for the event. Throws BackendLost on a timeout. If a rank is lost, NCCL's kernels never end; the
-  // failure that the links or NCCL report is then thrown.
+  // Throws BackendLost on a timeout, or the failure reported by links or NCCL, whose kernels may never end.
   void wait_for(const OwnedEvent& event);
   void give_up_nccl();
 
-  // Enqueue work of the step that was uploaded to the card last.
+  // Enqueue work of the step uploaded last.
   void enqueue_layers(Card& card);
   void enqueue_unembed(Card& card, int first, int count);
   // `logits`: also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
-  // Enqueues the work after all tokens are chosen: accepted drafts of trees move to their positions, and the
-  // draft head drafts the next ones.
+  // After all tokens are chosen: moves accepted drafts of trees to their positions, drafts the next tokens.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // A graph ends before sampling if sampling waits for masks, or if ranks are processes: all processes must
-  // capture NCCL's work in the same step, but only the first one knows how tokens are chosen.
+  // A graph ends before sampling if sampling waits for masks, or if ranks are processes: all must capture
+  // NCCL's work in the same step, but only the first one knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const { return shape.have_masks || connection_.links; }
   StepGraphs::Key key_of_graph(const Card& card) const {
     StepGraphs::Key shapes;
@@ -127,9 +122,8 @@ class CudaBackend final : public Backend {
     enqueue_sample(card, 0, shape.num_outputs);
     enqueue_drafts(card);
   }
-  // A launched step.
   struct Launched {
-    uint32_t step{0};  // step number (step_exchange.h)
+    uint32_t step{0};  // number of the launched step (step_exchange.h)
     int num_outputs{0};
     std::vector<float> logits;
     std::vector<TreeOfStep> trees;
@@ -153,8 +147,8 @@ class CudaBackend final : public Backend {
   std::optional<HeadDrafter> drafter_;  // only if one rank has the whole model
 };
 
-// Returns the kernels of a plan, and how `num_ranks` ranks sum up their results. After the experts, ranks
-// with sequences of their own need the sum for all rows, but norms only for their own.
+// Returns the kernels of a plan, and how `num_ranks` ranks sum their results. After the experts, ranks with
+// sequences of their own need the sum of all rows, but norms of their own rows only.
 std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_own_sequences,
                                      const Connection& connection) {
   std::vector<KernelChoice> rows = choices(plan);
@@ -191,7 +185,6 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
   return choices_of(first_rank().plan(), num_ranks_, first_rank().share().has_own_sequences, connection_);
 }
 
-// Returns the GPUs that the ranks run on, each once.
 std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
   std::vector<int> cards;
   for (const RankPlan& plan : plans)
@@ -210,7 +203,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
   if (is_shared() && !connection_.nccl) connect(devices);
-  // According to its documentation, NCCL may deadlock if several GPUs of one process run its work in graphs.
+  // NCCL's documentation: it may deadlock if several GPUs of one process run its work in graphs.
   const bool may_record = !connection_.nccl || connection_.links;
   threads_.run([&](size_t n) {
     cards_[n] = std::make_unique<Card>(own.has_graphs && may_record);
@@ -244,8 +237,7 @@ void CudaBackend::connect_ranks(const BackendOptions& options) {
   for (Rank* rank : ranks) rank->link(ranks, StepNumbers(config_, options.max_batch_tokens), failure_.data());
 }
 
-// Checks that sums over ranks are right: a driver may report that GPUs can write to each other although the
-// machine drops what they write.
+// Checks sums over ranks: a driver may report peer access while the machine drops what GPUs write.
 void CudaBackend::try_links() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->begin_trial(cards_[n]->stream);
@@ -294,8 +286,7 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
 }
 
-// The other ranks may overwrite the logits only after the meeting that follows the sampling. Ranks in other
-// processes get the tokens with the next step.
+// Other ranks may overwrite the logits only after the meeting. Other processes get tokens with the next step.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -312,7 +303,6 @@ void CudaBackend::copy_logits(int count) {
         "copying logits");
 }
 
-// Appends the logits that were copied last.
 void CudaBackend::take_logits(int count, std::vector<float>& logits) {
   first_card().stream.wait();
   const auto* downloaded = pinned_logits_.as<float>();
@@ -320,14 +310,13 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
                 downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
 }
 
-// Every GPU has its graph and its input before anything of the step is launched. Both may allocate memory,
-// and an allocation may wait for running kernels: it must not wait for another GPU's kernels that wait for
-// this GPU's launches.
+// All GPUs have their graph and input before any launch: both may allocate, and an allocation may wait for
+// running kernels, which must not themselves wait for launches on this GPU.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  step.num_outputs = 0;  // not counting those of spare rows
+  step.num_outputs = 0;  // without those of spare rows
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   threads_.run([&](size_t n) {
@@ -346,7 +335,7 @@ void CudaBackend::launch(const Batch& batch) {
   ++num_launched_;
 }
 
-// If logits are requested (by tests and tools), waits for the step here.
+// If logits are requested (tests, tools), waits for the step.
 void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
   const StepShape& shape = card.shape();
   const bool takes_logits = want_logits && draws(card);
@@ -419,9 +408,8 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// Aborts the GPUs' work in an NCCL group that has failed. After that neither the group nor this backend can
-// be used: launch() reports that. Not called on nodes, whose processes are ended from outside: an abort by
-// NCCL would wait until no graph contains its work.
+// Aborts the GPUs' work in a failed NCCL group, after which this backend cannot be used. Not for nodes, whose
+// processes are ended from outside: NCCL's abort would wait until no graph contains its work.
 void CudaBackend::give_up_nccl() {
   threads_.run([&](size_t n) { cards_[n]->ranks.front()->nccl()->abort(); });
 }
@@ -472,7 +460,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 
 namespace {
 
-// Returns the plan of the calling thread's GPU. Throws InputError if the GPU cannot run its share.
+// The plan of the calling thread's GPU. Throws InputError if the GPU cannot run its share.
 Plan plan_of_device(const Weights& weights, const Share& share, const BackendOptions& options,
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();
@@ -539,8 +527,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Returns the recipe of a step of the first rank, in words. At most kOutputRows rows of logits are computed
-// at a time.
+// The recipe of a step of the first rank in words. At most kOutputRows rows of logits are computed at a time.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.asks_for_nccl(), own.have_own_sequences};

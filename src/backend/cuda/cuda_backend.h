@@ -1,5 +1,4 @@
-// The CUDA backend: runs a model on NVIDIA GPUs (sm_80 or later), on one, or shared by several with a rank on
-// each (docs/scaling.md).
+// Runs a model on one NVIDIA GPU (sm_80 or later) or on several, each with a rank (docs/scaling.md).
 #pragma once
 
 #include <memory>
@@ -16,13 +15,11 @@ namespace nibble::cuda {
 std::string why_not();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
-// Throws InputError if there is no GPU, too little memory on it, or no kernel for the model's shapes or
-// formats.
+// Throws InputError if a GPU is missing or too small, or if no kernel takes the model's shapes or formats.
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CudaOptions& own = {});
 
-// Returns the kernels that a GPU would run. Throws InputError if `gpu` is unknown (caps.h), or has no kernel
-// for the model.
+// Returns the kernels that a GPU would run. Throws InputError if `gpu` is unknown (caps.h) or lacks a kernel.
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                          const CudaOptions& own, std::string_view source);
 

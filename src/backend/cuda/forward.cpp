@@ -15,7 +15,7 @@ void experts(const Step& step, size_t layer) {
   norm_before_experts(step, layer);
   route(step, layer);       // gate, top K, softmax
   experts_up(step, layer);  // SwiGLU
-  // x += weighted sum over routed experts; the next reader of x, or the sum over ranks, does the addition
+  // x += weighted sum over routed experts, added by the next reader of x or by the all-reduce
   experts_down(step, layer);
 }
 

@@ -8,11 +8,11 @@
 
 namespace nibble::cuda {
 
-// Launches kernels that read the residual stream after a layer; the next layer may overwrite it.
+// Launches kernels that read the residual stream after a layer, before the next layer overwrites it.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
-// A step is embed(), then the halves of all layers in order, attention's and then the experts', then
-// unembed() and sample(). If ranks share the model, a sum over them follows each half. `tap` may be empty.
+// A step: embed(), the attention half and then the experts' half of each layer, unembed(), sample(). If ranks
+// share the model, an all-reduce follows each half. `tap` may be empty.
 void run_half_layer(const Step& step, int half, const Tap& tap);
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 

@@ -1,4 +1,4 @@
-// The rows of the kernel table. Nothing here launches a kernel.
+// The rows of the kernel table. Launches no kernel.
 #include "backend/cuda/kernel_table.h"
 
 #include <fmt/format.h>
@@ -19,9 +19,8 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// Minimum shared memory of an operation's kernels, in bytes. The functions are named after the width of the
-// contraction. A dense product can take its columns one at a time; an expert takes all columns of a group
-// together.
+// Minimum shared memory of an operation's kernels in bytes, by functions named after the contraction's width.
+// A dense product can take its columns one at a time; an expert takes all columns of a group together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -53,7 +52,6 @@ std::string why_not_one_launch(const Config& c, const Target& target) {
                      target.num_multiprocessors);
 }
 
-// The formats of weights and of the KV cache.
 constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
 constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
 
@@ -66,8 +64,7 @@ constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kFour{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
 
-// A row of the table: a kernel for a range of step sizes, and for all or `only` some formats of its
-// operation.
+// A kernel for a range of row counts, and for all or `only` some formats of its operation.
 struct TableRow {
   struct Range {
     int from{1}, to{kAnyRows};
@@ -76,7 +73,7 @@ struct TableRow {
   Range rows{};  // row counts of a step that the kernel takes
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // ignored for rows by wgmma, which are for Hopper: valid_families()
+  Families families{kEverywhere};  // rows by wgmma ignore it: valid_families()
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
@@ -90,18 +87,16 @@ struct TableRow {
 };
 
 // clang-format off
-// The embedding of tokens.
 constexpr TableRow kEmbedRows[]{
     {.activations = kF32, .launcher = &embed, .kernel = "embed"},
 };
 
-// Norms, for steps in which the kernels that read them do not compute them.
+// RMSNorm in a launch of its own, for steps in which the kernels that read a norm do not compute it.
 constexpr TableRow kNormRows[]{
     {.rows = {kOwnNorms + 1, kAnyRows}, .activations = kF32, .launcher = &rms_norm,
      .kernel = "rms_norm: a CTA for each row"},
 };
 
-// Queries, keys and values.
 constexpr TableRow kQkvRows[]{
     {.rows = {1, kOwnNorms}, .engine = kMma, .pass = kFewPass, .launcher = &qkv,
      .shared_bytes = &dense_hidden, .kernel = "qkv: norm, strips of 16 rows", .reason = kStrips},
@@ -118,8 +113,7 @@ constexpr TableRow kQkvRows[]{
      .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// Appends keys and values, in steps in which rows of one sequence see each other. In other steps
-// attend_rows() does it.
+// Appends keys and values if a sequence has several rows in the step; otherwise attend_rows() does it.
 constexpr TableRow kAppendRows[]{
     {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };
@@ -150,7 +144,7 @@ constexpr TableRow kProjectRows[]{
      .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// The norm, the router and the first half of the experts in one launch, for one token and for two.
+// Norm, router and experts_up in one launch, for one token and for two.
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
     .why_not = &why_not_one_launch,
@@ -160,7 +154,6 @@ constexpr TableRow kRouteAndExpertsUpOfTwo{.rows = {2, kOwnNorms}, .engine = kMm
     .why_not = &why_not_one_launch,
     .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kBatch};
 
-// The router.
 constexpr TableRow kRouteRows[]{
     kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
     {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kRouterPass, .launcher = &route_batch,
@@ -177,7 +170,7 @@ constexpr TableRow kRouteRows[]{
      .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 96", .reason = kFour},
 };
 
-// The first half of the experts.
+// experts_up: gate and up projections, SwiGLU.
 constexpr TableRow kExpertsUpRows[]{
     kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
     {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kFewPass, .launcher = &experts_up,
@@ -207,7 +200,7 @@ constexpr TableRow kExpertsUpRows[]{
      .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// The second half of the experts.
+// experts_down: down projections, weighted.
 constexpr TableRow kExpertsDownRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_down,
      .shared_bytes = &group_intermediate, .kernel = "experts_down: strips of 16 rows, weighted",
@@ -233,7 +226,7 @@ constexpr TableRow kExpertsDownRows[]{
      .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// Logits. On Hopper, strips are scheduled dynamically, except in MXFP4.
+// On Hopper, strips of lm_head are scheduled dynamically, except in MXFP4.
 constexpr TableRow kUnembedRows[]{
     {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kNotHopper,
      .pass = kFewPass, .launcher = &unembed, .shared_bytes = &dense_hidden,
@@ -255,7 +248,6 @@ constexpr TableRow kUnembedRows[]{
      .kernel = "unembed_wgmma: strips of 16 rows for 64 tokens", .reason = kFour},
 };
 
-// The next token.
 constexpr TableRow kSampleRows[]{
     {.activations = kF32, .launcher = &sample, .kernel = "best; sample: a cluster for each row"},
 };
@@ -281,7 +273,7 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// Returns the largest number of step rows in this table row's range for which no wgmma row replaces it.
+// Returns the largest row count in this table row's range for which no wgmma row replaces it.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {
@@ -293,8 +285,8 @@ int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weight
   return kept;
 }
 
-// Adds the row for one format of weights. If wgmma replaces part of its range, that part becomes a row of its
-// own: a plan takes a row as a whole or not at all.
+// Adds the row for one format of weights. If wgmma replaces part of its range, adds two rows, because a plan
+// takes a row as a whole or not at all.
 void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
   KernelRow whole{.operation = of.operation,
                   .weights = weights,
@@ -383,7 +375,7 @@ GroupRoom group_room(const Config& config, int max_tokens, std::span<const Kerne
   GroupRoom room{0, 0};
   for (const KernelRow& row : rows) {
     if (row.operation != Operation::kRoute || row.from_rows > max_tokens) continue;
-    // The number of groups grows with the number of tokens, so the largest step decides.
+    // The number of groups grows with the number of tokens: the largest step decides.
     const int groups = max_num_groups(std::min(row.to_rows, max_tokens), config.experts().count,
                                       config.experts_per_token, row.pass.columns);
     room.num_groups = std::max(room.num_groups, groups);

@@ -1,5 +1,5 @@
-// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs. It
-// is plain data, from which a plan (plan.h) is chosen at load.
+// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs.
+// Plain data, from which a plan (plan.h) is chosen at load.
 #pragma once
 
 #include <initializer_list>
@@ -21,7 +21,6 @@
 
 namespace nibble::cuda {
 
-// A set of values of an enumeration.
 template <typename Enum>
 class EnumSet {
  public:
@@ -37,16 +36,15 @@ class EnumSet {
   unsigned bits_{0};
 };
 
-// The families for which a kernel is valid. A kernel with instructions of sm_90a or sm_120a lists only that
-// family.
+// The families for which a kernel is valid; with instructions of sm_90a or sm_120a, only that family.
 using Families = EnumSet<Family>;
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121},
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// The instructions that multiply matrices. Besides mma.sync, a plan uses at most one engine. The table rows
-// of that engine replace mma.sync rows with the same operation, weights and numbers of rows.
+// The instructions that multiply matrices. Besides mma.sync, a plan uses at most one engine; that engine's
+// table rows replace mma.sync rows with the same operation, weights and numbers of rows.
 enum class MatrixEngine {
   kAny,          // the row is part of every plan
   kMma,          // mma.sync
@@ -54,8 +52,7 @@ enum class MatrixEngine {
   kBlockScaled,  // block-scaled products, in the format of the row's activations
 };
 
-// One pass of a kernel over its weights.
-struct Pass {
+struct Pass {               // a kernel's pass over its weights
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
   bool takes_norm{false};   // reads a norm that another launch computed; false: computes it itself
   bool leaves_parts{true};  // leaves sums that another kernel reads in two parts (dense/args.h)
@@ -100,11 +97,9 @@ struct KernelRow {
   Families families;
   Pass pass;
   Launcher launcher;
-  // Minimum dynamic shared memory of a CTA, in bytes; null: counted as 0. A plan with a smaller budget is
-  // refused.
+  // Minimum dynamic shared memory of a CTA in bytes; null: 0. A plan with a smaller budget is refused.
   size_t (*shared_bytes)(const Config& config, Format weights);
-  // Why the kernel cannot run a model of this configuration on the target; empty: it can. Null: it runs every
-  // model that limits.h accepts.
+  // Why the kernel cannot run the model on the target; empty: it can. Null: runs all that limits.h accepts.
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
   const char* reason;  // why this kernel was chosen, or the record that shows it
@@ -122,22 +117,19 @@ struct KernelRow {
 };
 std::span<const KernelRow> kernel_rows();
 
-// Returns a row's name: "qkv/BF16"; "qkv/BF16/3-8" if it takes only those numbers of rows;
-// "qkv/BF16/wgmma/9-64" by wgmma; "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
+// Returns a row's name: "qkv/BF16"; "qkv/BF16/3-8" if it takes only those row counts; "qkv/BF16/wgmma/9-64"
+// by wgmma; "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
 std::string name(const KernelRow& row);
 
-// Convert between BlockFormat and the Format of a row's activations. block_format_of() is empty for rows of
-// other engines than kBlockScaled.
+// BlockFormat and the Format of a row's activations. block_format_of() is set for kBlockScaled rows only.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
-// Returns the rows that a family can run.
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// Returns the rows that the target can run: rows by wgmma need the largest budget, and a program that
-// contains code for sm_90a.
+// The rows that the target can run: those by wgmma need the largest budget and compiled code for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
-// Space for the groups of any step of up to `max_tokens` tokens, whichever row of the table routes it.
+// Space for the groups of any step of up to `max_tokens` tokens, whichever table row routes it.
 struct GroupRoom {
   int num_groups, num_pairs;  // the most groups, and the most pairs that they hold
 };

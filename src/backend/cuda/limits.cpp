@@ -27,7 +27,6 @@ size_t total_bytes(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes + kStagingBytes;
 }
 
-// Returns what to do if `needed` does not fit into `free`.
 std::string advice(const Config& config, const BackendOptions& options, const CudaOptions& own,
                    const MemoryPlan& needed, const FreeMemory& free) {
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;

@@ -1,5 +1,4 @@
-// Refuses models before anything is loaded: those whose shapes no kernel takes, those that need more shared
-// memory than the GPU's CTAs have, and those that do not fit into the GPU's memory. Needs no GPU.
+// Refuses models that kernels or GPU memory cannot take, before loading them. Needs no GPU.
 #pragma once
 
 #include <optional>
@@ -21,41 +20,39 @@ void check_shapes(const Config& config, std::string_view source);
 // Returns why `num_ranks` GPUs of this kind cannot share a model on one machine; empty: they can.
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks);
 
-// Returns the share of each rank. Throws InputError like shares_of() of model/shares/share.h.
+// The share of each rank. Throws InputError like shares_of() of model/shares/share.h.
 std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::string_view source);
 
-// Returns the shares of this process's ranks: all or, with CudaOptions::node_rank, one. Throws like
-// shares_of().
+// The shares of this process's ranks: all or, with CudaOptions::node_rank, one. Throws like shares_of().
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source);
 
 // Throws InputError if options.draft_head is set and does not run on the target.
 void check_draft_head(const BackendOptions& options, const Target& target);
 
-// Returns why the plan's kernels do not run within its budget; empty: they do.
+// Returns why the plan's kernels exceed its budget; empty: they do not.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-// The memory of each GPU that has a share of the model, in the order in which ranks first name the GPUs.
+// The memory that shares of the model take on each GPU, in the order in which ranks first name the GPUs.
 struct GpuPlan {
   int device;
   MemoryPlan plan;
 };
 std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& options,
                                   const CudaOptions& own);
-// Returns the memory plan of one GPU: `device` or, if not set, the GPU that needs the most.
+// The memory plan of `device` or, if not set, of the GPU that needs the most.
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::optional<int> device = {});
 
-// The free memory of a GPU: `device` or, if not set, the GPU that needs the most.
+// The free memory of `device` or, if not set, of the GPU that needs the most.
 struct FreeMemory {
   size_t bytes;
   std::optional<int> device{};
 };
-// Returns what a model needs and what would fit, if it needs more than the free memory; empty: it fits.
+// If a model needs more than the free memory, returns what it needs and what would fit; empty: it fits.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, const FreeMemory& free);
 
-// Returns the bytes of the GPU's memory that weights, cache and workspace can take now: the free bytes, minus
-// those that loading needs in addition.
+// Returns the GPU bytes now free for weights, cache and workspace, without those that loading needs on top.
 size_t loadable_bytes(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

@@ -14,15 +14,13 @@ namespace {
 
 const DeviceLayer& layer_of(const Step& step, size_t layer) { return step.model.weights.layers[layer]; }
 
-// Activations of the two halves of a layer, in the layouts of the recipe.
 Activations of_attention(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.attention_activations);
 }
 Activations of_experts(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.expert_activations);
 }
-// The norm that the router reads, and the same norm for block-scaled products, which read it in another
-// layout.
+// The norm that the router reads; block-scaled products read it in another layout (blocks_of_norm()).
 Activations norm_of_router(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.data
                                                                      : of_experts(step, step.work.normed);
@@ -31,8 +29,7 @@ BlockRows blocks_of_norm(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
 }
 
-// Returns the residual stream: x and, if they are still to be added, the experts' outputs of the previous
-// layer.
+// Returns the residual stream: x and, if `with_experts`, the experts' outputs still to be added.
 ResidualInput stream(const Step& step, bool with_experts) {
   ResidualInput r;
   r.x = step.work.x;
@@ -72,7 +69,7 @@ NormInput experts_norm(const Step& step, size_t layer) {
 
 RopeInput rope_of(const Step& step) { return {step.work.rope_frequencies, step.work.rope_concentration}; }
 
-// Returns the chunks of the longest row that attend_rows() computes in a layer.
+// Chunks of the longest row that attend_rows() computes in a layer.
 int chunks_of(const Step& step, size_t layer) {
   if (layer_of(step, layer).kind != LayerKind::kSliding) return step.shape.full_chunks;
   const int most_pages = (step.model.config.window + kPagePositions - 2) / kPagePositions + 1;
@@ -149,9 +146,8 @@ void append(const Step& step, size_t layer) {
                     step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
-// Long runs of rows of one sequence are computed in tiles. All other rows are computed one by one, with their
-// positions split over CTAs. The partial softmaxes of these CTAs take scratch memory, which limits the rows
-// of a launch.
+// Long runs of rows of one sequence are computed in tiles; other rows one by one, with positions split over
+// CTAs, whose partial softmaxes take scratch memory that limits the rows of a launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;

@@ -1,5 +1,4 @@
-// The operations of a step, each launched with the arguments that follow from the step's recipe. forward.cpp
-// says which of them make up a layer, and in which order.
+// The operations of a step, with arguments from its recipe. forward.cpp says which make up a layer.
 #pragma once
 
 #include "backend/cuda/memory/device_weights.h"
@@ -15,8 +14,7 @@ struct Model {
   const Config& config;  // the rank's
   const DeviceWeights& weights;
   const KvStorage& kv;
-  // [kOutputRows, V], from which samples are drawn; in the first rank's memory.
-  float* logits;
+  float* logits;  // [kOutputRows, V], in the first rank's memory: samples are drawn from it
 };
 
 // A step of one rank, and the stream in which it is launched.
@@ -30,10 +28,9 @@ struct Step {
 };
 inline StepRows rows_of(const StepShape& shape) { return {shape.num_tokens, shape.num_attention_rows()}; }
 
-// `last_drafts`: see EmbedArgs.
 void embed(const Step& step, const MadeDrafts& last_drafts = {});
 
-// The operations of a layer. If the recipe makes one a part of another's launch, it launches nothing.
+// The operations of a layer. Launch nothing if the recipe makes them part of another launch.
 void norm_before_attention(const Step& step, size_t layer);
 void qkv(const Step& step, size_t layer);
 void append(const Step& step, size_t layer);
@@ -44,11 +41,11 @@ void route(const Step& step, size_t layer);
 void experts_up(const Step& step, size_t layer);
 void experts_down(const Step& step, size_t layer);
 
-// Returns the residual stream after a layer. If ranks share the model: as it is before the sum over them.
+// Returns the residual stream after a layer; if ranks share the model, before the sum over them.
 ResidualInput stream_after_layer(const Step& step);
 
-// The result of half a layer, for the all-reduce, if ranks share the model. The all-reduce adds up x and all
-// parts of all ranks, and writes the result to `out`. Part p of row r begins at p part_stride + r row_stride.
+// The result of half a layer if ranks share the model. The all-reduce writes x plus all parts of all ranks to
+// `out`. Part p of row r begins at p part_stride + r row_stride.
 struct HalfOutput {
   Operation operation;  // operation that computed the parts
   const float* parts;
@@ -60,18 +57,15 @@ struct HalfOutput {
   const float* norm;
   int image_rows;        // of work.normed
   const float* weights;  // [T, num_parts]: a part with weight 0 is absent; null: no part is absent
-  // [T]: for each row of the step, the row of `parts`, -1 if this rank has no parts for it; null: the same
-  // row.
+  // [T]: the row of `parts` for each row of the step; -1: this rank has none; null: the same row.
   const int* part_rows;
 };
 HalfOutput output_of_half(const Step& step, int half);
 
-// Compute the logits of outputs [first, first + count), and choose tokens by these logits. count: at most
-// kOutputRows.
+// Compute logits of outputs [first, first + count), at most kOutputRows; choose tokens by them.
 void unembed(const Step& step, int first, int count);
 void sample(const Step& step, int first, int count);
-// In a step with draft trees, after all its tokens are chosen: moves the accepted drafts' keys and values to
-// their positions.
+// After all tokens of a step with draft trees are chosen: moves accepted drafts' K and V to their positions.
 void keep_drafts(const Step& step);
 
 }  // namespace nibble::cuda

@@ -10,7 +10,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Returns the format of an operation's weights, or of the KV cache.
+// The format of an operation's weights, or of the KV cache.
 Format weights_of(Operation operation, const BackendOptions& options) {
   switch (operation) {
     case Operation::kQkv:
@@ -35,20 +35,18 @@ Format weights_of(Operation operation, const BackendOptions& options) {
   return Format::kF32;
 }
 
-// Whether a step may lack the operation: kernels that read a norm may compute it, and attend_rows() appends
-// keys and values of single rows.
+// Whether a step may lack this launch: readers may compute their norms, attend_rows() may append K and V.
 bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
 
-// wgmma and block-scaled products take activations in different layouts, so a plan uses only one of them.
+// wgmma and block-scaled products take activations in different layouts: a plan uses only one of them.
 MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_activations) {
   if (prompt_activations) return MatrixEngine::kBlockScaled;
   return multiplies_by_wgmma(target) ? MatrixEngine::kWgmma : MatrixEngine::kMma;
 }
 
-// Returns the rows of an operation that the plan may take: those of its engine, and the mma.sync rows that
-// these do not replace.
+// The rows of an operation that a plan may take: its engine's, and mma.sync rows that these do not replace.
 std::vector<const KernelRow*> rows_for(Operation operation, Format weights, const Target& target,
                                        std::optional<BlockFormat> prompt_activations,
                                        std::span<const KernelRow> rows) {

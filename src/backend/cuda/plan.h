@@ -1,6 +1,5 @@
-// The plan of a model on a GPU: the rows of the kernel table that run its operations, chosen once, when the
-// model is loaded. The forward pass calls the plan, which picks the row by the number of rows of the step.
-// How the kernels of one step fit together is its recipe (recipe.h).
+// The plan of a model on a GPU: the kernel table's rows for its operations, chosen once at load. The forward
+// pass calls it; it picks a row by the step's number of rows. How a step's kernels fit together: recipe.h.
 #pragma once
 
 #include <optional>
@@ -16,29 +15,25 @@
 
 namespace nibble::cuda {
 
-// The kernels that a plan chooses from.
 struct PlanOptions {
-  // The format of block-scaled products, which are then the plan's engine.
+  // The format of block-scaled products; if set, they are the plan's engine.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
 };
 
 class Plan {
  public:
-  // Throws InputError if an operation has no row for the model and the target. `source` names the model in
-  // the message.
+  // Throws InputError if no table row takes an operation on the target. `source` names the model.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
        const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
-  // Return the table row that runs an operation in a step of `num_rows` rows. find() returns null if such a
-  // step does not launch the operation; row() requires that it does.
+  // The table row that runs an operation for `num_rows` rows. If absent, find() returns null, row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
-  // The operations of a step, with the names of model/operation.h.
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
     row(Operation::kEmbed, num_tokens).launch(on(stream), num_tokens, args);
   }
@@ -51,7 +46,7 @@ class Plan {
   void append(Stream stream, const AppendArgs& args) const {
     row(Operation::kAppend, args.num_tokens).launch(on(stream), args);
   }
-  // Attention of `num_rows` single rows of the step, and of tiles of longer runs of rows.
+  // Attention of `num_rows` single rows, and of tiles of longer runs of rows.
   void attend_rows(Stream stream, int num_rows, const AttendArgs& args) const {
     row(Operation::kAttend, 1).launch(on(stream), num_rows, args);
   }
@@ -88,7 +83,6 @@ class Plan {
   std::vector<const KernelRow*> chosen_;
 };
 
-// The plan as `inspect --kernels` lists it.
 std::vector<KernelChoice> choices(const Plan& plan);
 
 // The chosen row whose CTAs need the most shared memory, and its minimum in bytes.

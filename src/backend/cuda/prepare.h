@@ -3,7 +3,7 @@
 
 namespace nibble::cuda {
 
-// Must be called once per GPU, before the first launch.
+// Call once per GPU, before the first launch.
 void prepare_kernels();
 
 }  // namespace nibble::cuda

@@ -13,7 +13,7 @@ constexpr unsigned long long kPatienceNs{20'000'000'000}, kTrialPatienceNs{5'000
 constexpr size_t kResultWords{sizeof(SampleResult) / sizeof(uint32_t)};
 static_assert(sizeof(SampleResult) % sizeof(uint32_t) == 0);
 
-// Returns a rank's term in a trial. Sums of such terms are exact in any order, and adjacent elements differ.
+// A rank's term in a trial. Sums of these are exact in any order, and adjacent elements differ.
 float trial_term(int rank, size_t place) {
   return static_cast<float>((rank + 1) * static_cast<int>(place % 1000 + 1));
 }
@@ -139,8 +139,8 @@ SumArgs Rank::trial_sum(float* x, int num_rows) const {
   return args;
 }
 
-// Runs an all-reduce of trial_rows() rows (by owners of rows, if steps can have enough rows for that), an
-// all-reduce of one row by tagged words, and a meeting. The step number is 0, which no batch has.
+// Runs an all-reduce of trial_rows() rows (by owners, if steps can have enough rows), one of a single row by
+// tagged words, and a meeting. The step number is 0, which no batch has.
 void Rank::run_trial(Turn turn, Stream stream) const {
   if (nccl_) {
     const auto sum = [&](float* x, int num_rows) {
@@ -150,8 +150,7 @@ void Rank::run_trial(Turn turn, Stream stream) const {
     };
     sum(work_->x, trial_rows());
     sum(work_->experts_out, 1);
-    // The data of these two calls is not read. They make NCCL connect all pairs of ranks now, because it
-    // cannot do that during graph capture.
+    // Unused data: these calls make NCCL connect all pairs of ranks, which it cannot do during graph capture.
     nccl_->gather_logits(logits_, 1, config_.vocab, stream);
     return nccl_->broadcast(work_->results, sizeof(SampleResult), stream);
   }

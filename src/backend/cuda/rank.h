@@ -13,7 +13,6 @@
 
 namespace nibble::cuda {
 
-// A rank's share of the model, its device and its kernels.
 struct RankPlan {
   Share share;
   int device;
@@ -31,11 +30,10 @@ class Rank {
   const DeviceWeights& weights() const { return weights_; }
   const Workspace& work() const { return *work_; }
   InputUpload& input() { return input_; }
-  // Uploads a batch's input (InputUpload::upload). Later launches are of this step, until the next call.
+  // Uploads a batch's input (InputUpload::upload). Launches until the next call are of this step.
   void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
-  // For ranks that write into each other's memory: each rank makes an inbox on its device, and is linked
-  // after all ranks have made theirs. `all`: in order of rank.
+  // For ranks that write into each other's memory: make_inbox() on all, then link(). `all`: in rank order.
   void make_inbox(Stream stream) { inbox_.emplace(config_, share_.num_ranks, max_batch_tokens_, stream); }
   void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
   // For ranks that NCCL connects. Returns when all ranks have called it.
@@ -45,7 +43,7 @@ class Rank {
   void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
   int num_halves() const { return cuda::num_halves(model()); }
   void run_half(int half, Stream stream, const Tap& tap) const { run_half_layer(step(stream), half, tap); }
-  // num_sums(): number of launches of the all-reduce after half a layer. sum(): enqueues launch n.
+  // num_sums(): launches of the all-reduce after half a layer. sum(): enqueues launch n.
   int num_sums() const { return (shape_.num_tokens + kSumRows - 1) / kSumRows; }
   void sum(int half, int n, Turn turn, Stream stream) const;
   void unembed(int first, int count, Stream stream) const { cuda::unembed(step(stream), first, count); }
@@ -54,7 +52,7 @@ class Rank {
   void meet_with_tokens(int first_output, int count, Turn turn, Stream stream) const;
   void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }  // after all tokens are chosen
 
-  // Tests the links before the first step, by sums of one row and of more, whose terms and results are known.
+  // Tests the links before the first step: sums of one row and of more, with known terms and results.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
   bool trial_was_right(Stream stream) const;  // waits for the trial
@@ -80,7 +78,7 @@ class Rank {
   std::optional<NcclRank> nccl_;
   InputUpload input_;
   StepShape shape_;
-  StepRecipe recipe_{};  // recipe of the same step as shape_
+  StepRecipe recipe_{};  // of the same step as shape_
   int max_batch_tokens_;
   float* logits_;
   Links links_;

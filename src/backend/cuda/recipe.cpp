@@ -38,18 +38,17 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
              : RoutingBy::kGroups;
 }
 
-// Returns where the residual stream is after attention. The all-reduce may overwrite x, unless kernels
-// compute the norm themselves: such kernels read the whole stream and also write x, so the sum must be
-// elsewhere. It then goes to the buffer with project's result, except if ranks have their own sequences: that
-// buffer then holds only the rank's own rows.
+// The all-reduce may overwrite x, unless kernels compute the norm themselves: those read the whole stream and
+// also write x, so the sum must be elsewhere. It then goes to the buffer with project's result; if ranks have
+// their own sequences, that buffer holds only the rank's own rows, and the sum goes to the experts' outputs.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;
   return sharing.has_own_sequences ? StreamIn::kExpertsOut : StreamIn::kProjectParts;
 }
 
-// Sets which pages qkv prefetches: the last ones of each row of a full-attention layer, 16 MB in all.
-// Attention's CTAs request 17 MB at the same time on Hopper, whose L2 has 50 MB. Not measured on other chips.
+// qkv prefetches the last pages of each row of a full-attention layer, 16 MB in all; attention's CTAs request
+// 17 MB at once on Hopper, whose L2 has 50 MB. Not measured on other chips.
 void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   constexpr int kBytes{16 << 20};
   if (plan.target().family != Family::kSm90) return;
@@ -59,7 +58,7 @@ void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   to.num_pages_ahead = kBytes / to.ahead_page_bytes / to.rows.num_attention_rows;
 }
 
-// The kernels that stream weights past few columns.
+// Whether the kernel streams weights past few columns.
 bool streams(const KernelRow& row) { return row.pass.columns == kMaxColumns && !row.pass.takes_image; }
 
 void plan_launches(const Plan& plan, const Config& config, StepRecipe& to) {
@@ -94,8 +93,7 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
   const int T = rows.num_tokens;
   const KernelRow &qkv = plan.row(Operation::kQkv, rows.num_attention_rows),
                   &route = plan.row(Operation::kRoute, T), &experts_up = plan.row(Operation::kExpertsUp, T);
-  // All-reduces cannot write norms in a block-scaled format: rms_norm computes these from x after the
-  // all-reduce.
+  // All-reduces cannot write norms in a block-scaled format: rms_norm computes them from x afterwards.
   const bool sums_norm = sharing.sums_can_norm && !plan.prompt_activations();
   StepRecipe recipe;
   recipe.rows = rows;

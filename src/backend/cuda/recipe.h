@@ -1,8 +1,6 @@
-// The recipe of a step: which launch does what, and where its data is. It says which launch computes a norm,
-// how activations lie in memory, how the routing reaches the experts, and where the residual stream is. It is
-// derived from the row counts, the plan's kernels and the ranks, on the host alone (tested without a GPU in
-// tests/backend/cuda/host/recipe_test.cpp). The forward pass follows it, and `inspect --kernels --rows`
-// prints it.
+// The recipe of a step: which launch computes a norm, how activations lie in memory, how the routing reaches
+// the experts, and where the residual stream is. Derived on the host from row counts, the plan's kernels and
+// the ranks (tests/backend/cuda/host/recipe_test.cpp needs no GPU). Printed by `inspect --kernels --rows`.
 #pragma once
 
 #include "backend/cuda/dense/launch.h"
@@ -11,7 +9,6 @@
 
 namespace nibble::cuda {
 
-// The launch that computes a norm.
 enum class NormIn {
   kReader,     // every kernel that reads the norm, for itself
   kOwnLaunch,  // rms_norm
@@ -31,12 +28,11 @@ enum class StreamIn {
   kExpertsOut     // the experts' output buffer, if project_parts holds other rows
 };
 
-// How ranks share a model.
 struct Sharing {
-  bool is_shared{false};  // by several ranks, over which the results of each half of a layer are summed
-  // The sums are kernels (ranks/sum.h), which can compute norms; NCCL's sums cannot.
+  bool is_shared{false};  // several ranks sum up the results of each half of a layer
+  // Whether the sums are kernels that can compute norms (ranks/sum.h), not NCCL's.
   bool sums_can_norm{false};
-  // Each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
+  // Whether each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
   bool has_own_sequences{false};
 };
 
@@ -48,30 +44,26 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  // The attention half of a layer.
   NormIn first_attention_norm, attention_norm;  // in the first layer, and in all others
   // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // read by qkv and project
   int num_parts;                           // partial sums that qkv and project leave: 1 or 2 (dense/args.h)
-  // What qkv of a full-attention layer prefetches for attention: bytes per page, 0 if nothing, and pages per
-  // row.
+  // What qkv of a full-attention layer prefetches for attention: bytes per page (0: nothing), pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
-  // The residual stream between halves.
   StreamIn stream_after_attention;
   int num_stream_parts;      // partial sums of the stream after attention: 1 or 2
   bool project_adds_stream;  // otherwise the all-reduce does
-  // Whether the next reader of the stream adds the experts' outputs to it; otherwise the all-reduce does.
+  // Whether the next reader of the stream adds the experts' outputs; otherwise the all-reduce does.
   bool reader_adds_experts;
 
-  // The experts' half of a layer.
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
   int group_size, max_groups;  // pairs per group, and groups for any routing
 
-  // The shapes of the launches that stream weights past few columns. Other kernels have a single shape.
+  // Shapes of the launches that stream weights past few columns; other kernels have a single shape.
   std::optional<DenseLaunch> qkv, project;
   std::optional<ExpertsUpLaunch> experts_up;  // also set if the launch is route_and_experts_up
   std::optional<ExpertsDownLaunch> experts_down;
@@ -79,10 +71,10 @@ struct StepRecipe {
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }
 };
 
-// `config`: the rank's.
+// `config`: of the rank's share.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
-// The recipe for the logits of `num_rows` rows. A step may compute its logits in several such batches.
+// Recipe for the logits of `num_rows` rows; a step may compute its logits in several such batches.
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;

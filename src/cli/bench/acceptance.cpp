@@ -73,8 +73,8 @@ AcceptanceProfile read_profile(const std::string& text) {
 
 TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }  // 0: the first timed token
 
-// Drafts the tokens of token_at() up to a miss, wrong tokens after it. Misses are drawn per position, not per
-// step: all numbers of drafts meet the same draws. No draw is used twice: a step ends at its first miss.
+// Drafts the tokens of token_at() up to a miss and wrong tokens after it. Misses are drawn per position, so
+// that all numbers of drafts meet the same draws. No draw is used twice, as a step ends at its first miss.
 class ForcedDrafter final : public speculative::Drafter {
  public:
   ForcedDrafter(const AcceptanceProfile& profile, uint64_t draw_seed)
@@ -192,7 +192,7 @@ struct ProfileResult {
   std::vector<DraftedWay> ways;
 };
 
-// The speed of `way` divided by that of `other` in each repetition, ascending.
+// The speed of `way` divided by the speed of `other` in each repetition, in ascending order.
 std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other) {
   std::vector<double> ratios;
   for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
@@ -253,7 +253,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
     results.push_back({.name = profile.name, .ways = drafted_ways(profile, draw_seed)});
   for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
     const bool counts = n >= kNumAcceptanceWarmups;
-    // Other misses in each repetition, or repeating would not average over the draws.
+    // Draw other misses in each repetition; otherwise repeating would not average over the draws.
     draw_seed = static_cast<uint64_t>(n);
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
       const double step = runner.step_seconds(kRowsOfStep[i]);

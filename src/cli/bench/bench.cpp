@@ -84,7 +84,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   const BackendRow& row = *resolved.backend;
   const Model model = open_model(options.model, resolved.places);
   const BackendOptions room = room_for(tests, model.config, resolved);
-  // Before the weights are loaded, because the measurement allocates memory of its own.
+  // Measure the bandwidth before the weights are loaded, because the measurement allocates memory.
   const double read_bandwidth = row.memory.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 

@@ -44,7 +44,7 @@ struct ClientsLoad {
   std::vector<double> idle_seconds{};       // device idle time between two steps (StepReport)
 };
 
-// Random prompts, all different, also across repetitions: the prefix cache never hits.
+// Makes random prompts that all differ, also across repetitions, so that the prefix cache never hits.
 std::vector<GenerationRequest> random_requests(const ClientsOptions& options, int vocab, int count,
                                                int first_index) {
   std::vector<GenerationRequest> requests(static_cast<size_t>(count));
@@ -59,7 +59,7 @@ std::vector<GenerationRequest> random_requests(const ClientsOptions& options, in
   return requests;
 }
 
-// The column of idle time is present if the device reports it.
+// The table has a column for idle time if the device reports it.
 std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoad>& loads) {
   std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} requests per client.\n\n",
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);

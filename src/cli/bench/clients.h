@@ -1,5 +1,4 @@
-// nibble bench clients: measures the engine under many clients, without HTTP, whose cost is the difference
-// from bench serve.
+// nibble bench clients: measures the engine under many clients, without HTTP (bench serve includes HTTP).
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@ namespace nibble::cli {
 
 struct ClientsOptions {
   std::string model;
-  std::vector<int> num_clients;              // one load per entry
+  std::vector<int> num_clients;              // one load for each number of clients
   int num_prompt_tokens, num_output_tokens;  // per request; at least 1 and 2
   int num_repetitions{5};
 };

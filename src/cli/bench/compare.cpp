@@ -35,7 +35,7 @@ struct Property {
 constexpr Property kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
                            {"the number of parameters", "/num_parameters"},
                            {"the backend", "/backend"}};
-// Runs may differ in these, often on purpose; the report lists the differences.
+// Properties in which runs may differ, often on purpose; the report lists the differences.
 constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"uncommitted changes", "/nibble/dirty"},
                                     {"build", "/nibble/build"},
@@ -64,7 +64,7 @@ std::string model_of(const Json& run) {
   return std::filesystem::path(text_of(value_at(run, "/model"))).filename();
 }
 
-// The formats of weights and activations of each operation, over all its kernels.
+// Formats of weights and activations by operation, over all kernels of the operation.
 std::map<std::string, std::set<std::string>> formats_of(const Json& run) {
   std::map<std::string, std::set<std::string>> formats;
   for (const Json& row : value_at(run, "/kernels"))

@@ -66,7 +66,7 @@ GenerationRequest read_request(const Field& line, const Settings& settings, cons
     Settings asked = settings;
     asked.reasoning = line.find_string("reasoning").value_or(settings.reasoning);
     harmony::Chat chat = new_chat(asked);
-    chat.date = "2026-01-01";  // fixed: prompts must not depend on the day
+    chat.date = "2026-01-01";  // fixed, so that prompts do not depend on the day
     chat.messages.emplace_back().text = prompt;
     tokens = harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
   }
@@ -97,7 +97,6 @@ std::vector<GenerationRequest> read_requests(const std::string& file, const Sett
   return requests;
 }
 
-// A way to run the requests: without drafts, or with them.
 struct Way {
   std::string name;
   EngineOptions options;
@@ -105,8 +104,8 @@ struct Way {
   RequestsRun last{};
 };
 
-// The median over the repetitions of on's speed divided by off's. The two alternate, so that other load on
-// the machine slows both.
+// Median over the repetitions of the speed of `on` divided by that of `off`. The two ran one after the other
+// in each repetition, so that other load on the machine slows both.
 double ratio_of(const Way& on, const Way& off) {
   std::vector<double> ratios;
   for (size_t n = 0; n < on.tokens_per_second.size(); ++n)

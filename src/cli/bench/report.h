@@ -24,13 +24,13 @@ struct BenchSetup {
   std::string backend;
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
   double read_bandwidth{0};       // bytes per second, measured in this run
-  std::optional<Tuning> tuning;   // used by this run
+  std::optional<Tuning> tuning;   // tuning used by the run
   std::vector<Counter> counters;  // read after all tests, so warm-up is included
 
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Bytes and share are computed from the mean speed of the repetitions.
+// Bytes per second and share are computed from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0};

@@ -10,16 +10,16 @@
 
 namespace nibble::cli {
 
-// With several depths and lengths a grid: a row per depth, a column per length, medians in the cells.
-// Otherwise a list: a row per test, with standard deviation and a note.
+// With several depths and lengths, the table is a grid: a row per depth, a column per length, medians in the
+// cells. Otherwise it is a list: a row per test, with standard deviation and a note.
 class BenchTable {
  public:
-  // `tests` in the order of list_tests(): all lengths of a depth, then those of the next.
+  // `tests` must be in the order of list_tests(): all lengths of a depth, then those of the next depth.
   BenchTable(const BenchSetup& setup, std::span<const BenchTest> tests);
 
   std::string head() const;
-  std::string add(const BenchResult& result);  // the text to append to the table
-  // The lines below the table: reasons to doubt a grid's figures (no column for them), and contradictions.
+  std::string add(const BenchResult& result);  // returns the text to append to the table
+  // Lines below the table: reasons to doubt figures of a grid, which has no notes, and contradictions.
   std::string notes() const;
 
  private:

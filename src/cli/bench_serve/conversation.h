@@ -22,8 +22,8 @@ class BenchConversation {
   BenchConversation(const Workload& workload, uint64_t index);
 
   bool has_next() const { return num_sent_ < workload_->num_turns; }
-  // The body of the next request: streamed, with usage and ignore_eos (where supported, exactly max_tokens
-  // are generated). A completion's prompt is token ids, so its length is exact. A chat's prompt is words of
+  // The body of the next request: streamed, with usage and ignore_eos (where supported: exactly
+  // max_tokens). A completion's prompt is token ids, so its length is exact. A chat's prompt is words of
   // one token each in gpt-oss's vocabulary, plus the chat template.
   nlohmann::ordered_json next_body();
   // Throws InputError if the next turn cannot repeat the answer.

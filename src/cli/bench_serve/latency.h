@@ -15,11 +15,10 @@
 
 namespace nibble::cli {
 
-// Seconds on a clock that all requests share.
-struct TimedAnswer {
+struct TimedAnswer {  // times of one request, in seconds on a clock that all requests share
   double sent{0}, ended{0};
-  std::vector<double> events;  // arrival of each event with tokens, also of tokens without text
-  // The server's counts. If it reports none, events with tokens count as output tokens.
+  std::vector<double> events;  // when events with tokens arrived, also tokens without text
+  // Token counts of the server. If it reports none, events with tokens count as output tokens.
   std::optional<int64_t> num_prompt_tokens, num_output_tokens, num_cached_tokens;
   std::string error;    // kind of the error; empty: the answer is complete
   std::string example;  // message of the error

@@ -22,7 +22,7 @@ struct Workload {
   std::string model;
   LengthDistribution prompt_tokens, output_tokens;
   std::vector<TraceRequest> trace{};  // replaces the two; used in order, and again from the first
-  int num_prefix_tokens{0};           // shared tokens before each prompt, besides its own
+  int num_prefix_tokens{0};           // shared tokens before each prompt, in addition to its own
   int num_prefixes{1};
   int num_turns{1};  // requests of a conversation
   int vocab_size{kTextTokens};

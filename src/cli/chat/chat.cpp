@@ -36,7 +36,7 @@ Examples:
   nibble chat tiny --temperature 0
   nibble chat openai/gpt-oss-20b --reasoning high --system "You are a patient teacher.")"};
 
-// Returns the file that keeps the typed lines; empty: keep none.
+// Returns the file that keeps the typed lines; empty if none is kept.
 fs::path history_path(const Settings& settings) {
   if (settings.history) return *settings.history == "off" ? fs::path() : fs::path(*settings.history);
   if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state)
@@ -46,7 +46,6 @@ fs::path history_path(const Settings& settings) {
   return {};
 }
 
-// Reads and answers lines until /quit or the end of the input.
 void converse(Conversation& conversation, const std::function<LineReader::Outcome(std::string&)>& read,
               CatchInterrupt& interrupt) {
   std::string line;

@@ -1,4 +1,4 @@
-// Commands in a chat that the program runs instead of sending the line to the model: /help and others.
+// Chat commands, such as /help, that the program runs instead of sending the line to the model.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace nibble::cli {
 
-// If `line` is a command, runs it; otherwise sends the line to the model. Throws InputError.
+// Runs `line` if it is a command, otherwise sends it to the model. Throws InputError.
 void obey_or_ask(Conversation& conversation, const std::string& line);
 
 }  // namespace nibble::cli

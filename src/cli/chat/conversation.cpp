@@ -16,7 +16,7 @@ namespace nibble::cli {
 
 Conversation::Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt)
     : settings_(settings), model_(model), interrupt_(interrupt), format_(model.tokenizer) {
-  // Keep the date of the first turn: another date would change the prompt and miss the prefix cache.
+  // Keep the first turn's date: another date would change the prompt and miss the prefix cache.
   if (!settings_.date) settings_.date = harmony::today();
 }
 
@@ -104,7 +104,7 @@ void Conversation::answer(size_t num_before, std::string question) {
              describe(answer.finished, speed_of(model_.config, model_.formats, answer.finished)),
              dim_off(stdout));
 
-  // Do not keep a turn without text for the user: a question without an answer would confuse the model.
+  // Drop a turn without text: a question without an answer would confuse the model.
   if (answer.text.empty()) {
     fmt::print("{}no answer; {}{}\n", dim_on(stdout),
                num_before < messages_.size() ? "the earlier one is kept" : "the question is dropped",

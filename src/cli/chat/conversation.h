@@ -1,4 +1,4 @@
-// A conversation with a model: its messages, and settings that may change between turns.
+// A conversation: messages, and settings that may change between turns.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace nibble::cli {
 
-struct ChatModel {  // a loaded model
+struct ChatModel {
   const Config& config;
   const Tokenizer& tokenizer;
   Engine& engine;
@@ -27,12 +27,11 @@ class Conversation {
  public:
   Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt);
 
-  // Streams the answer to stdout; ctrl-C ends it. Throws InputError if the question is invalid
-  // or does not fit the context.
+  // Streams the answer to stdout until ctrl-C. Throws InputError for an invalid or too long question.
   void ask(const std::string& question);
   void ask_again();  // asks the last question again; the new answer replaces the old one
 
-  // Sets one of the changeable settings by its name in the table; an empty value restores the default.
+  // `name` as in the table of settings; an empty value restores the default.
   void set(const std::string& name, const std::string& value);
   static std::vector<const Setting*> changeable_settings();
   const Settings& settings() const { return settings_; }

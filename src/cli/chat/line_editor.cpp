@@ -21,11 +21,10 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxHistory{1000};             // lines
 constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; a longer paste is not kept
-// Switch xterm's "bracketed paste mode" on and off.
+// Switch xterm's bracketed paste mode on and off.
 constexpr std::string_view kPasteBegins{"\x1b[?2004h"}, kPasteEnds{"\x1b[?2004l"};
 constexpr std::string_view kEndOfPaste{"\x1b[201~"};
-// libedit miscounts the rows of a text that is taller than the screen and leaves the
-// cursor in the middle of it.
+// libedit miscounts rows of a text taller than the screen and leaves the cursor inside it.
 constexpr std::string_view kEraseBelow{"\x1b[J"};
 constexpr int kLookMilliseconds{250};
 
@@ -41,7 +40,7 @@ bool LineEditor::works_here() {
   const char* name = std::getenv("TERM");
   char entry[4096], strings[4096], *end = strings;
   if (!name || tgetent(entry, name) != 1) return false;
-  // "ce" erases from the cursor to the end of the line. Editing needs it, and "dumb" does not have it.
+  // "ce" erases from the cursor to the end of the line. Editing needs it; TERM=dumb lacks it.
   return tgetstr("ce", &end) != nullptr;
 }
 
@@ -54,8 +53,7 @@ LineEditor& LineEditor::of(EditLine* editor) {
 LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
     : interrupt_(interrupt),
       history_file_(std::move(history_file)),
-      // libedit takes the width of a character from the locale. nibble prints UTF-8 in any locale, so use a
-      // UTF-8 locale, for this thread only.
+      // libedit takes character widths from this thread's locale, but nibble prints UTF-8 in any locale.
       locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
       history_(history_init(), &history_end),
       editor_(nullptr, &el_end) {
@@ -100,8 +98,7 @@ LineEditor::~LineEditor() {
 LineReader::Outcome LineEditor::read(std::string& line) {
   was_interrupted_ = false;
   el_resize(editor_.get());
-  // Enter raw mode before printing the prompt; otherwise the terminal line-edits keys
-  // that are typed right after it.
+  // Enter raw mode before the prompt; otherwise the terminal line-edits keys typed right after the prompt.
   el_set(editor_.get(), EL_PREP_TERM, 1);
   show(kPasteBegins);
   int num_bytes = 0;
@@ -124,8 +121,7 @@ void LineEditor::remember(const std::string& line) {
   HistEvent event;
   history(history_.get(), &event, H_ENTER, line.c_str());
   if (history_file_.empty()) return;
-  // Write a temporary file and rename it, so that the old history stays complete if the disk is full or
-  // another chat starts in the meantime.
+  // Write a temporary file and rename it: the old history survives a full disk or a second chat.
   fs::path unfinished = history_file_;
   unfinished += ".new";
   std::error_code error;
@@ -140,8 +136,8 @@ void LineEditor::remember(const std::string& line) {
   history_file_.clear();
 }
 
-// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Called four times
-// a second instead of by signals, which would arrive on an arbitrary thread.
+// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Polled four times
+// a second: signals would arrive on an arbitrary thread.
 void LineEditor::follow_terminal() {
   termios mode{};
   const bool is_mode_lost = tcgetattr(STDIN_FILENO, &mode) == 0 && (mode.c_lflag & ICANON) != 0;

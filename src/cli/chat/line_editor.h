@@ -1,5 +1,4 @@
-// Reads questions from a terminal with line editing and history, using libedit. The keys are those of Emacs
-// and of shells; ~/.editrc may change them.
+// Reads lines from a terminal with editing and history (libedit). Keys as in Emacs, unless ~/.editrc differs.
 #pragma once
 
 #include <histedit.h>
@@ -16,18 +15,16 @@ namespace nibble::cli {
 
 class LineEditor {
  public:
-  // Returns whether stdin and stdout are a terminal that can erase to the end of a line. False
-  // for a pipe and for TERM=dumb.
+  // Whether stdin and stdout are a terminal that can erase to the end of a line: not a pipe or TERM=dumb.
   static bool works_here();
 
-  // Loads the history from `history_file` and saves it after each line. If the path is empty, the history is
-  // lost with the editor.
+  // Loads the history from `history_file` and saves it after each line. An empty path: no file.
   LineEditor(const CatchInterrupt& interrupt, std::filesystem::path history_file);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Like LineReader::read(). Pasted text and alt-Enter put newlines inside one line.
+  // Like LineReader::read(). Pasted text and alt-Enter put newlines in a line.
   LineReader::Outcome read(std::string& line);
 
  private:

@@ -46,7 +46,7 @@ GgmlType dense_type(const std::string& name) {
   return name == "q8_0" ? GgmlType::kQ8_0 : name == "mxfp4" ? GgmlType::kMxfp4 : GgmlType::kBf16;
 }
 
-// Thrown by a progress report after ctrl-C or SIGTERM. Destructors remove the unfinished files.
+// Thrown by a progress report after ctrl-C or SIGTERM; destructors remove unfinished files.
 struct Interrupted {
   int signal;
 };

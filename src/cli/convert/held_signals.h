@@ -1,12 +1,12 @@
-// Defers ctrl-C and SIGTERM until the program polls for them, so that it can remove unfinished files first.
 #pragma once
 
 #include <signal.h>
 
 namespace nibble::cli {
 
-// Blocks SIGINT and SIGTERM for its lifetime. Construct it before starting other threads, which inherit the
-// blocked signals. A signal that take() has not consumed has its usual effect when this object is destroyed.
+// Defers SIGINT and SIGTERM during its lifetime, so that the program can remove unfinished files first.
+// Construct it before other threads, which inherit the blocked signals. A signal that take() did not consume
+// has its usual effect when this object is destroyed.
 class HeldSignals {
  public:
   HeldSignals();

@@ -1,6 +1,5 @@
-// The small files of a checkpoint: the vocabulary, the chat template, and others that loaders need.
-// generation_config.json lists the stop tokens (transformers and vLLM use no others); tokenizer_config.json
-// and special_tokens_map.json name the special tokens for transformers.
+// Small files of a checkpoint: vocabulary, chat template, generation_config.json (stop tokens; transformers
+// and vLLM use no others), tokenizer_config.json, special_tokens_map.json (special tokens).
 #pragma once
 
 #include <vector>
@@ -11,11 +10,11 @@
 
 namespace nibble::cli {
 
-// Returns the small files in the folder of a checkpoint; none for synthetic weights.
+// Returns the small files in the checkpoint's folder; none for synthetic weights.
 std::vector<TextFile> small_files_beside(const ModelSource& source);
 
-// Returns the small files stored in a GGUF file. A GGUF file written by nibble contains all of them. Others
-// contain only vocabulary and template; for these, makes a generation_config.json with harmony's stop tokens.
+// Returns the small files in a GGUF file. nibble's GGUF files contain all; others only vocabulary and
+// template, for which a generation_config.json with harmony's stop tokens is made.
 std::vector<TextFile> small_files_in(const Gguf& gguf);
 
 }  // namespace nibble::cli

@@ -10,11 +10,10 @@
 namespace nibble::cli {
 namespace {
 
-// Tokens that one model reads before the other reads them. Their logits are kept in the meantime: 51 MB for
-// gpt-oss. The size of a chunk does not change any bit of the logits.
+// The models alternate every 64 tokens, to keep few logits (51 MB for gpt-oss); no result changes.
 constexpr size_t kChunk{64};
 
-// Returns the smallest value that is not exceeded by 99 % of the samples.
+// Returns the smallest value that 99 % of the samples do not exceed.
 double percentile_99(std::vector<double> values) {
   const size_t place = (values.size() * 99 + 99) / 100 - 1;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(place), values.end());

@@ -49,8 +49,7 @@ Examples:
   nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
   nibble eval tiny --golden tests/golden/golden.json --json)"};
 
-// The longest correct answer of the bundled model has 225 tokens: one that is not
-// complete after 512 never will be.
+// The bundled model's longest correct answer has 225 tokens; an answer over the limit is never correct.
 constexpr int kMaxTaskTokens{512};
 
 struct EvalOptions {
@@ -152,7 +151,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Makes the requests of the tasks. Ignores --temperature and uses 0, because tasks have exact answers.
+// Makes requests with temperature 0 despite --temperature, because tasks have exact answers.
 std::vector<GenerationRequest> task_requests(const std::vector<Task>& tasks, Settings settings,
                                              const Config& config, const Tokenizer& tokenizer, int context) {
   settings.temperature = 0;
@@ -214,7 +213,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
       task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, setup));
-  // Make room for the longest prompt and its answer, at most --context.
+  // Makes room for the longest prompt and its answer, at most --context.
   size_t longest_prompt = 0;
   for (const GenerationRequest& request : requests)
     longest_prompt = std::max(longest_prompt, request.prompt.size());
@@ -240,8 +239,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   return kDone;
 }
 
-// Returns a function that recomputes golden prompts with the rounding of the backend, or null if the backend
-// has no rounding that matters for the comparison.
+// Recomputes golden prompts with the backend's rounding; null if the backend has no relevant rounding.
 AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                              const Backend& backend) {
   const auto rounding = setup.backend->accuracy.rounding(room, backend.kernels());

@@ -1,5 +1,4 @@
-// nibble eval: measures the quality of a model by perplexity, by tasks with exact
-// answers, or against golden data.
+// nibble eval: measures quality by perplexity, by tasks with exact answers, or against golden data.
 #pragma once
 
 #include "cli/command.h"

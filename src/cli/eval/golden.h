@@ -1,4 +1,3 @@
-// Compares a backend with golden data, prompt by prompt.
 #pragma once
 
 #include <functional>
@@ -20,21 +19,19 @@ struct GoldenResult {
   bool is_within{false};                            // both differences are within their tolerances
 };
 
-// Returns the length of the longest prompt with its continuation, in tokens.
+// Returns the number of tokens of the longest prompt with its continuation.
 int longest(const GoldenSet& golden);
 
-// Recomputes the golden data of a prompt with a reference that rounds like the backend. The
-// backend is compared with both.
+// Recomputes golden data with a reference that rounds like the backend.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
-// What a backend is compared with.
-struct GoldenReference {
+struct GoldenReference {  // the backend is compared with the golden data, and with `answer_rounded` if set
   const GoldenSet& golden;
   const GoldenTolerance& tolerance;
   AnswerRounded answer_rounded{};
 };
 
-// Runs all prompts and compares the results. `report` counts the tokens of finished prompts.
+// `report` counts tokens of finished prompts.
 std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions& room,
                                          const GoldenReference& reference, const ReportProgress& report = {});
 

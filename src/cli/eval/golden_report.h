@@ -1,4 +1,4 @@
-// Reports the result of `eval --golden` as a table or as JSON, with the tolerances.
+// Reports `eval --golden` as a table or JSON, with the tolerances.
 #pragma once
 
 #include <string_view>

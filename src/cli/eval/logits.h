@@ -1,5 +1,4 @@
-// Probabilities of a row of logits. Computed in double, so that means over 10^5 tokens are
-// exact to the last digit shown.
+// Probabilities of logits, in double: means over 10^5 tokens are exact to the last digit shown.
 #pragma once
 
 #include <span>
@@ -8,14 +7,13 @@
 
 namespace nibble::cli {
 
-// Returns log sum_v exp(l[v]). The log-probability of a token is its logit minus this.
+// log sum_v exp(l[v]); a token's log-probability is its logit minus this.
 double log_sum_exp(std::span<const float> logits);
 
-// Returns the likeliest token. Of equal logits the one with the lowest id wins, as
-// in sampling at temperature 0.
+// Returns the likeliest token. Of equal logits the lowest id wins, as in sampling at temperature 0.
 TokenId likeliest(std::span<const float> logits);
 
-// Returns KL(p || q) in nats. Both are rows of logits over the same vocabulary.
+// KL(p || q) in nats of two rows of logits over the same vocabulary.
 double kl_divergence(std::span<const float> p, std::span<const float> q);
 
 }  // namespace nibble::cli

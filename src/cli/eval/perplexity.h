@@ -19,8 +19,7 @@ struct Perplexity {
   size_t num_scored{0};  // tokens
 };
 
-// A text cut into windows of equal length, which are read independently. A shorter rest at the end is left
-// out, unless it is the whole text.
+// Windows of equal length, evaluated independently. A shorter rest is left out, unless it is the whole text.
 struct TextWindows {
   std::vector<TokenId> tokens;
   size_t length{0}, count{0};
@@ -29,12 +28,11 @@ struct TextWindows {
   }
   size_t num_scored() const { return count * (length - 1); }  // all tokens of a window except the first
 };
-// Cuts `text` into at most `limit` windows of `window` tokens. Throws InputError for a
-// text of fewer than 2 tokens.
+// Cuts at most `limit` windows of `window` tokens. Throws InputError for a text of fewer than 2 tokens.
 TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,
                         std::optional<int> limit);
 
-// Measures the perplexity of the windows. `report` counts scored tokens.
+// `report` counts scored tokens.
 Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, const Tokenizer& tokenizer,
                               const TextWindows& windows, const ReportProgress& report = {});
 

@@ -31,8 +31,7 @@ Task read_task(const Json& line) {
   return task;
 }
 
-// Whether the last message is exactly the expected answer, to the right recipient. `has_ended`: a stop token
-// ended the output, not the token limit.
+// Whether the last message is the expected answer, to the right recipient. `has_ended`: at a stop token.
 bool is_solved(const Task& task, const std::vector<harmony::ParsedMessage>& messages, bool has_ended) {
   if (!has_ended || messages.empty()) return false;
   const harmony::Message& message = messages.back().message;
@@ -40,7 +39,6 @@ bool is_solved(const Task& task, const std::vector<harmony::ParsedMessage>& mess
   return is_addressed && message.text == task.answer;
 }
 
-// A task that is running.
 struct Running {
   size_t index;
   harmony::Parser parser;

@@ -1,4 +1,4 @@
-// Measures accuracy on task files: prompts with exact answers, run through the engine like a chat.
+// Accuracy on task files: prompts with exact answers, run through the engine like a chat.
 #pragma once
 
 #include <map>
@@ -14,15 +14,13 @@
 
 namespace nibble::cli {
 
-// One line of a task file; tests/golden/eval/tasks.jsonl shows the format.
-struct Task {
+struct Task {  // a line of a task file; tests/golden/eval/tasks.jsonl shows the format
   std::string id, task;
   std::string answer;
-  // The function that must be called with `answer` as its arguments; nullopt:
-  // `answer` must be the final text.
+  // The function to call with `answer` as its arguments; nullopt: `answer` is the final text.
   std::optional<std::string> called;
   harmony::Conversation conversation;
-  // Whether the original model solves the task with greedy decoding; nullopt: the file does not say.
+  // Whether the original model solves the task with greedy decoding; nullopt: unknown.
   std::optional<bool> solved_by_checkpoint;
 };
 
@@ -37,8 +35,7 @@ struct TaskResult {
   int num_output_tokens{0};
 };
 
-// Submits all requests before it waits for any; the engine decides how many run concurrently. `requests` are
-// in the order of the tasks; `report` counts finished tasks.
+// Submits all requests at once. `requests` in the order of `tasks`; `report` counts finished tasks.
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
                                   std::vector<GenerationRequest> requests, const ReportProgress& report = {});
 

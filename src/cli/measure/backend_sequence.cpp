@@ -9,7 +9,7 @@
 namespace nibble::cli {
 namespace {
 
-// Maximum number of logits of a step, all in memory at the same time: 256 MB, or 333 rows of gpt-oss.
+// Largest number of logits of a step, all in memory at once: 256 MB, or 333 rows of gpt-oss.
 constexpr int kMaxLogits{1 << 26};
 
 // Requests the likeliest token after the token at `index`.

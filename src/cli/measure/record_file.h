@@ -1,4 +1,3 @@
-// --record: the file to which a measurement appends its record.
 #pragma once
 
 #include <fstream>
@@ -9,12 +8,10 @@ namespace nibble::cli {
 
 class RecordFile {
  public:
-  // Opens the file before anything is measured, so that a bad path fails early; nullopt:
-  // no file. Throws InputError.
+  // Opens the file of --record early, to refuse a bad path before measuring. nullopt: no file.
   explicit RecordFile(std::optional<std::string> path);
 
-  // Does nothing without a file. Throws InputError if the file cannot be written.
-  void append(const std::string& line);
+  void append(const std::string& line);  // does nothing without a file; throws InputError if writing fails
 
  private:
   [[noreturn]] void fail() const;

@@ -15,15 +15,15 @@ namespace {
 constexpr double kNoisy{0.1};        // standard deviation over mean
 constexpr size_t kEnoughToDoubt{3};  // two samples may be equal by accident
 
-// Returns whether all samples agree to five significant digits. In records/cuda-bench.jsonl, of 95 tests with
-// at least three repetitions, five agree to four digits and none to five.
+// Whether all samples agree to five significant digits. Of 95 tests with three or more repetitions in
+// records/cuda-bench.jsonl, five agree to four digits and none to five.
 bool look_equal(std::span<const double> samples) {
   const auto digits = [](double sample) { return fmt::format("{:.4e}", sample); };
   return std::all_of(samples.begin(), samples.end(),
                      [&](double sample) { return digits(sample) == digits(samples.front()); });
 }
 
-// Returns twice the number of pairs (x of a, y of b) with x > y; a tie counts as half a pair.
+// Twice the number of pairs (x of a, y of b) with x > y; a tie counts as half a pair.
 double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   double twice = 0;
   for (const double x : a)
@@ -31,8 +31,7 @@ double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   return twice;
 }
 
-// Returns the sum of t^3 - t over groups of t equal samples: the term by which ties
-// reduce the variance of the ranks.
+// Sum of t^3 - t over groups of t equal samples: ties reduce the variance of the ranks by this term.
 double tie_term(std::span<const double> a, std::span<const double> b) {
   std::vector<double> all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());
@@ -47,8 +46,7 @@ double tie_term(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// Returns the probability that samples of one distribution are at least as far apart. `won`: number of the
-// num_a * num_b pairs in which a is larger.
+// Probability that samples of one distribution are at least this far apart. `won`: pairs with a > b.
 double chance_of(double won, double num_a, double num_b, double ties) {
   const double all = num_a + num_b;
   const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));

@@ -1,4 +1,4 @@
-// Statistics over the repetitions of a measurement, and doubts about them.
+// Statistics of the repetitions of a measurement, and doubts about them.
 #pragma once
 
 #include <span>
@@ -14,11 +14,10 @@ struct SampleStatistics {
 
 SampleStatistics statistics_of(std::span<const double> samples);  // at least one
 
-// Two-sided rank test of Mann and Whitney. Returns the probability that samples of one distribution are
-// at least as far apart as these. It compares which samples are larger, not by how much, so a single
-// disturbed repetition does not decide. Uses the normal approximation, corrected for continuity and
-// ties: for up to 12 samples against 12, it reports no difference that the exact test does not report.
-// Needs at least one sample of each.
+// Two-sided Mann-Whitney rank test: the probability that samples of one distribution are at least this far
+// apart. Only the order of samples counts, so one disturbed repetition does not decide. Normal approximation
+// with corrections for continuity and ties; up to 12 against 12 samples it reports no difference that the
+// exact test does not. Needs a sample of each.
 double rank_test(std::span<const double> a, std::span<const double> b);
 
 enum class Comparison { kWithinNoise, kFaster, kSlower, kTooFewSamples };
@@ -29,9 +28,8 @@ struct Difference {
   Comparison b_is{};
 };
 // Speeds differ beyond the noise if the chance is below kNoiseChance and the medians are at least
-// kSmallestDifference apart. The latter is the variation of the same program from day to day, which
-// repetitions of one run do not show. There are too few samples if no distance between them could bring the
-// chance below kNoiseChance: 3 against 3.
+// kSmallestDifference apart: the day-to-day variation of one program, which repetitions of one run do not
+// show. kTooFewSamples: no distance could bring the chance below kNoiseChance, as with 3 against 3.
 inline constexpr double kNoiseChance{0.05}, kSmallestDifference{0.01};
 Difference compare_speeds(std::span<const double> a, std::span<const double> b);
 

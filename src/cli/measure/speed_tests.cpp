@@ -88,7 +88,7 @@ BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, 
     num_tokens = std::max(num_tokens, test.num_tokens);
   }
   BackendOptions room = backend_options(config, setup, {num_positions, num_sequences});
-  // Sliding layers must also keep all timed positions, because the steps are repeated.
+  // Sliding layers must keep all timed positions too, because the steps are repeated.
   room.num_sliding_pages = std::min(
       num_sequences * num_pages_for(num_positions),
       std::max(room.num_sliding_pages, num_sequences * max_sliding_pages(config.window, num_tokens)));

@@ -1,5 +1,4 @@
-// The tests of bench, as in llama-bench: prefill or decode N tokens, after `depth` tokens that
-// are already in the KV cache.
+// The tests of bench, as in llama-bench: prefill or decode N tokens with `depth` tokens in the KV cache.
 #pragma once
 
 #include <functional>
@@ -23,8 +22,7 @@ struct BenchTest {
 };
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
-// A step of a test. It begins `offset` tokens after the depth. As in an engine, only the last step of a
-// prefill samples a token.
+// A step begins `offset` tokens after the depth. As in an engine, only a prefill's last step samples a token.
 struct TestStep {
   int offset;
   int num_tokens;
@@ -32,17 +30,15 @@ struct TestStep {
 };
 std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
 
-// Returns all combinations of a length and a depth. Depths are sorted and unique, so that the tokens in the
-// cache for one test stay in it for the next test. A length of 0 means no test.
+// All combinations of length and depth, without length 0. Depths ascend, so that cached tokens are reused.
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 
-// Returns backend options with room for all tests, each in `num_sequences` sequences at a time. Throws
-// InputError if a test is longer than the maximum of the model, or than --context.
+// Options with room for all tests. Throws InputError if a test exceeds the model's maximum or --context.
 BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const ResolvedSettings& setup,
                         int num_sequences = 1);
 
-// Returns pseudo-random tokens that depend only on their position: they are the same in every run.
+// Pseudo-random tokens that depend only on their position: the same in every run.
 std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab);
 
 struct BenchResult {
@@ -61,8 +57,8 @@ struct SpeedTests {
   int num_repetitions{1};
   StorageFormats formats{};  // to compute BenchResult::bytes_per_step
 };
-// Runs each test kNumWarmups times untimed, then `num_repetitions` times. The tokens are random but the same
-// every time, so that the router chooses the same experts. Calls `on_result` after each test.
+// Runs each test kNumWarmups times untimed, then `num_repetitions` times, always with the same random tokens,
+// so that the router chooses the same experts. Calls `on_result` after each test.
 void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& speed,
                const std::function<void(const BenchResult&)>& on_result);
 

@@ -68,7 +68,6 @@ struct PredictOptions {
   bool as_json{false};
 };
 
-// Predicts single steps of a model on the GPUs that share it.
 class Predictor {
  public:
   Predictor(const PredictOptions& options, const ResolvedSettings& setup, const Model& model)
@@ -100,7 +99,7 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
   return mean_of(test, steps, num_sequences);
 }
 
-// Returns the memory that weights and KV cache may take, in bytes, for each GPU.
+// Returns the bytes of each GPU that weights and KV cache may take.
 std::vector<size_t> budgets_of(const ResolvedSettings& setup, size_t memory_bytes) {
   return std::vector<size_t>(
       setup.own.cuda.parts.size(),
@@ -150,8 +149,7 @@ Request request_of(const PredictOptions& options, std::span<const BenchTest> tes
   return request;
 }
 
-// Predicts round-robin routing and, if prompts share prefixes and there are several
-// replicas, routing by prefix.
+// Predicts round-robin routing and, with several replicas and shared prefixes, routing by prefix.
 std::vector<PredictedReplicas> predict_replicas(const Request& request, std::span<const int> counts,
                                                 const PredictedMemory& memory, const Predictor& predictor) {
   const Model& model = predictor.model();
@@ -175,8 +173,7 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
   return found;
 }
 
-// Refuses settings that predictions do not model: otherwise the figures would seem to include the effect of
-// these settings.
+// Refuses settings that predictions do not model, because the figures would seem to include their effect.
 void refuse_what_has_no_effect(const Settings& settings) {
   for (const auto& [flag, is_given] :
        {std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},

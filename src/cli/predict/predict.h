@@ -1,5 +1,4 @@
-// nibble predict: predicts from a cost model how fast a model would run on a GPU that this machine may not
-// have, and how much would fit into its memory.
+// nibble predict: predicts a model's speed and memory on a GPU that may be absent here, from a cost model.
 #pragma once
 
 #include "cli/command.h"

@@ -1,4 +1,3 @@
-// The result of one test of `nibble predict`: the mean over the steps of the test.
 #pragma once
 
 #include <span>
@@ -25,8 +24,7 @@ struct PredictedTest {
 };
 std::string name(const PredictedTest& test);  // "tg128 @ d4096 x 64"
 
-// Returns the mean over the steps of a test. `steps` must not be empty. A step without an
-// operation counts as 0 for it.
+// Mean over the steps of a test. `steps` must not be empty. A step without an operation counts as 0 for it.
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps, int num_sequences = 1);
 
 }  // namespace nibble::cli

@@ -24,7 +24,7 @@ void print_operations(const PredictedTest& test) {
                row.products, row.serial, row.total(), row.bound());
 }
 
-// Returns the load of the fullest GPU over the mean of all GPUs. `of_all` is the sum over the GPUs.
+// Load of the fullest GPU over the mean load. `of_all`: sum over the GPUs.
 double unevenness(double most, double of_all, int count) { return most * count / of_all; }
 
 void print_whole_experts(const Predictions& found) {

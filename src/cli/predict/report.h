@@ -1,4 +1,3 @@
-// Prints the result of `nibble predict` as text or as JSON.
 #pragma once
 
 #include <optional>
@@ -11,7 +10,7 @@
 
 namespace nibble::cli {
 
-// How `nibble serve` would divide the memory of each GPU.
+// How `nibble serve` would divide each GPU's memory.
 struct PredictedMemory {
   size_t total_bytes{0}, budget_bytes{0};  // budget: limit for weights, workspace and KV cache together
   size_t weight_bytes{0}, workspace_bytes{0}, sequence_bytes{0};
@@ -20,8 +19,7 @@ struct PredictedMemory {
 
   struct Row {
     int num_sequences{0};
-    // Tokens for which full layers have room in addition to these sequences;
-    // negative: the sequences do not fit.
+    // Free tokens in full layers besides these sequences; negative: the sequences do not fit.
     int64_t free_tokens{0};
   };
   std::vector<Row> rows{};

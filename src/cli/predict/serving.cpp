@@ -8,9 +8,8 @@
 namespace nibble::cli {
 namespace {
 
-// Returns the share of prefixes that were requested among the last T requests, where T is the number of
-// requests whose pages fill `room` pages. `pages`: pages of a prefix. `own_pages`: pages that a request
-// leaves in the cache in addition to its prefix.
+// Returns the share of all prefixes that occur among the last T requests, where T requests fill `room` pages.
+// A request leaves `own_pages` in the cache besides the `pages` of its prefix.
 double share_that_fits(double room, double num_prefixes, double pages, double own_pages) {
   if (room <= 0) return 0;
   const auto share = [&](double requests) { return 1 - std::exp(-requests / num_prefixes); };
@@ -31,9 +30,8 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  // Full pages of a sequence: the pages after its prefix; the prefixes are counted once for all sequences.
-  // Sliding pages: those in its window, and those in the window at the end of its prompt, which are marked as
-  // used whenever the window leaves a page (docs/decisions/0008).
+  // Full pages of a sequence: those after its prefix; prefixes are counted once for all sequences. Sliding
+  // pages: those in its window and in that at its prompt's end, which stay in use (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);

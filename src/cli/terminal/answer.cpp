@@ -10,11 +10,10 @@
 namespace nibble::cli {
 namespace {
 
-// How often to check for ctrl-C while no token arrives.
+// Interval of polling for ctrl-C while no token arrives.
 constexpr std::chrono::milliseconds kPollInterval{100};
 
-// Calls `on_token` for each token until the request ends. Cancels the request if on_token() returns false or
-// the listener wants to stop.
+// Calls `on_token` per token. Cancels the request if on_token() returns false or the listener wants to stop.
 FinishedEvent stream(Engine& engine, GenerationRequest request, const Listener& listener,
                      const std::function<bool(TokenEvent&)>& on_token) {
   const RequestId id = engine.submit(std::move(request));

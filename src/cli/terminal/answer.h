@@ -1,5 +1,4 @@
-// Streams an answer from the engine. Splits a harmony answer into reasoning, tool calls
-// and the answer to the user.
+// Streams an answer from the engine; splits a harmony answer into reasoning, tool calls and final text.
 #pragma once
 
 #include <functional>
@@ -23,14 +22,13 @@ struct Answer {
 };
 
 struct Listener {
-  // Called with text that can no longer become part of a stop string.
+  // Receives text that can no longer become part of a stop string.
   std::function<void(harmony::AnswerPart, std::string_view text)> on_text;
   std::function<bool()> wants_to_stop;  // called for each event, and at least ten times a second
 };
 
-// Both run the request and wait for its end. The answer ends before the first of the `stop` strings. In a
-// harmony answer only the text for the user is searched, not reasoning and headers. Throw InputError if the
-// engine refuses the request.
+// Both functions wait for the end of the request. The answer ends before the first of the `stop` strings; in
+// a harmony answer only text for the user is searched. Throw InputError if the engine refuses the request.
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
 Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,

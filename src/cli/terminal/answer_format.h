@@ -1,4 +1,4 @@
-// Constrains answers to --json-schema or --grammar, and their reasoning to --reasoning-budget.
+// Constrains answers by --json-schema or --grammar, and reasoning by --reasoning-budget.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,15 @@
 
 namespace nibble::cli {
 
-// Returns the description of the JSON schema for the prompt; nullopt without
-// --json-schema. Throws InputError.
+// Returns the JSON schema's description for the prompt; nullopt without --json-schema. Throws InputError.
 std::optional<harmony::ResponseFormat> response_format(const Settings& settings);
 
 class AnswerFormat {
  public:
-  // The tokenizer must outlive this object and the constraints that it makes.
+  // The tokenizer must outlive this object and its constraints.
   explicit AnswerFormat(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Returns the constraint of an answer; null if the settings require none. In a chat it applies to the final
-  // message, in a raw text to the whole output. Throws InputError.
+  // Constrains a chat's final message or all raw text; null if no constraint is set. Throws InputError.
   std::shared_ptr<const grammar::Constraint> constraint(const Settings& settings, bool is_chat);
 
  private:

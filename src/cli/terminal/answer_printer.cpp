@@ -26,8 +26,7 @@ void AnswerPrinter::show(harmony::AnswerPart part, std::string_view text) {
 
 void AnswerPrinter::finish() { close(); }
 
-// Starts a part. A terminal marks reasoning by dimming; other outputs get a label before
-// it. Calls always get a label.
+// Terminals show reasoning dimmed; other outputs get a label before it. Calls always get a label.
 void AnswerPrinter::open(harmony::AnswerPart part) {
   is_open_ = true;
   part_ = part;

@@ -1,5 +1,4 @@
-// Prints an answer while it streams: the answer plain, reasoning and tool calls
-// dimmed and to a separate stream.
+// Prints a streaming answer: the answer plain, reasoning and tool calls dimmed, to a separate stream.
 #pragma once
 
 #include <cstdio>

@@ -22,7 +22,7 @@ void visit_line(std::string_view line, std::string_view origin, int number, cons
     visit(harmony::parse_json(line, "it"));  // refuses deep nesting, because `visit` may recurse
   } catch (const InputError& error) {
     throw InputError("{}, line {}: {}", origin, number, error.what());
-  } catch (const Json::exception& error) {  // a field is missing or has another type
+  } catch (const Json::exception& error) {  // a field is missing or of another type
     std::string_view what = error.what();
     what.remove_prefix(what.find(']') + 2);  // drops "[json.exception.type_error.302] "
     throw InputError("{}, line {}: {}", origin, number, what);
@@ -58,7 +58,7 @@ std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
   if (!list.is_array()) throw InputError("{} is not a list of token ids", list.dump());
   std::vector<TokenId> ids;
   for (const Json& id : list) {
-    // Compare as int64: a number in a file may not fit a TokenId.
+    // Compare as int64, because a number in a file may exceed a TokenId.
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
       throw InputError("{} is not a token id; expected 0 to {}", id.dump(), tokenizer.num_tokens() - 1);
     ids.push_back(id.get<TokenId>());

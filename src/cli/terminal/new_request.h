@@ -12,16 +12,14 @@
 
 namespace nibble::cli {
 
-// Returns a chat without messages, with the settings of the groups kInstruction and kDate, and the JSON
-// schema of the answer if one is set. Throws InputError.
+// Makes a chat without messages: instructions, date and JSON schema of the settings. Throws InputError.
 harmony::Chat new_chat(const Settings& settings);
 
-// Returns the settings of the group kSampling, which do not include the seed.
+// Returns the settings of the group kSampling, without the seed.
 SampleParams sample_params(const Settings& settings);
 
-// Returns a request that stops at harmony's stop tokens and at the end tokens of the model. It does not
-// include stop strings, which answer.h applies, or the constraint, which answer_format.h makes. Throws
-// InputError if the prompt leaves no room for an answer in `context`.
+// Makes a request with harmony's stop tokens and the model's end tokens, without stop strings (answer.h) and
+// constraint (answer_format.h). Throws InputError if the prompt leaves no room for an answer.
 GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context);
 

@@ -20,8 +20,7 @@ Speed speed_of(const Config& config, const StorageFormats& formats, const Finish
   if (finished.prefill_seconds > 0)
     speed.prefill_tokens_per_second =
         (finished.num_prompt_tokens - finished.num_cached_tokens) / finished.prefill_seconds;
-  // The first token of the answer comes from the prefill.
-  const int num_decoded = finished.num_output_tokens - 1;
+  const int num_decoded = finished.num_output_tokens - 1;  // the prefill yields the first token of the answer
   if (num_decoded < 1 || finished.decode_seconds <= 0) return speed;
   speed.decode_tokens_per_second = num_decoded / finished.decode_seconds;
   const int middle = finished.num_prompt_tokens + finished.num_output_tokens / 2;

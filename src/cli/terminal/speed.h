@@ -1,4 +1,3 @@
-// The speed of an answer, and the bytes of memory read per token.
 #pragma once
 
 #include <string>
@@ -17,8 +16,7 @@ struct Speed {
 };
 
 Speed speed_of(const Config& config, const StorageFormats& formats, const FinishedEvent& finished);
-// Returns, for each position in a draft, the share of drafts whose token at that position was accepted. Ends
-// at the first position at which none was.
+// Share of drafts whose token was accepted, by position in the draft, up to the first share of 0.
 std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts);
 std::string describe(const FinishedEvent& finished, const Speed& speed);  // one line
 

@@ -18,8 +18,8 @@
 namespace nibble::cli {
 namespace {
 
-// Mutable global, because a signal handler can access nothing else. A pipe instead of a flag: if the signal
-// arrives on another thread, it does not interrupt a read() of the main thread.
+// Mutable global, because a signal handler can access nothing else. A pipe, not a flag: a signal on another
+// thread does not interrupt a read() of the main thread.
 std::atomic<int> interrupt_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -34,8 +34,7 @@ bool has_colors(std::FILE* stream) {
   return understands_escapes(stream) && !(no_color && *no_color);
 }
 
-// Reads bytes from standard input. Returns empty at the end of the input.
-std::string_view read_some(std::span<char> buffer) {
+std::string_view read_some(std::span<char> buffer) {  // reads bytes from stdin; empty at the end of the input
   ssize_t count;
   do count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
   while (count < 0 && errno == EINTR);

@@ -12,13 +12,11 @@
 
 namespace nibble::cli {
 
-// Return escape sequences if `stream` is a terminal that understands them, otherwise empty. NO_COLOR
-// (no-color.org) disables them.
+// Return escape sequences; empty if `stream` can't show them or NO_COLOR (no-color.org) is set.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);
 
-// While a CatchInterrupt exists, ctrl-C is recorded instead of ending the program. At
-// most one may exist at a time.
+// While this object exists, ctrl-C is recorded instead of ending the program. At most one object at a time.
 class CatchInterrupt {
  public:
   CatchInterrupt();
@@ -34,11 +32,10 @@ class CatchInterrupt {
   struct sigaction previous_;
 };
 
-// Reads lines from standard input. Unlike std::getline, it returns on ctrl-C.
+// Reads lines from stdin. Unlike std::getline, read() returns on ctrl-C.
 class LineReader {
  public:
-  // A ctrl-C recorded by `interrupt` ends the wait for a line. With null, only a line
-  // or the end of the input does.
+  // With a null `interrupt`, ctrl-C does not end the wait for a line.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };
@@ -50,10 +47,9 @@ class LineReader {
   bool has_ended_{false};
 };
 
-// Reads all of standard input.
 std::string read_input();
 
-// Returns the offset of the first byte that is not valid UTF-8; nullopt if all of `text` is valid.
+// Returns the offset of the first byte that is not valid UTF-8; nullopt if all bytes are valid.
 std::optional<size_t> first_invalid_utf8(std::string_view text);
 
 }  // namespace nibble::cli

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the enumerator of a name, as the table spells it: kExpertsUp for "experts up", kBf16 for "BF16".
+// Returns the enumerator as the kernel table spells it: kExpertsUp for "experts up", kBf16 for "BF16".
 std::string enumerator(std::string_view name) {
   std::string text = "k";
   bool begins_word = true;
@@ -39,7 +39,6 @@ Json trial_json(const KernelTrial& trial) {
           {"fault", trial.fault.empty() ? Json() : Json(trial.fault)}};
 }
 
-// Returns the table of one operation.
 std::string operation_text(Operation operation, const std::vector<KernelTrial>& trials) {
   std::vector<std::string> kernels;
   std::set<int> rows;

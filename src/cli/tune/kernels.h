@@ -1,5 +1,5 @@
-// nibble tune on a GPU: times the kernels of its table also at numbers of rows for which the table chooses
-// another kernel. It changes nothing: the table is compiled in, and the output is for developers who edit it.
+// nibble tune on a GPU: times kernels also at numbers of rows for which the kernel table chooses others.
+// Changes nothing: the table is compiled in, and the output is for developers who edit it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace nibble::cli {
 
-// Numbers of rows to time, by default: on both sides of each threshold of the table, and in between.
+// Default numbers of rows: on both sides of each threshold of the table, and between.
 inline constexpr const char* kTunedRows{"2,4,8,12,16,24,32,48,64,96,128,192,256,384,512,768,1024,2048"};
 inline constexpr int kMostTunedRows{8192};
 
@@ -22,14 +22,13 @@ struct TuneKernelsOptions {
   std::string record_name;  // file name of the record, for the printed table rows
 };
 
-// Runs the trials on the backend of `setup`, which must have `try_kernels`. Throws InputError.
+// The backend of `setup` must have `try_kernels`. Throws InputError.
 RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, const ResolvedSettings& setup,
                        const std::string& command_line);
 
-// Returns a table per operation of microseconds by number of rows and kernel, and a
-// list of the refused trials.
+// Returns a table per operation (microseconds by number of rows and kernel), and the refused trials.
 std::string trials_text(const KernelTrials& trials);
-// Returns table rows as in kernel_table.cpp, but only with the columns that tuning is about.
+// Returns rows for kernel_table.cpp, but only with the columns that tuning affects.
 std::string table_rows_text(const KernelTrials& trials, const std::string& record_name);
 
 }  // namespace nibble::cli

@@ -67,15 +67,13 @@ double tokens_per_second(Backend& backend, const BackendOptions& room, const Ben
   return speed;
 }
 
-// Returns the index of the value to keep: 0, the current one, unless another is faster by more than noise.
-// `speeds` is [value][round].
+// Index of the value to keep: 0 (current) unless another is faster beyond noise. `speeds`: [value][round].
 size_t best_of(const char* what, const std::vector<int>& values, const std::string& test,
                const std::vector<std::vector<double>>& speeds) {
   size_t best = 0;
   double best_ratio = kWorthIt;
   for (size_t v = 0; v < values.size(); ++v) {
-    // Compare round by round: a machine that is slower in one round is slower for all values.
-    std::vector<double> ratios;
+    std::vector<double> ratios;  // compare per round: a slow round of the machine is slow for all values
     for (size_t round = 0; round < speeds[v].size(); ++round)
       ratios.push_back(speeds[v][round] / speeds[0][round]);
     const double ratio = statistics_of(ratios).median;
@@ -92,7 +90,6 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
   return best;
 }
 
-// A backend that is being tuned.
 struct Tuned {
   Backend& backend;
   const BackendTuning& functions;
@@ -112,8 +109,7 @@ void tune_value(const TunedValue& tuned, const Tuned& at, int num_rounds, cpu::C
   at.functions.retune(at.backend, tuning);
 }
 
-// Returns the thread counts to try: all cores first, then fewer.
-std::vector<int> thread_counts() {
+std::vector<int> thread_counts() {  // all cores first
   const int all = num_usable_cores();
   std::vector<int> counts{all};
   for (const int count : {all - 1, all * 3 / 4, all / 2, all / 4})
@@ -121,8 +117,8 @@ std::vector<int> thread_counts() {
   return counts;
 }
 
-// Returns the thread count with the most requests per second, where a request is a prompt and an answer. A
-// backend cannot change its number of threads, so the model is loaded again for each count.
+// The thread count with the most requests (a prompt and an answer) per second. A backend cannot change its
+// number of threads, so each count loads the model again.
 int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   const std::vector<int> counts = thread_counts();
   std::vector<std::vector<double>> speeds(counts.size());
@@ -177,7 +173,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
   if (many != kernels.end()) {  // this kernel runs from a number of tokens on: tune that number
-    // In kFewTokens each expert gets a few of the 64 tokens of the prompt.
+    // The test kFewTokens has a prompt of 64 tokens, so that each expert gets only a few.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})
       if (value != values.front()) values.push_back(value);

@@ -1,4 +1,4 @@
-// Runs a program in a separate process, so that its crash or hang is a result and does not end this process.
+// Runs a program in a separate process, so that its crash or hang does not end this process.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@ struct ChildResult {
   double seconds{0};
 };
 
-// `command` is a path and its arguments. The child inherits the environment and standard input, and is killed
-// after `limit`. Throws std::system_error if the program cannot be started.
+// `command`: path and arguments. The child inherits the environment and stdin, and is killed after `limit`.
+// Throws std::system_error if the program does not start.
 ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit);
 
 }  // namespace nibble::cli

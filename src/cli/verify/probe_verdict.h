@@ -1,4 +1,4 @@
-// The verdict on a probe that ran in a separate process.
+// Verdict on a probe that ran in a separate process.
 #pragma once
 
 #include <string>
@@ -12,8 +12,7 @@ namespace nibble::cli {
 
 struct ProbeVerdict {
   ProbeFinding finding;
-  // Name of finding.result. If the probe did not finish: "crashed" or "timed out", and
-  // finding.found is the reason.
+  // Name of finding.result; "crashed" or "timed out" if the probe did not finish (finding.found: the reason).
   std::string result;
   double seconds{0};
 
@@ -23,12 +22,10 @@ struct ProbeVerdict {
   }
 };
 
-// A child writes probe_json() to stdout. Its parent passes that, and how the child
-// ended, to probe_verdict_of().
+// The child writes probe_json() to stdout; its parent calls probe_verdict_of().
 nlohmann::ordered_json probe_json(std::string_view probe, const ProbeFinding& finding);
 ProbeVerdict probe_verdict_of(const ChildResult& child);
 
-// Returns the entry for the report.
 nlohmann::ordered_json probe_verdict_json(std::string_view probe, const ProbeVerdict& verdict);
 
 }  // namespace nibble::cli

@@ -27,8 +27,7 @@ std::string report_text(const Json& report) {
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Does not throw: the findings are already printed and have set the exit code, so a home folder that cannot
-// be written must not change the result.
+// Does not throw: an unwritable home must not change the exit code, which the printed findings have set.
 std::string keep_report(const DeviceFacts& device, const Json& report) {
   const fs::path path = verified_path(device);
   if (path.empty()) return "neither XDG_STATE_HOME nor HOME is set";

@@ -1,4 +1,4 @@
-// The verdict on a kernel whose check ran in a separate process.
+// Verdict on a row of the kernel table that was checked in a separate process.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,6 @@
 
 namespace nibble::cli {
 
-// The result of checking one row.
 struct Verdict {
   enum class Result {
     kOk,
@@ -25,19 +24,17 @@ struct Verdict {
 };
 std::string_view name(Verdict::Result result);
 
-// Failure of a child. failure_of() returns nullopt if the child exited normally and `has_answered`, which
-// means that its output is a complete answer.
+// failure_of() returns nullopt for a normal exit if `has_answered`: the output is a complete answer.
 struct ChildFailure {
   Verdict::Result result;
   std::string reason;
 };
 std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered);
 
-// A child writes finding_json() to stdout. Its parent passes that, and how the child ended, to verdict_of().
+// The child writes finding_json() to stdout. Its parent passes the child's output and end to verdict_of().
 std::string finding_json(std::string_view kernel, const KernelFinding& finding);
 Verdict verdict_of(const ChildResult& child);
 
-// Returns the entry for the report.
 nlohmann::ordered_json verdict_json(std::string_view backend, std::string_view kernel,
                                     const Verdict& verdict);
 

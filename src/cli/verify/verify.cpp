@@ -98,7 +98,7 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
   std::fflush(stdout);  // the next check may take a while
 }
 
-// --row: checks one kernel in this process. Used by the child processes, and for debuggers and sanitizers.
+// --row: checks one kernel in this process, for child processes, debuggers and sanitizers.
 int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
                 const OwnOptions& own) {
   std::vector<std::string> names;
@@ -121,7 +121,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                    fmt::join(names, ", "));
 }
 
-// Returns the flags of the group kDevice that were given, to pass them to the children.
+// Returns the given flags of the group kDevice, to pass them to the children.
 std::vector<std::string> device_flags(const Settings& settings) {
   std::vector<std::string> flags;
   for (const Setting& setting : setting_table()) {
@@ -141,7 +141,7 @@ void print_probe(std::string_view probe, const ProbeVerdict& verdict) {
   std::fflush(stdout);
 }
 
-// --probe: runs one probe in this process, as verify_here() checks one row.
+// --probe: runs one probe in this process.
 int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
   std::vector<std::string_view> names;
   for (const BackendRow* backend : backends)
@@ -162,13 +162,13 @@ int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptio
                    fmt::join(names, ", "));
 }
 
-// Returns the command line of a child that checks one row or runs one probe.
+// Command line of a child that checks one row or runs one probe.
 std::vector<std::string> command_for(const BackendRow& backend, const char* flag, std::string_view name) {
   static const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   return {program, "verify", "--backend", std::string(backend.name), flag, std::string(name), "--json"};
 }
 
-// ask_all() runs all probes, check_all() checks all kernels. Both append the verdicts to `found`, print them
+// ask_all() runs all probes, check_all() checks all kernels. Both append verdicts to `found`, print them
 // unless `is_quiet`, and return whether all are fine.
 bool ask_all(const BackendRow& backend, bool is_quiet, Json& found) {
   bool all_fine = true;
@@ -202,7 +202,7 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options, const Ow
   const bool is_quiet = options.prints_json();
   std::optional<NewFile> file;  // opened first, so that a bad name fails before the work
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
-  // Before the children run, because their work would change the clocks and the power of the device.
+  // Describe the machine before the children run, because they change the device's clocks and power.
   const Machine machine = describe_machine(device_facts(backend));
   Json probes = Json::array(), kernels = Json::array();
   const bool all_fine = ask_all(backend, is_quiet, probes);

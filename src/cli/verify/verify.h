@@ -1,5 +1,4 @@
-// nibble verify: probes the device of this machine, and checks every row of the kernel tables on it,
-// each in a separate process.
+// nibble verify: probes this machine's device and checks all rows of its kernel tables in separate processes.
 #pragma once
 
 #include "cli/command.h"

@@ -6,8 +6,7 @@
 #include "core/error.h"
 
 namespace nibble::grammar {
-// Rows of a JSON string: dead, before the opening quote, after the closing quote, then those between the
-// quotes. Rows of other text: dead, then the start.
+// First rows of a JSON string: dead, before the opening and after the closing quote. Other text: dead, start.
 Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
                      std::shared_ptr<const Alphabet> alphabet, size_t& memory)
     : expressions_(expressions),

@@ -1,7 +1,6 @@
-// A deterministic automaton over bytes whose states are created when first reached. A state consists of a row
-// (an expression: what the rest of the text may be) and a place inside a character. The transition table is
-// by class of character; the decoder turns bytes into classes. From every state except kDead a text can still
-// be completed, so a prefix that has not failed yet never has to fail.
+// A deterministic automaton over bytes. A state is created when it is first reached; it consists of a row
+// (the expression of what may follow) and a place inside a character, which the decoder keeps. Transitions
+// are by class of character. From every state except kDead a text can still be completed.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,7 @@
 
 namespace nibble::grammar {
 
-// The character classes of a list of character sets, and their decoder. Automata that distinguish the same
-// characters share one Alphabet.
+// Character classes of a list of character sets, and their decoder; shared by automata with the same sets.
 struct Alphabet {
   Alphabet(const std::vector<CodePoints>& sets, Encoding encoding)
       : classes(sets), decoder(classes, encoding) {}
@@ -62,44 +60,39 @@ class Automaton {
                ? state == kClosed
                : !has_quotes(encoding_) && state <= kRowMask && rows_[state].accepts_text;
   }
-  // Returns true if no byte can follow this state.
+  // Whether no byte can follow.
   bool is_final(uint32_t state) const {
     return state < first_text_state_ ? state != kStart
                                      : !has_quotes(encoding_) && state <= kRowMask &&
                                            rows_[state].expression == Expression::kEmptyText;
   }
-  // Returns true if the state is between two characters of the described text; for a JSON string, between its
-  // quotes.
+  // Whether the state is between two characters of the text (for a JSON string: inside the quotes).
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // Returns how long the content (content.h) that follows this state may be. Inside a character, none may
-  // follow.
+  // The lengths of content (vocabulary/content.h) that may follow; none inside a character.
   const ContentRuns& content_runs(uint32_t state);
-  // Returns true if no text is accepted.
   bool is_empty() { return !is_live(root_); }
 
   Encoding encoding() const { return encoding_; }
   const CharacterClasses& classes() const { return alphabet_->classes; }
-  // Returns the classes that the unfinished character can have. The state must be inside a character.
+  // Classes that the unfinished character can have. The state must be inside a character.
   const std::vector<uint32_t>& classes_at(uint32_t state) const {
     return alphabet_->decoder.classes_at(state >> kRowBits);
   }
-  // Returns the state after a character of this class. `state` must be between characters.
+  // The state after a character of this class. `state` must be between characters.
   uint32_t next_class(uint32_t state, uint32_t character_class) {
     const uint32_t known = transitions_[row_of(state) * num_classes_ + character_class];
     return known != kUnknown ? known : make_transition(row_of(state), character_class);
   }
-  // Returns true if the expression, a derivative of the root, has any text.
+  // Whether the expression, a derivative of the root, has any text.
   bool is_live(Expression expression) { return liveness_.is_live(expression); }
 
-  // The numbers of further characters after which a text can end. Computed on first use, which may throw
-  // InputError.
+  // The lengths after which a text can end. The first call computes them, and may throw InputError.
   const RemainingLengths& lengths();
-  // Returns true if a text can end after at least `min` and at most `max` further characters. The state must
-  // be between characters.
+  // Whether a text can end after `min` to `max` more characters. The state must be between characters.
   bool can_end(uint32_t state, uint32_t min, uint32_t max);
 
  private:
-  // A state: the row in the low bits, the decoder's place above them.
+  // Low bits of a state: its row. High bits: its place in the decoder.
   static constexpr uint32_t kRowBits{18}, kRowMask{(1u << kRowBits) - 1};
   static constexpr uint32_t kClosed{2};  // after the closing quote of a JSON string
   static constexpr uint32_t kUnknown{0xFFFFFFFF};
@@ -113,7 +106,7 @@ class Automaton {
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }
   uint32_t next_of_special(uint32_t state, uint8_t byte);
   uint32_t make_transition(uint32_t row, uint32_t character_class);
-  // Returns true if the row allows a character that begins with the bytes read so far (`place`).
+  // Whether the row allows a character that begins with the bytes read so far, which `place` represents.
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
   void find_run(Expression start, size_t set, ContentRuns& runs);

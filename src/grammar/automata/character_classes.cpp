@@ -5,8 +5,7 @@
 
 namespace nibble::grammar {
 
-// Sweeps over the code points at which a set begins or ends. Between two of them, all characters are in the
-// same sets.
+// Sweeps over the code points at which a set begins or ends; all characters in between are in the same sets.
 CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
   struct Edge {
     char32_t at;
@@ -33,7 +32,7 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
       }
     }
     const char32_t next = edge < edges.size() ? edges[edge].at : kLastCodePoint + 1;
-    // Text contains no surrogates, so their range is merged into the interval before it.
+    // No text contains surrogates: their range is merged into the interval before it.
     if (first >= 0xD800 && next <= 0xE000) {
       intervals_.back().last = next - 1;
       first = next;

@@ -30,7 +30,6 @@ void CodePoints::add(const CodePoints& other) {
 
 void CodePoints::add_range(CodePointRange range) {
   if (range.first > range.last) return;
-  // Merges all ranges that overlap the new one or touch it.
   const auto begin =
       std::lower_bound(ranges_.begin(), ranges_.end(), range.first,
                        [](const CodePointRange& a, char32_t first) { return a.last + 1 < first; });

@@ -1,4 +1,3 @@
-// A set of Unicode scalar values, as sorted ranges.
 #pragma once
 
 #include <vector>
@@ -16,9 +15,9 @@ class CodePoints {
  public:
   CodePoints() = default;
   CodePoints(std::initializer_list<CodePointRange> ranges);
-  static const CodePoints& all();  // every scalar value; surrogates are excluded
+  static const CodePoints& all();  // all scalar values, without surrogates
 
-  void add(char32_t first, char32_t last);  // skips surrogates in the range
+  void add(char32_t first, char32_t last);  // skips surrogates
   void add(const CodePoints& other);
   void add_other_case();  // adds the other case of each ASCII letter
 

@@ -1,4 +1,3 @@
-// Finds which content texts may follow a state: content.h.
 #include <algorithm>
 
 #include "grammar/automata/automaton.h"
@@ -7,8 +6,7 @@
 namespace nibble::grammar {
 namespace {
 
-// A search for a run stops when it has seen more expressions than this; the run is then as long as the
-// searched part.
+// The search for a run stops after this number of expressions; the run is then as long as the searched part.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace
@@ -25,8 +23,7 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
     runs.num_characters.fill(kMaxContentCharacters);
     return runs;
   }
-  // Search the set of all kinds first. If every text of all kinds may follow, so may every text of some
-  // kinds. If no text of all kinds can be one character longer, no text of some kinds can.
+  // Search the set of all kinds first: what holds for its texts holds for the texts of some kinds.
   const size_t all = kNumContentSets - 1;
   find_run(from, all, runs);
   const bool ends_there = (runs.ends_there >> all & 1) != 0;
@@ -40,8 +37,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
   return runs;
 }
 
-// Finds how long content of this set may be after `start`. `level` holds the expressions after all content
-// texts of num_characters characters.
+// Finds how long content of this set may be after `start`. `level`: the expressions after all content texts
+// of num_characters characters.
 void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;

@@ -23,7 +23,7 @@ Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
   known_.clear();
 }
 
-// Adds a place, or finds an equal one, and returns the step to it.
+// Returns the step to `place`, which is added unless an equal one exists.
 Decoder::Step Decoder::add(const Place& place) {
   uint64_t hash = 0;
   for (const Step step : place) hash = (hash ^ step.kind_and_target) * 0x9E3779B97F4A7C15u;
@@ -47,9 +47,8 @@ Decoder::Step Decoder::add(const Place& place) {
   return Step::to(Kind::kPlace, to_index(places_.size() - 1));
 }
 
-// Returns the step to the rest of a UTF-8 character with `num_bytes` more bytes. The bytes read so far select
-// the code points from `first` on. Code points below `least`, which have shorter forms, and surrogates are
-// illegal.
+// Returns the step to the rest of a UTF-8 character: `num_bytes` more bytes, and code points from `first` on.
+// Code points below `least`, which have shorter forms, and surrogates are illegal.
 Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t first, int num_bytes,
                                     char32_t least) {
   const char32_t each = char32_t{1} << (6 * (num_bytes - 1));  // code points per value of the next byte
@@ -59,8 +58,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
     uniform = Step::to(Kind::kCharacter, known);
-  // Most code points are in one class: the places inside such characters are created once and shared
-  // (uniform_).
+  // Most code points are in one class: the places inside their characters are shared (uniform_).
   const bool is_whole =
       first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
   const std::pair key{uniform, num_bytes};
@@ -75,7 +73,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
                                                 : Step::to(Kind::kCharacter, classes.class_of(begin, begin));
     } else if (uniform.kind() == Kind::kCharacter && value > 0 &&
                place[0x80 + value - 1].kind() == Kind::kPlace) {
-      step = place[0x80 + value - 1];  // same class, so the same bytes follow
+      step = place[0x80 + value - 1];  // the same class, so the same bytes follow
     } else {
       step = continuation(classes, begin, num_bytes - 1, least);
     }
@@ -108,8 +106,7 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
     escape['/'] = one('/');
     escape['u'] = hexadecimal(classes);
   } else {
-    // \u00XX for control characters without a letter escape (unlike \n), in the lower-case digits of JSON
-    // writers.
+    // \u00XX, in lower case as JSON writers do, for control characters without a letter escape such as \n.
     Place low[2]{}, third{}, second{}, first{};
     for (uint32_t c = 0; c < 0x20; ++c)
       if (std::none_of(std::begin(kShort), std::end(kShort),
@@ -126,8 +123,7 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
   root['"'] = has_quotes(encoding) ? Step::to(Kind::kQuote, 0) : Step{};
 }
 
-// Returns the step after \u: four digits that name no surrogate, or a surrogate pair. Only for expressions
-// with a single character class.
+// The step after \u: four digits that name no surrogate, or a surrogate pair. The expression has one class.
 Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   NIBBLE_CHECK(classes.size() == 1);
   constexpr std::string_view kDigits{"0123456789abcdefABCDEF"};

@@ -1,12 +1,5 @@
-// Turns bytes into classes of characters; every automaton over bytes (automaton.h) has a decoder. Characters
-// that an expression does not distinguish are one class. A small table for each place inside a character
-// gives the step of each byte. Encodings:
-//
-//   kUtf8             the text itself
-//   kJsonString       a JSON string, with its quotes, whose value is the text: a character may be written as
-//                     an escape, and each escape stands for one character
-//   kJsonStringFree   as kJsonString, with every escape that JSON allows
-//   kJsonContent      what is between those quotes, so that several automata can compose one string
+// Turns the bytes of a text into classes of characters, with a table of steps by byte for each place inside a
+// character. A class is a set of characters that no expression of the automaton distinguishes.
 #pragma once
 
 #include <array>
@@ -25,22 +18,21 @@ namespace nibble::grammar {
 
 enum class Encoding {
   kUtf8,
-  kJsonString,      // escapes only where JSON needs them, so each text has one form
-  kJsonStringFree,  // any escape that JSON allows; only for expressions with one character class ("any text")
-  kJsonContent,     // escapes as in kJsonString
+  kJsonString,      // with quotes; escapes only where JSON needs them, so each text has one form
+  kJsonStringFree,  // with every escape that JSON allows; only for expressions with one character class
+  kJsonContent,     // kJsonString without its quotes, so that several automata can compose one string
 };
 constexpr bool has_quotes(Encoding encoding) {
   return encoding == Encoding::kJsonString || encoding == Encoding::kJsonStringFree;
 }
 
-// Partitions all characters into classes: two characters are in the same class if each of `sets` contains
-// both or neither.
+// Classes of characters: two characters are in the same class if each of `sets` contains both or neither.
 class CharacterClasses {
  public:
   explicit CharacterClasses(const std::vector<CodePoints>& sets);
   size_t size() const { return representatives_.size(); }
   char32_t representative(uint32_t character_class) const { return representatives_[character_class]; }
-  // Returns the class of all characters from `first` to `last`, or kMixed if they are in several classes.
+  // The class of all characters from `first` to `last`, or kMixed if they are in several classes.
   static constexpr uint32_t kMixed{0xFFFFFFFF};
   uint32_t class_of(char32_t first, char32_t last) const;
   ContentKinds content(uint32_t character_class) const { return content_[character_class]; }
@@ -57,8 +49,7 @@ class CharacterClasses {
 
 class Decoder {
  public:
-  // The result of a byte: a place inside a character (0: between characters), the end of a character of some
-  // class, a quote, or illegal.
+  // The result of a byte: a place inside a character (0: between characters), a character's end, or a quote.
   enum class Kind : uint8_t { kIllegal, kPlace, kCharacter, kQuote };
   struct Step {
     uint32_t kind_and_target{0};
@@ -73,13 +64,13 @@ class Decoder {
 
   Decoder(const CharacterClasses& classes, Encoding encoding);
   Step step(uint32_t place, uint8_t byte) const { return places_[place][byte]; }
-  // Returns the classes of the characters whose first bytes lead to this place.
+  // Classes of the characters whose first bytes lead to this place.
   const std::vector<uint32_t>& classes_at(uint32_t place) const { return classes_at_[place]; }
 
   size_t num_places() const { return places_.size(); }
   size_t bytes() const { return places_.size() * sizeof(Place); }
 
-  // By byte: the class of a byte that is a complete character; kNone for other bytes.
+  // Class of each byte that is a complete character; kNone for other bytes.
   static constexpr uint16_t kNone{0xFFFF};
   const std::array<uint16_t, 256>& single_bytes() const { return single_bytes_; }
 
@@ -95,9 +86,9 @@ class Decoder {
   std::vector<Place> places_;
   std::array<uint16_t, 256> single_bytes_{};
   std::vector<std::vector<uint32_t>> classes_at_;
-  // Places inside a character of one known class, by class and number of missing bytes.
+  // Places inside a character of a known class, by class and number of missing bytes.
   std::map<std::pair<Step, int>, Step> uniform_;
-  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash; only while the decoder is built
+  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash, while the decoder is built
 };
 
 }  // namespace nibble::grammar

@@ -1,4 +1,3 @@
-// The derivative of each kind of expression: see expressions.h.
 #include <algorithm>
 
 #include "grammar/automata/expressions.h"
@@ -6,8 +5,7 @@
 namespace nibble::grammar {
 namespace {
 
-// State of reading a number for multiple_of(): the phase, the decimals read, and the remainder of the digits
-// so far.
+// State of reading a number for multiple_of(): phase, decimals read, and remainder of the digits so far.
 struct Digits {
   enum Phase : uint32_t { kStart, kSign, kZero, kMinusZero, kInteger, kPoint, kDecimals };
   Phase phase;
@@ -23,7 +21,7 @@ uint64_t power_of_ten(uint32_t exponent) {
   return power;
 }
 
-// Returns the remainder of the digits so far, padded with zeros to `num_decimals` decimals.
+// Remainder of the digits so far, padded with zeros to `num_decimals` decimals.
 uint64_t whole_remainder(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   return digits.remainder * (power_of_ten(num_decimals - digits.num_decimals) % divisor) % divisor;
 }
@@ -40,7 +38,7 @@ bool accepts(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   }
 }
 
-// Returns true if the number, or the number with more digits, can be a multiple of `divisor`.
+// Whether the number, perhaps with more digits, can be a multiple of `divisor`.
 bool is_live(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   if (digits.phase == Digits::kMinusZero) return num_decimals > 0;
   if (digits.phase != Digits::kPoint && digits.phase != Digits::kDecimals) return true;
@@ -113,8 +111,7 @@ Expression Expressions::derivative(Expression a, char32_t code_point) {
   if (const auto known = derivatives_.find(key); known != derivatives_.end()) return known->second;
   fuel_.spend(4);
   const Expression result = derive(a, code_point);
-  // An automaton caches the derivatives of its own rows. This cache serves subexpressions that several
-  // expressions share.
+  // This cache is for subexpressions that several expressions share; automata cache their own derivatives.
   if (derivatives_.size() >= kMaxExpressions) derivatives_.clear();
   derivatives_.emplace(key, result);
   return result;
@@ -149,12 +146,11 @@ Expression Expressions::derive(Expression a, char32_t c) {
     case Kind::kMultiple:
       return derive_multiple(n, c);
     default:
-      return Expression::kNothing;  // derivative() itself handles the other kinds
+      return Expression::kNothing;  // derivative() handles the other kinds
   }
 }
 
-// Loops, because a sequence of a thousand parts is a thousand nested nodes. Continues with the next part
-// while all parts before it accept the empty text.
+// Loops over the parts while they accept the empty text: recursion would nest as deep as there are parts.
 Expression Expressions::derive_concat(Expression a, char32_t c) {
   std::vector<Expression> alternatives;
   while (node(a).kind == Kind::kConcat) {

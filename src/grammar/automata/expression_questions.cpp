@@ -1,4 +1,3 @@
-// Properties of an expression that need no derivatives: see expressions.h.
 #include <algorithm>
 
 #include "grammar/automata/expressions.h"
@@ -30,8 +29,7 @@ bool Expressions::continues_any(Expression a) const {
   }
 }
 
-// Estimates hash tables: each entry has a pointer to the next entry and half a bucket pointer (kPointers
-// bytes).
+// Hash tables are estimated: kPointers bytes per entry, for a next pointer and half a bucket pointer.
 size_t Expressions::bytes() const {
   constexpr size_t kPointers{12};
   size_t num_bytes = nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(Expression) +

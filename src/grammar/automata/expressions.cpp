@@ -33,8 +33,7 @@ Expressions::Expressions() : slots_(1024) {
   any_character_ = set(CodePoints::all());
 }
 
-// Each complete function sets those fields of a node of one kind that follow from its operands, and returns
-// the node's depth.
+// complete_*() sets the fields of a node that follow from its operands, and returns the node's depth.
 size_t Expressions::complete_concat(Node& n) const {
   const Node &a = nodes_[n.a], &b = nodes_[n.b];
   n.accepts_empty = a.accepts_empty && b.accepts_empty;
@@ -210,8 +209,7 @@ Expression Expressions::concat(std::span<const Expression> parts) {
 }
 
 // Flattens, sorts and removes parts without effect, so that equal unions and intersections are usually equal
-// nodes. Bounds on the length that must hold together become one: a state then has one count of the
-// characters left, not one for each bound.
+// nodes. Length bounds are joined: a state then has one count of the characters left, not one per bound.
 Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   const bool is_union = kind == Kind::kAnyOf;
   const Expression neutral = is_union ? Expression::kNothing : Expression::kAnything;
@@ -270,7 +268,7 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   return make({.kind = kind}, flat);
 }
 
-// Returns the text of an expression that is written as one fixed text; nullopt for other expressions.
+// The text of an expression that is written as one fixed text.
 std::optional<std::u32string> Expressions::literal(Expression a) const {
   const auto character = [&](Expression part) -> std::optional<char32_t> {
     if (node(part).kind != Kind::kSet) return std::nullopt;
@@ -288,7 +286,7 @@ std::optional<std::u32string> Expressions::literal(Expression a) const {
   return last ? std::optional(text + *last) : std::nullopt;
 }
 
-// Merges alternatives that are fixed texts into one tree, whose derivative is one step.
+// Merges alternatives that are fixed texts into one trie, whose derivative is one step.
 void Expressions::join_literals(std::vector<Expression>& alternatives) {
   std::vector<std::u32string> texts;
   std::vector<Expression> others;
@@ -333,8 +331,7 @@ Expression Expressions::repeat(Expression a, uint32_t min, uint32_t max) {
   if (a == Expression::kAnything) return a;
   if (a == any_character_ && min == 0 && max == kUnlimited) return Expression::kAnything;
   const Node& inner = node(a);
-  // Nested repetitions whose counts leave no gaps become one: otherwise (x{0,1000}){0,1000} would have a
-  // million states.
+  // Joins nested repetitions whose counts leave no gaps: (x{0,1000}){0,1000} would have a million states.
   if (inner.kind == Kind::kRepeat && (inner.min <= 1 || min == max))
     return repeat(static_cast<Expression>(inner.a), multiply_lengths(inner.min, min),
                   multiply_lengths(inner.max, max));

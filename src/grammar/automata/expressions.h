@@ -1,10 +1,8 @@
 // Regular expressions over code points, with intersection, complement and counts, and their derivatives
-// (Brzozowski, "Derivatives of Regular Expressions", JACM 1964; Owens, Reppy, Turon, "Regular-expression
-// derivatives re-examined", JFP 2009). The derivative of an expression by a character is the expression of
-// the texts that may follow that character. So the states of an automaton are expressions, and each is
-// created when a text first reaches it: x{0,1000000} is one node and costs nothing until it is read.
-//
-// Nodes are immutable and shared: equal expressions have equal ids, which bounds the number of states.
+// (Brzozowski, JACM 1964; Owens, Reppy, Turon, "Regular-expression derivatives re-examined", JFP 2009). The
+// derivative by a character is the expression of the texts that may follow it, so expressions are the states
+// of an automaton, created when a text first reaches them: x{0,1000000} is one node. Nodes are immutable and
+// shared: equal expressions have equal ids, which bounds the number of states.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +19,9 @@
 namespace nibble::grammar {
 
 enum class Expression : uint32_t {
-  kNothing,    // no text
-  kEmptyText,  // the empty text
-  kAnything,   // every text
+  kNothing,
+  kEmptyText,
+  kAnything,  // every text
 };
 
 class Expressions {
@@ -43,27 +41,25 @@ class Expressions {
   Expression optional(Expression a) { return repeat(a, 0, 1); }
   Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8; any number of texts
   Expression any_text_of(std::vector<std::u32string> texts);
-  // Integers in decimal digits, divisible by `divisor`, with an optional minus sign. Up to `num_decimals`
-  // digits may follow a decimal point; `divisor` is then in units of the last decimal. Leading zeros and -0
-  // are excluded.
+  // Decimal integers divisible by `divisor`, with an optional minus sign, without leading zeros and -0. Up to
+  // `num_decimals` digits may follow a decimal point; `divisor` is then in units of the last decimal.
   Expression multiple_of(uint32_t divisor, uint32_t num_decimals);
 
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
   Expression derivative(Expression a, char32_t code_point);
 
-  // False: the expression has a text, and so has each of its derivatives except kNothing. True: it may have
-  // no text, because of intersections or complements.
+  // False: the expression has a text, and so has each derivative except kNothing. True: it may have none.
   bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
-  // True: every text is a prefix of one of the expression's texts. False means unknown.
+  // True: every text is a prefix of one of the expression's texts. False: unknown.
   bool continues_any(Expression a) const;
   // Bounds on the length of the expression's texts, in characters.
   uint32_t min_length(Expression a) const { return node(a).min_length; }
   uint32_t max_length(Expression a) const { return node(a).max_length; }
 
-  // Returns the expression without its bound on the number of characters, or `a` itself if it has none.
+  // The expression without its bound on the number of characters.
   Expression of_any_length(Expression a);
 
-  // Returns the sets of characters that the expression's derivatives distinguish, each once.
+  // The sets of characters that the expression's derivatives distinguish, each once.
   std::vector<CodePoints> sets_of(Expression a) const;
 
   Fuel& fuel() { return fuel_; }
@@ -87,9 +83,8 @@ class Expressions {
     Kind kind;
     bool accepts_empty{false}, may_be_empty{false};
     uint16_t depth{0};
-    // kSet: `a` is the index of the set. kConcat, kNot, kRepeat: the operands. kAnyOf, kAllOf: `a` is the
-    // index of the first operand, `b` their number. kTrie: `a` is the trie, `b` the node. kMultiple: `a` is
-    // the index of the Multiple, `b` the state of reading the number.
+    // kSet: `a` indexes the set. kConcat, kNot, kRepeat: the operands. kAnyOf, kAllOf: `a` indexes the first
+    // of `b` operands. kTrie: trie `a`, node `b`. kMultiple: `a` indexes the Multiple, `b` is its state.
     uint32_t a{0}, b{0};
     uint32_t min{0}, max{0};  // kRepeat; kTrie: `max` is the length of the longest text
     uint32_t min_length{0}, max_length{0};
@@ -122,8 +117,7 @@ class Expressions {
 
   std::vector<Node> nodes_;
   std::vector<Expression> operands_;
-  // Hash table of nodes: id + 1 at a slot given by the hash of the node's content; 0: free slot. Its size is
-  // a power of two.
+  // Hash table of nodes by content: id + 1, or 0 if the slot is free. The size is a power of two.
   std::vector<uint32_t> slots_;
   std::vector<CodePoints> sets_;
   Expression any_character_{};

@@ -10,28 +10,26 @@
 namespace nibble::grammar {
 namespace {
 
-// Maximum number of expressions that one search of is_live() visits; it then throws InputError.
+// Expressions that one search of is_live() may visit before it throws InputError.
 constexpr size_t kMaxExploredForLife{20'000};
 
 }  // namespace
 
-// Returns whether the expression has a text; nullopt if only a search by is_live() can decide it.
+// Whether the expression has a text; nullopt if only a search by is_live() can decide it.
 std::optional<bool> Liveness::shows_life(Expression expression) {
   if (expression == Expression::kNothing) return false;
   if (!expressions_.may_be_empty(expression) || expressions_.accepts_empty(expression)) return true;
   const auto known = live_.find(static_cast<uint32_t>(expression));
   if (known != live_.end()) return known->second;
   if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
-  // An expression without a text of any length has none within a bound either: search the unbounded
-  // expression, which has fewer derivatives, first.
+  // Check the expression without its length bound first: it has fewer derivatives, and must have a text too.
   const Expression of_any_length = expressions_.of_any_length(expression);
   if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
   return live_[static_cast<uint32_t>(expression)] = false;
 }
 
-// Searches the derivatives for one that is known to have a text, in order of their minimum lengths. If the
-// search fails, no visited expression has a text; if it succeeds, every expression on the path has one. Both
-// results are kept in live_.
+// Searches the derivatives, shortest texts first, for one that is known to have a text. Then every expression
+// on the path has one; if the search fails, none of the visited ones has. Both results go to live_.
 bool Liveness::is_live(Expression expression) {
   if (const std::optional<bool> known = shows_life(expression)) return *known;
   struct Visit {

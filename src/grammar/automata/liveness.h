@@ -1,5 +1,4 @@
-// Finds out whether an expression has any text. An automaton makes only states from which a text can still be
-// completed, so it checks every derivative.
+// Finds out whether an expression has any text. An automaton checks every derivative before it adds a state.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ class Liveness {
   Liveness(Expressions& expressions, const CharacterClasses& classes)
       : expressions_(expressions), classes_(classes) {}
 
-  // Returns true if the expression has any text. Throws InputError if that takes too long to find out.
+  // Throws InputError if finding out takes too long.
   bool is_live(Expression expression);
 
  private:

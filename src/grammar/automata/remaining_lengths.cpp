@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxDerivatives{2'000};
 constexpr size_t kMaxSets{5'000};
-constexpr size_t kMaxSteps{3'000'000};  // edges visited: some milliseconds
+constexpr size_t kMaxSteps{3'000'000};  // edges visited, in some milliseconds
 
 }  // namespace
 
@@ -67,7 +67,7 @@ RemainingLengths::RemainingLengths(Expressions& expressions, const CharacterClas
     size_t from = ends_.size();
     while (from > 0 && ends(from - 1)) --from;
     for (size_t n = 0; n < from; ++n) lengths.has_shorter_ones = lengths.has_shorter_ones || ends(n);
-    // If the expression can end at every length of one whole period, it can end at every later length.
+    // An expression that can end at every length of one whole period can end at every later length.
     if (ends_.size() - from >= period_) lengths.from = to_index(from);
   }
 }

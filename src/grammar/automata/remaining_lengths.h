@@ -1,8 +1,7 @@
-// The numbers of further characters after which a text that an automaton reads can end. A count of characters
-// (minLength, maxLength) next to a pattern is kept as a number, not as states: a text may continue while some
-// number of further characters is allowed by the count and leads to an end of the pattern. These numbers are
-// computed for all expressions together. A(n), the set of expressions that can end after exactly n more
-// characters, depends only on A(n - 1), so the sequence of sets becomes periodic.
+// The numbers of further characters after which a text can end. minLength and maxLength next to a pattern are
+// counted with a number, not with states: a text may continue while its count and its pattern allow a common
+// length. A(n), the set of expressions that can end after exactly n more characters, depends only on A(n -
+// 1), so the sequence of sets becomes periodic.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +16,15 @@ namespace nibble::grammar {
 
 class RemainingLengths {
  public:
-  // `classes`: of the automaton that reads the text. Throws InputError if the expression has too many
-  // derivatives to list.
+  // `classes`: of the automaton that reads the text. InputError if the expression has too many derivatives.
   RemainingLengths(Expressions& expressions, const CharacterClasses& classes, Liveness& liveness,
                    Expression root);
 
-  // Returns true if the expression, a derivative of the root, has a text of `min` to `max` characters.
+  // Whether the expression, a derivative of the root, has a text of `min` to `max` characters.
   bool has_length(Expression expression, uint32_t min, uint32_t max) const;
-  // Returns the least n for which the expression has texts of every length from n on; kUnlimited: no such n.
+  // The least n for which the expression has texts of every length from n on; kUnlimited: no such n.
   uint32_t ends_from(Expression expression) const;
-  // Returns ends_from() if the expression has no shorter texts; otherwise kUnlimited.
+  // ends_from() if the expression has no shorter texts, otherwise kUnlimited.
   uint32_t only_ends_from(Expression expression) const;
 
  private:
@@ -37,8 +35,7 @@ class RemainingLengths {
   };
   std::unordered_map<uint32_t, Lengths> lengths_;
   std::vector<std::vector<bool>> ends_;  // [n][place]: A(n), up to the end of the first period
-  // The last period_ sets of ends_ repeat forever.
-  uint32_t period_{1};
+  uint32_t period_{1};                   // the last period_ sets of ends_ repeat forever
 };
 
 }  // namespace nibble::grammar

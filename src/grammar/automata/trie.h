@@ -10,7 +10,7 @@ namespace nibble::grammar {
 class Trie {
  public:
   static constexpr uint32_t kRoot{0};
-  static constexpr uint32_t kNone{0};  // "no child": the root is not a child of any node
+  static constexpr uint32_t kNone{0};  // no child: the root is never a child
 
   // `texts` must be sorted and unique.
   explicit Trie(const std::vector<std::u32string>& texts);
@@ -21,8 +21,7 @@ class Trie {
   bool accepts(uint32_t node) const { return nodes_[node].accepts; }
   bool has_children(uint32_t node) const { return nodes_[node].first_child != nodes_[node + 1].first_child; }
 
-  // The texts that start with the node's text have the indices first_text() to end_text() - 1 in `texts`. If
-  // the node accepts, the first of them is its own text.
+  // Texts [first_text(), end_text()) start with the node's text; if the node accepts, the first is that text.
   uint32_t first_text(uint32_t node) const { return nodes_[node].first_text; }
   uint32_t end_text(uint32_t node) const { return nodes_[node].end_text; }
 
@@ -34,11 +33,11 @@ class Trie {
   struct Node {
     uint32_t symbol : 31;
     uint32_t accepts : 1;
-    // The children end where those of the next node begin: nodes are in breadth-first order.
+    // Nodes are in breadth-first order: the children end where those of the next node begin.
     uint32_t first_child;
     uint32_t first_text, end_text;
   };
-  std::vector<Node> nodes_;  // plus one at the end, for the end of the last children
+  std::vector<Node> nodes_;  // the last one only ends its predecessor's children
 };
 
 }  // namespace nibble::grammar

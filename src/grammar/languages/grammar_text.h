@@ -1,4 +1,4 @@
-// The text of a grammar while it is read: shared by the parsers of gbnf.h and lark.h.
+// The text of a grammar while the parsers of gbnf.h and lark.h read it.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class GrammarText {
     return first.code_point;
   }
 
-  // Takes decimal digits; returns nullopt if there are none.
+  // Takes decimal digits; returns nullopt if none follow.
   std::optional<uint32_t> take_number() {
     const std::string_view digits = take_while([](char c) { return c >= '0' && c <= '9'; });
     if (digits.empty()) return std::nullopt;

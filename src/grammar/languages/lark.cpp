@@ -45,7 +45,7 @@ class LarkParser {
     const size_t first = name.find_first_not_of('_');
     return first != std::string_view::npos && std::isupper(static_cast<unsigned char>(name[first]));
   }
-  // Takes a name. Hyphens inside are allowed, as in llguidance; "a->b" is the name a and an alias.
+  // Hyphens inside a name are allowed, as in llguidance; "a->b" is the name a and an alias.
   std::string_view name() {
     const std::string_view rest = text_.rest();
     text_.take_while(is_name_part);
@@ -56,7 +56,7 @@ class LarkParser {
     }
     return rest.substr(0, rest.size() - text_.rest().size());
   }
-  // Returns true before {m}, {m,}, {m,n} or {,n}.
+  // Whether {m}, {m,}, {m,n} or {,n} follows.
   bool is_at_count() const {
     if (text_.peek() != '{') return false;
     const size_t first = text_.rest().find_first_not_of(" \t", 1);
@@ -87,7 +87,7 @@ class LarkParser {
 
   void statement() {
     if (text_.peek() == '%') return directive();
-    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // these affect only Lark's syntax tree
+    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // affects only Lark's syntax tree
     const std::string_view defined = name();
     if (defined.empty()) text_.refuse("expected the name of a rule or terminal");
     if (text_.peek() == '{') text_.refuse("templates are not supported");
@@ -169,7 +169,7 @@ class LarkParser {
     return parts.empty() ? builder_.empty_text() : builder_.sequence(std::move(parts));
   }
 
-  // Returns a terminal of a rule, followed by ignored text.
+  // A terminal of a rule, followed by ignored text.
   NodeId terminal(NodeId node) { return is_in_terminal_ ? node : builder_.sequence({node, ignored_}); }
 
   // Returns nullopt at the end of a sequence.
@@ -228,7 +228,7 @@ class LarkParser {
     return found;
   }
 
-  // "..." or "..."i, or a range.
+  // Reads "..." or "..."i, or a range.
   Expression literal() {
     const std::u32string first = quoted();
     Expressions& e = builder_.expressions();
@@ -311,7 +311,7 @@ class LarkParser {
   std::map<std::string, Symbol, std::less<>> symbols_;
   NodeId ignored_{};
   std::vector<NodeId> ignore_;
-  bool is_in_terminal_{false};  // a terminal is being read
+  bool is_in_terminal_{false};
 };
 
 }  // namespace

@@ -1,16 +1,13 @@
-// Grammars in Lark's language, as OpenAI's custom tools accept them (Codex's apply_patch is one).
-//
+// Grammars in Lark's language, as OpenAI's custom tools accept them (Codex's apply_patch is one):
 //   start: line+                       rules have lower-case names; the text is a `start`
 //   line: "+" TEXT? LF -> added        (an alias names a node of a tree; it has no effect here)
 //   TEXT: /[^\n]+/                     terminals have upper-case names, and do not refer to rules
 //   %import common.LF                  the terminals of Lark's common grammar
 //   %ignore " "                        may come before and after every terminal of a rule
-//
 // Supported: literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, comments
-// after // or #, and ( ) [ ] | ? * + ~m ~m..n {m} {m,n}. Any alternative may be empty, including the first.
-// Names may contain hyphens. The texts are those of the grammar itself: no lexer takes the longest terminal
-// first, and priorities have no effect. Refused: templates, %declare, %override, %extend, %json, %regex,
-// tokens (<|name|>), attributes of rules, and lookaround in regular expressions.
+// after // or #, and ( ) [ ] | ? * + ~m ~m..n {m} {m,n}. Any alternative may be empty; names may contain
+// hyphens. No lexer takes the longest terminal first, and priorities have no effect. Refused: templates,
+// %declare, %override, %extend, %json, %regex, tokens (<|name|>), attributes of rules, lookaround.
 #pragma once
 
 #include <string>
@@ -20,12 +17,12 @@
 
 namespace nibble::grammar {
 
-// Compiles the texts of `start`. Throws InputError, with the line if known, if the grammar has a mistake,
-// uses a refused feature, has no text, or exceeds limits.h. Gives no warnings. With an `argument`, the texts
-// are JSON objects whose only member is a string of this name with a text of `start`.
+// Throws InputError, with the line if known, if the grammar has a mistake, uses a refused feature, has no
+// text, or exceeds limits.h. No warnings. With an `argument`, texts are JSON objects with one member, a
+// string of this name whose value is a text of `start`.
 Compiled compile_lark(std::string_view text, const std::string& argument = {});
 
-// Compiles vLLM's `grammar`, which may be EBNF or Lark: it is Lark if no line has "::=".
+// vLLM's `grammar`, which may be EBNF or Lark: it is Lark if no line has "::=".
 Compiled compile_ebnf_or_lark(std::string_view text);
 
 }  // namespace nibble::grammar

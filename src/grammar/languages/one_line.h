@@ -1,4 +1,4 @@
-// Returns untrusted text for a message of one line: control characters become spaces, and long text is cut.
+// Untrusted text for a message of one line: control characters become spaces, and long text is cut.
 #pragma once
 
 #include <string>

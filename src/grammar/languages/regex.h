@@ -1,10 +1,7 @@
-// Regular expressions as text, in the dialect that all engines of the field read in the same way.
-//
+// Regular expressions as text, in the dialect that all engines of the field read in the same way:
 //   characters, `.`, [sets], \d \w \s \D \W \S, \p{Category}, escapes; groups with or without a name;
 //   |, * + ? {m} {m,} {m,n}, lazy or not; ^ and $
-//
-// Lookaround, backreferences, \b, flags inside the expression and possessive quantifiers are refused:
-// automata do not support them.
+// Automata do not support lookaround, backreferences, \b, inline flags or possessive quantifiers: refused.
 #pragma once
 
 #include <string>
@@ -17,16 +14,13 @@
 
 namespace nibble::grammar {
 
-// Returns the expression of the texts that match. Throws InputError if `regex` has a mistake or uses a
-// refused feature; the message begins with `origin`.
+// Throws InputError if `regex` has a mistake or uses a refused feature; the message begins with `origin`.
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 
-// Compiles the texts that match as a whole. Throws InputError as regex_expression() does, and also if no text
-// matches or if limits.h is exceeded. `argument`: see lark.h.
+// Throws InputError also if no text matches or limits.h is exceeded. `argument`: see lark.h.
 Compiled compile_regex(std::string_view regex, const std::string& argument = {});
-// Compiles a choice of fixed texts, in UTF-8; duplicates count once. Throws InputError if `texts` is empty or
-// exceeds limits.h.
+// A choice of UTF-8 texts; duplicates count once. Throws InputError if `texts` is empty or exceeds limits.h.
 Compiled compile_choice(const std::vector<std::string>& texts);
 
 }  // namespace nibble::grammar

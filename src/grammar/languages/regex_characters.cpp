@@ -16,8 +16,8 @@ CodePoints union_of(std::initializer_list<const char*> properties, CodePoints se
   return set;
 }
 
-// Returns the characters that every engine counts as a digit, part of a word, or white space. wide_class()
-// adds those that only some engines do (Python: str.isalnum, str.isspace; ECMA-262: \s).
+// Characters that every engine counts as a digit, part of a word, or white space. wide_class() adds those of
+// some engines (Python: str.isalnum, str.isspace; ECMA-262: \s).
 const CodePoints& narrow_class(char letter) {
   static const CodePoints digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
       blanks{{'\t', '\r'}, {' ', ' '}};
@@ -53,8 +53,7 @@ CodePoints RegexParser::dot() const {
   return CodePoints{{'\n', '\n'}}.complement();
 }
 
-// Returns the characters of \d, \w, \s, \D, \W or \S; nullopt for another letter. `is_wide`: as read by the
-// engine for which most characters match.
+// The characters of \d, \w, \s, \D, \W or \S. `is_wide`: as in the engine for which most characters match.
 std::optional<CodePoints> RegexParser::class_escape(char letter, bool is_wide) {
   switch (letter) {
     case 'd':
@@ -155,8 +154,7 @@ char32_t RegexParser::escaped_character(bool is_in_set) {
   }
 }
 
-// Takes `num_digits` hexadecimal digits; with num_digits 0, all characters up to a closing brace, and the
-// brace.
+// Takes `num_digits` hexadecimal digits, or if 0, those up to a closing brace, and the brace.
 char32_t RegexParser::hexadecimal(size_t num_digits) {
   const size_t end = num_digits > 0 ? num_digits : rest_.find('}');
   const auto found = end == std::string_view::npos || rest_.size() < end
@@ -185,7 +183,7 @@ CodePoints RegexParser::property(bool is_complement) {
     rest_ = whole;
     refuse("unsupported property; supported are categories such as L or Nd and scripts such as Greek");
   }
-  expressions_.fuel().spend(4 * found->ranges().size());  // they are copied and sorted into a set
+  expressions_.fuel().spend(4 * found->ranges().size());  // copied and sorted into a set
   return is_complement != is_negated ? found->complement() : *found;
 }
 
@@ -210,7 +208,7 @@ CodePoints RegexParser::set() {
   const std::string_view whole = rest_;
   rest_.remove_prefix(1);
   const bool is_complement = take("^");
-  // In a complement, inner classes are read the other way, so that the set as a whole is read as requested.
+  // In a complement, inner classes are read the other way, so that the whole set is read as requested.
   const bool reads_wide = is_wide() != is_complement;
   CodePoints found;
   if (rest_.starts_with("]"))

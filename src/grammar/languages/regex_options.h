@@ -1,13 +1,10 @@
-// How a regular expression is read.
 #pragma once
 
 namespace nibble::grammar {
 
-// How to read the constructs about which engines differ: \d, \w, \s and the dot beyond ASCII. Generated text
-// should match in all engines.
+// How to read \d, \w, \s and the dot beyond ASCII: engines differ, and text should match in all of them.
 enum class RegexReading {
-  // The whole text matches: `^` and `$` at the ends change nothing. The dot is any character except a line
-  // feed.
+  // The whole text matches: `^` and `$` at the ends change nothing. The dot excludes only the line feed.
   kWhole,
   // Texts in which every engine finds the expression: JSON Schema's "pattern".
   kSearch,

@@ -85,8 +85,7 @@ RegexParser::Part RegexParser::sequence(uint32_t depth) {
   return result;
 }
 
-// A part that matches only at the end of the text can't be followed by text, and one that matches only at its
-// beginning can't follow text.
+// Text can't follow a part that matches only at the end, or precede one that matches only at the beginning.
 RegexParser::Part RegexParser::concat(const Part& a, const Part& b) {
   if (!a.has_anchor() && !b.has_anchor()) return of(expressions_.concat(a.texts[0][0], b.texts[0][0]));
   const auto if_empty = [&](Expression text) {
@@ -149,7 +148,7 @@ std::optional<RegexParser::Part> RegexParser::atom(uint32_t depth) {
       if (!is_search() && brace.starts_with("{,") && brace.size() > 2 &&
           (brace[2] == '}' || std::isdigit(static_cast<unsigned char>(brace[2]))))
         refuse("some engines read this as a count from 0; write {0, or put a backslash before it");
-      [[fallthrough]];  // a brace that starts no count is an ordinary character
+      [[fallthrough]];  // a brace that starts no count is ordinary
     }
     default: {
       const char32_t c = character();
@@ -189,7 +188,7 @@ RegexParser::Part RegexParser::repeated(Part part) {
   } else if (!counts(min, max)) {
     return part;
   }
-  if (take("?")) {  // lazy: the texts are the same
+  if (take("?")) {  // a lazy quantifier matches the same texts
   } else if (rest_.starts_with("+")) {
     refuse("possessive quantifiers are not supported");
   }

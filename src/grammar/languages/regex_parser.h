@@ -1,5 +1,4 @@
-// The parser of regular expressions; regex.h describes the dialect. regex_characters.cpp holds its methods
-// that read characters, sets and escapes.
+// The parser of regular expressions (regex.h); regex_characters.cpp reads characters, sets and escapes.
 #pragma once
 
 #include <array>
@@ -20,9 +19,8 @@ class RegexParser {
   Expression parse();
 
  private:
-  // The texts that a part of the expression matches, as [begins][ends]: texts with `begins` match only at the
-  // beginning of the whole text, those with `ends` only at its end. So anchors may be anywhere except in a
-  // repeated part.
+  // The texts that a part matches, as [begins][ends]: those with `begins` match only at the beginning of the
+  // whole text, those with `ends` only at its end. So anchors may be anywhere except in a repeated part.
   struct Part {
     std::array<std::array<Expression, 2>, 2> texts{};
     bool has_anchor() const;
@@ -55,7 +53,7 @@ class RegexParser {
   [[noreturn]] void refuse(std::string_view why) const;
 
   Expressions& expressions_;
-  std::string_view rest_;  // the input not read yet
+  std::string_view rest_;  // not read yet
   const RegexOptions& options_;
   const std::string& origin_;
 };

@@ -1,4 +1,4 @@
-// Describes what a text must be, in one of the languages that clients write it in.
+// What a text must be, in one of the languages that clients write it in.
 #pragma once
 
 #include <string>
@@ -23,8 +23,7 @@ struct Source {
   std::string text;
   bool is_strict{false};            // for a schema: see SchemaOptions
   bool drops_unenforceable{false};  // for a schema: see SchemaOptions
-  // For kRegex and kLark: the text is this argument of a call, the only member of a JSON object. Empty: the
-  // text stands alone.
+  // kRegex, kLark: if set, the text is this argument of a call, the only member of a JSON object.
   std::string argument{};
   friend auto operator<=>(const Source&, const Source&) = default;
 };

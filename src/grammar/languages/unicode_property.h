@@ -1,5 +1,4 @@
-// Returns the characters of a Unicode property known to PCRE2: a general category ("L", "Nd") or a script
-// ("Greek").
+// The characters of a Unicode property known to PCRE2: a general category ("L", "Nd") or a script ("Greek").
 #pragma once
 
 #include <string>
@@ -9,8 +8,8 @@
 
 namespace nibble::grammar {
 
-// Returns null if PCRE2 knows no property of this name. The first use in a process takes some milliseconds
-// and kPropertyFuel of `fuel`; the result is kept. Thread-safe.
+// Returns null if PCRE2 knows no such property. The first use in a process takes milliseconds and
+// kPropertyFuel of `fuel`; the result is kept. Thread-safe.
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel);
 
 }  // namespace nibble::grammar

@@ -1,8 +1,6 @@
 // Decides token by token what the answer of a request may be. The engine calls fill_mask() before it samples
-// a token, and accept() with the token it chose.
-//
-// All functions throw InputError if a grammar turns out to need more memory or work than limits.h allows. The
-// constraint is then unusable, and the request fails.
+// a token, and accept() with that token. All functions throw InputError if a grammar needs more memory or
+// work than limits.h allows; the constraint is then unusable, and the request fails.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +15,14 @@ namespace nibble::grammar {
 class Constraint {
  public:
   virtual ~Constraint() = default;
-  // Returns a copy in the same state, for another answer to the same prompt.
+  // A copy in the same state, for another answer to the same prompt.
   virtual std::unique_ptr<Constraint> fork() const = 0;
-  // Sets the bits of the tokens that may come next and clears all others: bit token % 32 of word token / 32.
-  // `mask` has a bit for every token of the model's vocabulary, including control tokens. At least one bit is
-  // set.
+  // Sets the bits of the tokens that may come next, at least one, and clears all others: bit token % 32 of
+  // word token / 32. `mask` has a bit for every token of the model's vocabulary, including control tokens.
   virtual void fill_mask(std::span<uint32_t> mask) = 0;
-  // Advances by this token. Returns false and changes nothing if the token may not come next.
+  // Advances by the token. Returns false and changes nothing if it may not come next.
   virtual bool accept(TokenId token) = 0;
-  // Returns the tokens that must come next, as the model would write them; often none. They need not be
-  // sampled. Changes nothing.
+  // The tokens that must come next, as the model would write them, often none. Changes nothing.
   virtual std::vector<TokenId> forced_tokens() = 0;
 };
 

@@ -1,4 +1,3 @@
-// Finds text and tokens for which the grammar leaves no choice: Matcher::forced_bytes and forced_tokens.
 #include <algorithm>
 
 #include "grammar/matching/matcher.h"
@@ -8,11 +7,10 @@ namespace {
 
 // A longer run of forced bytes takes several calls.
 constexpr size_t kMaxForcedBytes{256};
-// Accepted tokens that are encoded again together with the forced bytes: an unfinished pre-token is rarely
-// longer.
+// Accepted tokens that are encoded again with the forced bytes; an unfinished pre-token rarely has more.
 constexpr size_t kContextTokens{8};
-// Where a token that runs past the end of the forced bytes can begin: in their last kTailTokens tokens or
-// their last kTailBytes bytes. A longer reach was never needed (llguidance: docs/fast_forward.md).
+// A token that runs past the forced bytes begins in their last kTailTokens tokens or kTailBytes bytes; none
+// was ever found to begin earlier (llguidance: docs/fast_forward.md).
 constexpr size_t kTailTokens{4}, kTailBytes{7};
 
 }  // namespace
@@ -40,8 +38,7 @@ std::string Matcher::forced_bytes() {
   return forced;
 }
 
-// Returns whether some token starts with `beginning`, the last bytes of the text so far, and its remaining
-// bytes may follow the text.
+// Whether some token starts with `beginning`, the last bytes of the text, and its other bytes may follow.
 bool Matcher::may_run_past(std::string_view beginning) {
   const auto nodes = vocabulary_->nodes();
   size_t begin = 0, end = nodes.size();
@@ -52,8 +49,7 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // The row after each byte of the current path, indexed by depth. Every leaf of the tree is a token, so one
-  // legal path to any token is enough.
+  // The row after each byte of the current path, by depth. One legal path is enough: every leaf is a token.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {
@@ -92,7 +88,7 @@ std::vector<TokenId> Matcher::forced_tokens() {
   if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
 
-  // Add the rows of the forced bytes; cut_behind() below removes them.
+  // Add the rows of the forced bytes; cut_behind() removes them below.
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t begin = rows_.last();

@@ -1,4 +1,3 @@
-// Finds which tokens may come next: Matcher::fill_mask.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,13 +9,13 @@
 namespace nibble::grammar {
 namespace {
 
-// A mask is kept if the walk for it visited at least 1 / kShareOfNodes of the vocabulary's nodes.
+// A mask is kept if its walk visited at least 1 / kShareOfNodes of the vocabulary's nodes.
 constexpr size_t kShareOfNodes{128};
-// Maximum number of kept masks per grammar (25 kB each), and of ends per kept mask (16 bytes each).
+// Limits on kept masks per grammar (25 kB each) and on ends per kept mask (16 bytes each).
 constexpr size_t kMaxMasks{128};
 constexpr size_t kMaxEnds{4'096};
 
-// Returns true if no limit on the number of characters can decide whether a token is legal.
+// Whether no limit on the number of characters can make a token illegal.
 bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
   const bool has_room =
       terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;
@@ -25,10 +24,9 @@ bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
 
 }  // namespace
 
-// The content tokens (content.h) that may follow an item, as far as slices decide it. A slice's tokens of at
-// most max_characters[slice] characters are legal. Its other tokens are illegal, unless the slice is in
-// `to_walk` (all its tokens must be tried) or in `to_try` (only its longer tokens must be tried). Both are
-// bits by slice.
+// The content tokens (vocabulary/content.h) that may follow an item. Of each slice, tokens of at most
+// max_characters[slice] characters are legal; longer ones are illegal unless the slice is in `to_try`. All
+// tokens of the slices in `to_walk` must be tried. Both are bits by slice.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};
@@ -48,14 +46,13 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return content;
   const Terminal& terminal = grammar_->terminals[op.a];
   Automaton& automaton = grammar_->automata[terminal.index];
-  // A token that begins with a space is legal if the space is legal and the rest of the token may follow it.
+  // A token that begins with a space is legal if the space is, and the rest may follow it.
   const ContentRuns& at_once = automaton.content_runs(item.state);
   const ContentRuns& behind_blank = automaton.content_runs(automaton.next(item.state, ' '));
   const uint32_t limit =
       terminal.is_counted && terminal.max != kUnlimited ? terminal.max - item.counter : kUnlimited;
   std::optional<bool> may_go_on;
-  // Returns whether the item's text can end here and be followed by other text. A JSON string ends only at
-  // its quote.
+  // Whether the item's text can end here with other text after it; a JSON string ends only at its quote.
   const auto may_leave = [&] {
     if (has_quotes(automaton.encoding())) return false;
     if (!may_go_on) may_go_on = may_go_on_behind(item);
@@ -72,8 +69,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     uint32_t& max_characters = content.max_characters[slice];
     max_characters = std::min(limit, takes_all ? kUnlimited : num);
     if (terminal.has_pattern) {
-      // Tokens that leave room for the characters that must still follow are legal. Whether a longer token is
-      // legal depends on its text.
+      // Tokens that leave room for the characters that must still follow are legal; longer ones are tried.
       const uint32_t missing = runs.num_missing[set];
       max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
       if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;
@@ -84,7 +80,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
   return content;
 }
 
-// Tries, one by one, the tokens longer than their slice's max_characters, in the slices of `to_try`.
+// Tries the tokens longer than their slice's max_characters one by one, in the slices of `to_try`.
 void Matcher::try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask) {
   for (const VocabularyTrie::LongToken& token : vocabulary_->long_content()) {
     if ((content.to_try >> token.slice & 1) == 0 ||
@@ -106,7 +102,7 @@ bool Matcher::may_go_on_behind(const Item& item) {
   return may;
 }
 
-// Adds the tokens that may follow one item to `mask`, which may already have bits.
+// Adds the tokens that may follow the item to `mask`.
 void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   MaskWalk walk(*grammar_, rows_, mask);
   const Op& op = grammar_->ops[item.op];
@@ -130,8 +126,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
     if (content.to_try != 0) try_long_content(item, content, mask);
     return;
   }
-  // No characters are counted, so the result depends only on the item's state. It is kept for later masks if
-  // the walk was long.
+  // No characters are counted: the result depends only on the item's state, and is kept if the walk was long.
   KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
   if (walks_all) {
     walk.from_item(item, vocabulary_->nodes(), within);
@@ -148,8 +143,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   grammar_->masks.emplace(key, std::move(within));
 }
 
-// Adds the content tokens of `slices`, each up to its slice's max_characters. Slices with the same limit are
-// added together.
+// Adds the content tokens of `slices`, those with the same max_characters together.
 void Matcher::add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const {
   while (slices != 0) {
     const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(slices))];
@@ -161,7 +155,6 @@ void Matcher::add_content(const Content& content, uint32_t slices, std::span<uin
   }
 }
 
-// A token is legal if any item of the last row allows it.
 void Matcher::fill_mask(std::span<uint32_t> mask) {
   NIBBLE_CHECK(mask.size() == vocabulary_->num_mask_words(), "{} {}", mask.size(),
                vocabulary_->num_mask_words());

@@ -5,13 +5,13 @@
 namespace nibble::grammar {
 namespace {
 
-// In subtrees of at least this number of nodes, it pays to check first whether all tokens are legal.
+// Nodes of a subtree from which on it pays to check first whether all its tokens are legal.
 constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
 
-// The states of one item along a path in the tree, by number of bytes. AutomatonPath is for an automaton
-// without counts, whose steps are look-ups; ItemPath is for any item.
+// The states of one item along a path in the tree, by number of bytes. AutomatonPath: an automaton without
+// counts, whose steps are look-ups; ItemPath: any item.
 class AutomatonPath {
  public:
   AutomatonPath(Automaton& automaton, const Item& item) : automaton_(automaton), item_(item) {
@@ -20,11 +20,11 @@ class AutomatonPath {
   bool step(uint32_t depth, uint8_t byte) {
     return (states_[depth] = automaton_.next(states_[depth - 1], byte)) != Automaton::kDead;
   }
-  // Returns true if any content may follow.
+  // Whether any content may follow.
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
-  // At depth 0 the item's row already contains what follows the end of the item's text.
+  // At depth 0 the row already has what follows the item's end.
   bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
   Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
 
@@ -82,9 +82,8 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
              &within);
 }
 
-// Finds which bytes may follow the end of an item's text, for a walk in which the text can end in many
-// places. The row of what follows is added on first use. `is_same_everywhere`: the same bytes may follow at
-// every end.
+// Finds which bytes may follow the end of an item's text, for a walk in which it can end in many places. The
+// row of what follows is added on first use. `is_same_everywhere`: every end has the same row.
 class Behind {
  public:
   Behind(Rows& rows, bool is_same_everywhere)
@@ -93,7 +92,7 @@ class Behind {
   Behind(const Behind&) = delete;
   Behind& operator=(const Behind&) = delete;
 
-  // Returns whether `byte` may follow the end of the item's text.
+  // Whether `byte` may follow the end of the item's text.
   bool allows(const Item& item, uint8_t byte) {
     if (has_row_ && !is_same_everywhere_) rows_.cut_behind(before_);
     if (!has_row_ || !is_same_everywhere_) {
@@ -110,7 +109,7 @@ class Behind {
   Rows& rows_;
   uint32_t before_;
   bool is_same_everywhere_, has_row_{false};
-  std::array<int8_t, 256> allows_;  // by byte: 1, 0, or -1 if not yet computed
+  std::array<int8_t, 256> allows_;  // by byte: 1, 0, or -1 until computed
 };
 
 template <typename Path>

@@ -28,8 +28,7 @@ bool Matcher::accept(std::string_view bytes, TokenId token) {
   return true;
 }
 
-// Advances by `bytes`. Of the rows made on the way, keeps only the last one and those that something may
-// refer to.
+// Advances by `bytes`; of the new rows, keeps the last one and those that something may refer to.
 bool Matcher::advance(std::string_view bytes) {
   const uint32_t begin = rows_.last();
   for (const char byte : bytes) {

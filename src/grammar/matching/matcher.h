@@ -1,20 +1,16 @@
-// The state of one sequence in a grammar: which tokens may come next, which must, and whether the text may
-// end.
-//
+// The state of one sequence in a grammar: which tokens may or must come next, and whether the text may end.
 //   Matcher matcher(grammar, vocabulary);
 //   while (!matcher.is_finished()) {
 //     matcher.fill_mask(mask);  // bits of legal tokens; with is_complete() the text may also end
 //     matcher.accept(sample(logits, mask));
 //   }
+// The state is an index into arrays that only grow: rollback() truncates them, and copying a matcher forks
+// it. Matchers of one grammar may be used by several threads (they take turns), one matcher by one thread at
+// a time.
 //
-// The state is an index into arrays that only grow: rollback() truncates them, and a copy of the matcher is a
-// fork. Different threads may use matchers of one grammar at the same time; they wait for each other. One
-// matcher may be used by only one thread at a time.
-//
-// A matcher takes some kilobytes, and at most kMaxArenaBytes (limits.h). A call takes microseconds, and at
-// most kMaskFuel steps, some tens of milliseconds. All functions except rollback(), num_steps() and
-// is_complete() throw InputError if the grammar turns out to need more than that. The matcher is then
-// unusable, and the grammar should be refused.
+// A matcher takes some kilobytes, at most kMaxArenaBytes (limits.h). A call takes microseconds, at most
+// kMaskFuel steps (some tens of milliseconds). All functions except rollback(), num_steps() and is_complete()
+// throw InputError if the grammar needs more; the matcher is then unusable.
 #pragma once
 
 #include <cstdint>
@@ -33,42 +29,38 @@ namespace nibble::grammar {
 
 class Matcher {
  public:
-  // Starts at the beginning of the text. The vocabulary and its tokenizer must outlive this object and the
-  // grammar.
+  // The vocabulary and its tokenizer must outlive this object and the grammar.
   Matcher(std::shared_ptr<Grammar> grammar, const VocabularyTrie& vocabulary);
 
   // Sets a bit for every ordinary token whose bytes may follow and clears all others: bit token % 32 of word
-  // token / 32. `mask` has exactly vocabulary.num_mask_words() words; a model may have more logits, but no
-  // text contains those tokens. Special tokens are never set: the caller adds the tokens that end the text if
-  // is_complete(). No bit is set if and only if the text must end here.
+  // token / 32. `mask` has vocabulary.num_mask_words() words. Special tokens are never set: if is_complete(),
+  // the caller adds the tokens that end the text. No bit is set if and only if the text must end here.
   void fill_mask(std::span<uint32_t> mask);
-  // Advances by a token, or by a text of up to some thousand bytes. Returns false and changes nothing if it
-  // may not follow; always for special tokens and unknown ids. Either is one step for rollback().
+  // Advances by a token, or by some thousand bytes at most; each is one step for rollback(). Returns false
+  // and changes nothing if it may not follow, as special tokens and unknown ids never may.
   bool accept(TokenId token);
   bool accept(std::string_view bytes);
-  // Returns true if the text may end here.
+  // Whether the text may end here.
   bool is_complete() const { return rows_.is_complete(rows_.last()); }
-  // Returns true if the text must end here: no byte may follow.
+  // Whether the text must end here.
   bool is_finished();
 
-  // Returns the bytes that must come next, however they are split into tokens: up to a point where there is a
-  // choice or the text may end, at most 256. Changes nothing.
+  // The bytes that must come next in any split into tokens, at most 256: they end where there is a choice or
+  // the text may end. Changes nothing.
   std::string forced_bytes();
-  // Returns the tokens that must come next: those tokens of forced_bytes() that a model would write,
-  // according to the encoding of the whole text; often none. Returns none if the accepted tokens differ from
-  // that encoding, and stops before bytes in which a longer token may begin. Each returned token is in the
-  // mask at its position. Changes nothing.
+  // The tokens that must come next: those of forced_bytes() that a model would write, according to the
+  // encoding of the whole text. Often none, as when the accepted tokens differ from that encoding; they stop
+  // before bytes in which a longer token may begin. Each is in the mask at its position. Changes nothing.
   std::vector<TokenId> forced_tokens();
 
-  // The number of successful accept() calls. rollback(n) undoes all after the first n; n must not exceed
-  // num_steps().
+  // The number of successful accept() calls. rollback(n) undoes all after the first n.
   size_t num_steps() const { return steps_.size(); }
   void rollback(size_t num_steps);
 
  private:
   struct Content;
   struct Step {
-    uint32_t row;  // the last row before this step
+    uint32_t row;  // last row before this step
     uint32_t num_bytes;
     TokenId token;  // kNoTokenId: accepted as bytes
   };

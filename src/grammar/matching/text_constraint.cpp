@@ -35,7 +35,6 @@ bool TextConstraint::accept(TokenId token) {
   return matcher_.accept(token);
 }
 
-// An end token is forced only if there is exactly one; among several the model chooses.
 std::vector<TokenId> TextConstraint::forced_tokens() {
   if (has_ended_) return {};
   std::vector<TokenId> forced = matcher_.forced_tokens();

@@ -1,4 +1,4 @@
-// Constrains an answer that consists of one text of a grammar, from its first token on, and ends after it.
+// Constrains an answer that is one text of a grammar from its first token to its end.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,7 @@ namespace nibble::grammar {
 
 class TextConstraint final : public Constraint {
  public:
-  // One of `end_tokens` (at least one) follows the text; the engine stops at it. The vocabulary must outlive
-  // this object.
+  // After the text one of `end_tokens` (not empty) stops the engine. The vocabulary must outlive this object.
   TextConstraint(std::shared_ptr<Grammar> grammar, const VocabularyTrie& vocabulary,
                  std::vector<TokenId> end_tokens);
 
@@ -24,7 +23,7 @@ class TextConstraint final : public Constraint {
   bool ends_with(TokenId token) const;
 
   Matcher matcher_;
-  size_t num_words_;  // words of the matcher's masks; the model's vocabulary may be larger
+  size_t num_words_;  // of the matcher's masks; the model's vocabulary may be larger
   std::vector<TokenId> end_tokens_;
   bool has_ended_{false};
 };

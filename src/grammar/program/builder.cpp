@@ -43,7 +43,7 @@ NodeId GrammarBuilder::json_string(Expression expression, Encoding encoding, Cou
   return terminal == kUnlimited ? nothing() : add({.kind = Kind::kJsonString, .place = terminal});
 }
 
-// Quotes and braces around the text are fixed texts: these are bytes in every encoding.
+// The quotes are fixed texts, which are plain bytes in every encoding.
 NodeId GrammarBuilder::argument(const std::string& name, NodeId node) {
   NIBBLE_CHECK(encoding_ == Encoding::kJsonContent);
   const NodeId quote = one_of({"\""});
@@ -57,9 +57,8 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
   return add({.kind = Kind::kSequence, .parts = std::move(parts)});
 }
 
-// Alternatives with the same first part share it, as in `list: item | item "," list`. Otherwise a text of the
-// first part would be at two positions of the grammar at the same time, which a mask has to follow byte by
-// byte. Only first parts are compared, and only once, so nodes do not nest deep.
+// Alternatives with the same first part share it, as in `list: item | item "," list`: otherwise a text would
+// be at two positions at once, which a mask follows byte by byte. Done once, so nodes nest little.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
   std::map<NodeId, std::vector<NodeId>> alike;  // by first part
   std::vector<NodeId> beginnings;
@@ -145,8 +144,7 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// Returns true if a node derives a text, given which of its parts are known to derive one. If all parts must,
-// the leading parts that are already known to are skipped (num_passed_).
+// Whether a node derives a text, given which parts do. If all must, known leading parts are skipped.
 bool GrammarBuilder::derives_text(uint32_t id) {
   const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
@@ -166,7 +164,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       return true;
     case Kind::kSequence:
       return all_do(n.parts.size(), [&](size_t i) { return does(n.parts[i]); });
-    case Kind::kChoice:  // checked again each time a part is found to derive a text
+    case Kind::kChoice:  // checked again each time a part proves to derive a text
     case Kind::kReference:
       return std::ranges::any_of(n.parts, does);
     case Kind::kRepeat:
@@ -191,8 +189,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       }
       const bool has_others = std::any_of(object.undeclared.begin(), object.undeclared.end(),
                                           [&](const Undeclared& other) { return does(other.value); });
-      // Without a maximum, undeclared members count once towards the minimum, because they may all have one
-      // name.
+      // Without a maximum, undeclared members count once towards the minimum: they may all have one name.
       const bool has_enough =
           object.min <= num_possible + has_others || (has_others && object.max != kUnlimited);
       return object.min <= object.max && num_required <= object.max && has_enough;
@@ -207,8 +204,8 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// Returns, for each index of the first items and for the index after them, whether the needed item can be
-// there. Usual items must be possible before it, and after it up to the minimum number.
+// For each index of the first items and the one after them: whether the needed item can be there. Usual items
+// must be possible before it, and after it up to the minimum number.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());
@@ -225,7 +222,7 @@ std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   return places;
 }
 
-// Works from the leaves up: when a part is found to derive a text, its users are checked again.
+// From the leaves up: when a part is found to derive a text, its users are checked again.
 void GrammarBuilder::find_productive() {
   productive_.assign(nodes_.size(), false);
   num_passed_.assign(nodes_.size(), 0);
@@ -246,7 +243,7 @@ void GrammarBuilder::find_productive() {
   }
 }
 
-// Returns true if a node derives the empty text, given which of its parts do.
+// Whether a node derives the empty text, given which of its parts do.
 bool GrammarBuilder::derives_empty(const Node& n) {
   const auto does = [&](NodeId part) { return is_nullable(part) && is_productive(part); };
   switch (n.kind) {
@@ -278,8 +275,7 @@ void GrammarBuilder::find_nullable() {
   }
 }
 
-// Finds the expression of every node whose parts are all regular, parts first. A node that contains itself is
-// never reached and has no expression.
+// Finds the expression of every node whose parts are all regular, parts first; a node within itself has none.
 void GrammarBuilder::find_regular() {
   regular_.assign(nodes_.size(), std::nullopt);
   std::vector<std::vector<uint32_t>> users(nodes_.size());
@@ -321,8 +317,7 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});
-  // The rule of the whole text calls the root, so that a root that begins with itself is always called in the
-  // same way.
+  // The whole text's rule calls the root, so that a left-recursive root is always called in the same way.
   grammar_->rules.emplace_back();
   const uint32_t called = rule_of(root);
   grammar_->rules[0].entry = add_op({.kind = OpKind::kCall, .a = called});

@@ -1,6 +1,5 @@
-// Builds a Grammar from nodes. They form a graph of what a text consists of, in which a rule may refer to any
-// other. Nodes that derive no text are removed, so that a text can always be completed. Parts without
-// recursion become one automaton.
+// Builds a Grammar from nodes, a graph of what a text consists of, with recursion. Nodes that derive no text
+// are removed, so that a text can always be completed; parts without recursion become one automaton.
 #pragma once
 
 #include <map>
@@ -15,25 +14,25 @@ namespace nibble::grammar {
 
 enum class NodeId : uint32_t {};
 
-// The request contradicts itself: no text satisfies it.
+// No text satisfies the request.
 struct NoText : InputError {
   using InputError::InputError;
 };
 
 class GrammarBuilder {
  public:
-  // `encoding`: kUtf8 or kJsonContent. It applies to text_of(), text() and nodes made of them.
+  // `encoding`: kUtf8 or kJsonContent, of text_of(), text() and nodes made of them.
   explicit GrammarBuilder(Encoding encoding = Encoding::kUtf8);
 
   Expressions& expressions() { return grammar_->expressions; }
 
-  NodeId nothing();     // derives no text
-  NodeId empty_text();  // derives the empty text
+  NodeId nothing();  // derives no text
+  NodeId empty_text();
   NodeId text_of(Expression expression);
   NodeId text(std::string_view utf8) { return text_of(expressions().text(utf8)); }
   NodeId one_of(std::vector<std::string> texts);  // any number of fixed texts
-  // A JSON string, with quotes, whose value is a text of the expression, with a number of characters within
-  // `counts`. Leave `counts` at its default if the expression already bounds the length.
+  // A quoted JSON string whose value is a text of the expression, with a length within `counts`. Leave
+  // `counts` at its default if the expression already bounds the length.
   struct Counts {
     uint32_t min{0}, max{kUnlimited};
   };
@@ -45,10 +44,9 @@ class GrammarBuilder {
 
   struct JsonArray {
     std::vector<NodeId> first;   // items 0, 1, ...
-    std::optional<NodeId> rest;  // all further items; absent: there are none
+    std::optional<NodeId> rest;  // all further items, if allowed
     uint32_t min{0}, max{kUnlimited};
-    // If set, one item must be a needed item: `first[i]` at index i, `rest` after those. It replaces the
-    // usual item at its index.
+    // If set, one item must be a needed one: `first[i]` at index i, or `rest` after those.
     struct Needed {
       std::vector<NodeId> first;
       std::optional<NodeId> rest;
@@ -75,8 +73,7 @@ class GrammarBuilder {
   };
   NodeId json_object(JsonObject object);
 
-  // A JSON object whose only member is the string `name` with the text of `node`. The builder's encoding must
-  // be kJsonContent.
+  // A JSON object with one member: string `name` with the text of `node`. The encoding must be kJsonContent.
   NodeId argument(const std::string& name, NodeId node);
 
   // Declares a node that is defined later, for recursion.
@@ -85,13 +82,11 @@ class GrammarBuilder {
 
   // Throws NoText if `root` derives no text. The builder can't be used afterwards.
   std::shared_ptr<Grammar> build(NodeId root);
-  // Returns true if the node derives a text. Known only once build() has started.
+  // Whether the node derives a text. Valid once build() has started.
   bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
 
-  // Returns an automaton for the expression, made once. For checks that the compiler of a source language
-  // makes while it builds.
+  // The automaton of an expression, made once; for checks by compilers of source languages.
   Automaton& automaton_of(Expression expression, Encoding encoding);
-  // Returns true if the expression has a text.
   bool has_text(Expression expression) { return !automaton_of(expression, encoding_).is_empty(); }
 
  private:
@@ -113,7 +108,7 @@ class GrammarBuilder {
     Kind kind;
     Expression expression{};      // kText
     uint32_t min{0}, max{0};      // kRepeat, kDifferent
-    std::vector<NodeId> parts{};  // kReference: its definition, once it has one
+    std::vector<NodeId> parts{};  // kReference: the referenced node, once it is defined
     uint32_t place{0};            // index in the table of its kind
   };
 
@@ -124,8 +119,7 @@ class GrammarBuilder {
   bool derives_text(uint32_t id);
   void find_nullable();
   bool derives_empty(const Node& node);
-  // The items of an array. productive_item() returns the item at a position, or nullopt if it is absent or
-  // derives no text.
+  // The items of an array. productive_item() returns nullopt if an item is absent or derives no text.
   using Items = std::pair<const std::vector<NodeId>&, const std::optional<NodeId>&>;
   std::optional<NodeId> productive_item(Items items, size_t place) const;
   std::vector<bool> needed_places(const JsonArray& array) const;
@@ -133,8 +127,7 @@ class GrammarBuilder {
   void find_regular();
   std::optional<Expression> regular(NodeId id) const { return regular_[static_cast<uint32_t>(id)]; }
 
-  // Each emit function emits the operations of its argument, followed by `next`, and returns the first
-  // operation.
+  // Each emits operations that are followed by `next`, and returns the first one.
   uint32_t emit(NodeId id, uint32_t next);
   uint32_t emit_sequence(const std::vector<NodeId>& parts, uint32_t next);
   uint32_t emit_choice(const std::vector<NodeId>& parts, uint32_t next);
@@ -163,7 +156,7 @@ class GrammarBuilder {
   size_t num_literal_bytes_{0};
 
   std::vector<bool> productive_, nullable_;
-  // By node: number of leading parts known to derive a text, for nodes of which all parts must.
+  // By node: leading parts known to derive a text, for nodes of which all parts must.
   std::vector<uint32_t> num_passed_;
   std::vector<std::optional<Expression>> regular_;
   std::unordered_map<uint32_t, uint32_t> rules_;  // by node

@@ -1,4 +1,3 @@
-// Turns nodes into operations: see builder.h.
 #include <algorithm>
 
 #include "core/json.h"
@@ -67,13 +66,13 @@ uint32_t GrammarBuilder::emit(NodeId id, uint32_t next) {
     case Kind::kReference:
       return add_op({.kind = OpKind::kCall, .a = rule_of(id), .next = next});
     default:
-      break;  // the empty text is regular, and nodes that derive nothing are not emitted
+      break;  // the empty text is regular; nodes that derive nothing are not emitted
   }
   NIBBLE_CHECK(false, "node {} of kind {}", static_cast<uint32_t>(id), static_cast<int>(n.kind));
   return next;
 }
 
-// Emits the parts from last to first. Adjacent regular parts become one terminal.
+// Emits the parts from last to first; adjacent regular parts become one terminal.
 uint32_t GrammarBuilder::emit_sequence(const std::vector<NodeId>& parts, uint32_t next) {
   for (size_t end = parts.size(); end > 0;) {
     size_t begin = end;
@@ -132,8 +131,7 @@ uint32_t GrammarBuilder::emit_repeat(const Node& n, uint32_t next) {
   return loop;
 }
 
-// Returns `before`, followed by an optional line break with indentation (after a comma, a space is also
-// allowed). JSON writers indent by 2 or 4 spaces or by a tab.
+// Returns `before`, then an optional line break with spaces or tabs, or after a comma a space.
 Expression GrammarBuilder::blank_expression(std::string_view before) {
   Expressions& e = expressions();
   const Expression line = e.concat(e.text("\n"), e.repeat(e.set({{' ', ' '}, {'\t', '\t'}}), 0, 20));
@@ -174,8 +172,7 @@ uint32_t GrammarBuilder::emit_list(List list, uint32_t next) {
   return punctuation(e.text("["), start);
 }
 
-// Emits usual items, then one needed item, then usual items: three lists that share one count. The first list
-// never closes the array.
+// Emits usual, one needed, and usual items: three lists with one count. The first never closes the array.
 uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t next) {
   const std::vector<bool> places = needed_places(array);
   const size_t num_first = places.size() - 1;
@@ -195,7 +192,7 @@ uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t
   before.rest = behind.rest;
   before.min = kUnlimited;
   if (array.max != kUnlimited) before.max = array.max - 1;
-  // The first list is limited to the usual items that fit before the last possible index of the needed item.
+  // Limit the first list to the usual items that fit before the last possible index of the needed item.
   if (!places[num_first])
     before.max = to_index(
         static_cast<size_t>(std::find(places.rbegin(), places.rend(), true).base() - places.begin() - 1));

@@ -1,9 +1,7 @@
-// A compiled grammar: rules as a program of a few kinds of operations over automata. All kinds of source
-// (json_schema.h, regex.h, gbnf.h, lark.h) compile to it through a GrammarBuilder, and a Matcher runs it.
-//
-// A rule is a network of operations from its entry to kReturn. What a text can be at one point is a set of
-// positions in this program, as in Earley's parser; rows.h describes the representation. Counts are numbers
-// stored with a position, so a repetition never copies operations.
+// A compiled grammar: rules as a program of operations over automata, which a GrammarBuilder makes from all
+// source languages and a Matcher runs. A rule is a network of operations from its entry to kReturn. What a
+// text can be at one point is a set of positions in the program, as in Earley's parser (rows.h). Counts are
+// numbers stored with a position, so repetitions copy no operations.
 #pragma once
 
 #include <bit>
@@ -27,8 +25,7 @@ namespace nibble::grammar {
 struct Terminal {
   enum class Kind : uint8_t { kAutomaton, kTexts } kind;
   uint32_t index;  // in `automata` or `tries`
-  // Whether the number of characters is kept as a number, because the automaton does not bound it (JSON
-  // strings only).
+  // Whether characters are counted, because the automaton does not bound their number (JSON strings only).
   bool is_counted{false};
   uint32_t min{0}, max{kUnlimited};
   // The text also has a pattern: Automaton::lengths() gives the lengths that it allows.
@@ -53,13 +50,12 @@ struct Op {
   uint32_t a{0}, b{0}, next{0};
 };
 
-// A list. `first` has the rules of items 0, 1, ...; all further items are of `rest`.
+// `first`: the rules of items 0, 1, ...; `rest`: of all further items.
 struct List {
-  std::vector<uint32_t> first;  // rules
-  uint32_t rest{kUnlimited};    // a rule; kUnlimited: no further items
+  std::vector<uint32_t> first;
+  uint32_t rest{kUnlimited};  // kUnlimited: no further items
   uint32_t min{0}, max{kUnlimited};
-  // If set, a trie of texts, each of which may be an item once. The counter then has a bit for each text that
-  // occurred.
+  // If set, a trie of texts, each of which may be an item once; the counter then has a bit per text.
   uint32_t texts{kUnlimited};
   bool are_different() const { return texts != kUnlimited; }
   uint32_t num_items(uint32_t counter) const {
@@ -72,8 +68,8 @@ struct List {
   }
 };
 
-// The members of an object: declared ones in their order, then undeclared ones. Progress is the position of
-// the next declared member and, if the number of members is limited, the number so far.
+// The members of an object: declared ones in order, then undeclared ones. Progress: the position of the next
+// declared member and, if members are limited, their number so far.
 struct Members {
   struct Progress {
     uint32_t position{0}, count{0};
@@ -83,9 +79,9 @@ struct Members {
   uint32_t names{0};                // a trie of "NAME": with quotes and colon
   std::vector<uint32_t> positions;  // by index of the trie's text
   std::vector<uint32_t> values;     // rules, by position
-  // By position, and for the end: the first required member at or after the position.
+  // By position, and for the end: the first required member from there on.
   std::vector<uint32_t> next_required;
-  std::vector<uint32_t> num_required;  // by position: number of required members at or after it
+  std::vector<uint32_t> num_required;  // by position: number of required members from there on
   struct Undeclared {
     uint32_t name_op;  // reads the name with its quotes, then leads to kMemberValue
     uint32_t value;    // a rule
@@ -102,12 +98,11 @@ struct Rule {
   bool is_nullable{false};
 };
 
-// The program is fixed once it is built. Automata grow while texts are matched, under `mutex`, because
-// sequences share a grammar.
+// Fixed once built, except automata, which grow under `mutex` while texts are matched: sequences share them.
 struct Grammar {
   std::vector<Op> ops;
   std::vector<uint32_t> targets;
-  std::vector<Rule> rules;  // the first is the rule of the whole text
+  std::vector<Rule> rules;  // the first is that of the whole text
   std::vector<List> lists;
   std::vector<Members> members;
   std::vector<Terminal> terminals;
@@ -117,18 +112,16 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Masks that took long to find, by vocabulary, operation, state, and whether other text can follow the
-  // operation's text.
+  // Kept masks by vocabulary, operation, state, and whether other text can follow the operation's text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
-  // Returns the memory in use, except small parts. Waits for `mutex`.
+  // Memory in use, without small parts. Waits for `mutex`.
   size_t bytes();
 };
 
-// The result of compiling a source.
 struct Compiled {
   std::shared_ptr<Grammar> grammar;  // never null
-  // Parts of the source that are not enforced, a line each, for the client.
+  // What is not enforced, one line each, for the client.
   std::vector<std::string> warnings;
 };
 

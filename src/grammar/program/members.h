@@ -1,4 +1,3 @@
-// Decides which member of an object may come next: grammar.h, Members.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +11,8 @@ struct Positions {  // declared members from `first` to `end` - 1
   bool is_empty() const { return first >= end; }
 };
 
-// Returns the declared members that may be next: up to the first required one, while leaving room for all
-// required members and enough members to reach the minimum.
+// Declared members that may be next: up to the first required one, leaving room for all required members and
+// enough members to reach the minimum.
 inline Positions legal_names(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   if (at.position >= num || at.count >= members.max) return {0, 0};
@@ -38,9 +37,8 @@ inline bool may_close(const Members& members, Members::Progress at) {
   return at.count >= members.min && is_done_with_required(members, at);
 }
 
-// Returns the progress of an undeclared member that follows `at`, while that member is read. Positions from
-// num_declared() + 2 on encode the member's kind and whether an undeclared member precedes it. Position
-// num_declared() + 1 is the one after an undeclared member.
+// Progress while an undeclared member after `at` is read: positions from num_declared() + 2 on encode its
+// kind and whether an undeclared member precedes it; num_declared() + 1 is the position after one.
 inline Members::Progress undeclared_progress(const Members& members, Members::Progress at, uint32_t kind) {
   const uint32_t num = members.num_declared();
   return {num + 2 + 2 * kind + (at.position == num + 1), at.count};
@@ -50,8 +48,8 @@ inline uint32_t undeclared_kind(const Members& members, Members::Progress at) {
   return (at.position - members.num_declared() - 2) / 2;
 }
 
-// Returns the progress after a value. Two undeclared members may have the same name and then are one:
-// without a maximum, only the first counts towards the minimum. With a maximum, each one counts.
+// Progress after a value. Undeclared members of the same name are one: without a maximum only the first
+// counts towards the minimum; with one, each counts.
 inline Members::Progress after_value(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;

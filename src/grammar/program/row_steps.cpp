@@ -1,4 +1,3 @@
-// Steps one item by one byte: see rows.h.
 #include <algorithm>
 
 #include "grammar/program/members.h"
@@ -7,7 +6,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Returns true if a text below `node` is the name of a member in `legal`.
+// Whether a text below `node` is the name of a member in `legal`.
 bool has_legal_name(const Members& members, const Trie& names, uint32_t node, Positions legal) {
   const auto begin = members.positions.begin() + names.first_text(node);
   const auto end = members.positions.begin() + names.end_text(node);
@@ -35,9 +34,8 @@ Rows::Stepped Rows::step(Item& item, uint8_t byte) {
   return {true, automaton.accepts(item.state), !automaton.is_final(item.state)};
 }
 
-// Steps a JSON string whose characters are counted. A character may begin only below the maximum, and the
-// quote may follow only from the minimum on. If the string has a pattern, an end of the pattern within these
-// limits must stay reachable.
+// Steps a JSON string whose characters are counted: characters may begin below the maximum, and the quote may
+// follow from the minimum on. An end of its pattern, if any, must stay reachable within these limits.
 Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t byte) {
   Automaton& automaton = grammar_->automata[terminal.index];
   const uint32_t from = item.state;
@@ -71,7 +69,7 @@ Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t b
   return {true, false, true};
 }
 
-// Steps an item of a list of different texts. Texts that have already occurred are illegal.
+// Steps an item of a list of different texts; those that occurred are illegal.
 Rows::Stepped Rows::step_different(const Op& op, Item& item, uint8_t byte) {
   const Trie& texts = grammar_->tries[grammar_->lists[op.a].texts];
   item.state = texts.child(item.state, byte);
@@ -94,7 +92,7 @@ Rows::Stepped Rows::step_name(const Op& op, Item& item, uint8_t byte) {
   if (item.state == Trie::kNone) return {};
   if (!has_legal_name(members, names, item.state, legal_names(members, Members::Progress::of(item.counter))))
     return {};
-  // Each text of the trie is a name with its quotes and colon, so none is a prefix of another.
+  // Names are in the trie with quotes and colon, so none is a prefix of another.
   return {true, names.accepts(item.state), names.has_children(item.state)};
 }
 

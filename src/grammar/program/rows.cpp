@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 
 Rows::Rows(Grammar& grammar) : grammar_(&grammar), frame_of_rule_(grammar.rules.size(), {kUnlimited, 0}) {
-  frames_.push_back({0, 0});  // the rule of the whole text, which has no caller
+  frames_.push_back({0, 0});  // the whole text's rule, which has no caller
   begin_row();
   pending_.push_back({grammar.rules[0].entry, 0, 0});
   close();
@@ -91,8 +91,7 @@ void Rows::cut_behind(uint32_t row) {
   rows_.resize(row + 1);
 }
 
-// The row before the last can go if it has no waiting items, because then it is no frame's origin. The last
-// row takes its index; only frames of the last row refer to the last row.
+// A row without waiting items is no frame's origin. The last row takes its index.
 void Rows::forget_before_last() {
   const uint32_t row = last() - 1;
   if (rows_[row].first_waiting != rows_[row + 1].first_waiting) return;
@@ -102,8 +101,7 @@ void Rows::forget_before_last() {
   for (size_t frame = rows_[row].first_frame; frame < frames_.size(); ++frame) frames_[frame].row = row;
 }
 
-// Adds the item to its list. Returns false if the list already contains it. Short lists are searched, longer
-// ones are looked up by hash: most rows have few items.
+// Returns false if the list has the item already. Short lists, as most are, are searched, longer ones hashed.
 bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& item) {
   constexpr size_t kFew{12};
   grammar_->expressions.fuel().spend();
@@ -164,8 +162,7 @@ void Rows::follow(const Pending& place) {
       return;
     }
     case OpKind::kCall:
-      // A tail call reuses the caller's frame, unless no byte was read since the frame began: the rule may
-      // have called itself, and left recursion needs a frame for each call.
+      // A tail call reuses the caller's frame, unless no byte was read since: left recursion needs new ones.
       return call(place, op.a,
                   grammar_->ops[op.next].kind == OpKind::kReturn && frames_[place.frame].row != last());
     case OpKind::kFork:
@@ -211,7 +208,7 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   }
   const Item caller{place.op, place.frame, rule, place.counter};
   if (!add(Kind::kWaiting, waiting_, rows_.back().first_waiting, caller)) return;
-  // An empty item of a list is not resumed: it adds nothing, because the list's minimum is then 0.
+  // An empty list item is not resumed: it adds nothing, because the list's minimum is then 0.
   if (grammar_->rules[rule].is_nullable && grammar_->ops[place.op].kind != OpKind::kItem) resume(caller);
   auto& [row, frame] = frame_of_rule_[rule];
   if (row == last() && frame < frames_.size() && frames_[frame].row == row && frames_[frame].rule == rule &&
@@ -223,8 +220,8 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   pending_.push_back({entry, frame, 0});
 }
 
-// Resumes the callers of a rule that has ended. If the rule was called in this same row, its text is empty,
-// and call() has already resumed the caller.
+// Resumes the callers of a rule that has ended. If it was called in this row, its text is empty, and call()
+// has already resumed them.
 void Rows::complete(uint32_t frame) {
   if (frame == 0) {
     rows_.back().is_complete = true;

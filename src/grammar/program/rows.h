@@ -1,12 +1,8 @@
-// Finds what a grammar allows after a text, with Earley's parser over the bytes of the text (Earley, "An
-// Efficient Context-Free Parsing Algorithm", CACM 1970). A row is the set of items after a byte. Only rows
-// that something may refer to are kept.
-//
-// An item is a position in the grammar's program. Its frame is its origin: the row in which its rule was
-// called, so that all callers of one rule at one point share what follows. If a call is the last operation of
-// a rule and follows text, the callee takes over the rule's frame: a list written with recursion at its end
-// then takes no more memory with each item. Rows, items and frames are in arrays that only grow and are
-// truncated, so advancing, going back and copying are cheap.
+// Earley's parser over bytes (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970). A row is the
+// set of items after a byte; only rows that something may refer to are kept. An item is a position in the
+// grammar's program. Its frame is the row in which its rule was called: all callers of one rule at one point
+// share what follows. A tail call after text reuses the caller's frame, so a right-recursive list takes no
+// more memory per item. Arrays only grow and are truncated, so advancing, going back and copying are cheap.
 #pragma once
 
 #include <cstdint>
@@ -19,41 +15,36 @@ namespace nibble::grammar {
 
 struct Item {
   uint32_t op, frame;
-  // An item that expects text: the state of its terminal. An item that waits for a rule: the rule.
+  // State of the terminal, for an item that expects text; otherwise the rule that the item waits for.
   uint32_t state;
-  // Number of characters, number of list items (or a bit for each text that occurred), or a
-  // Members::Progress.
+  // Number of characters or list items, a bit for each text that occurred, or a Members::Progress.
   uint32_t counter;
   bool operator==(const Item&) const = default;
 };
 
 class Rows {
  public:
-  // Starts with one row: what texts of the grammar begin with. The grammar must outlive this object.
+  // Starts with the row of what texts begin with. The grammar must outlive this object.
   explicit Rows(Grammar& grammar);
 
   uint32_t last() const { return static_cast<uint32_t>(rows_.size()) - 1; }
-  // Returns true if the text may end here.
   bool is_complete(uint32_t row) const { return rows_[row].is_complete; }
   // The items of the row that expect text.
   uint32_t num_items(uint32_t row) const { return end_item(row) - rows_[row].first_item; }
   Item item(uint32_t row, uint32_t index) const { return items_[rows_[row].first_item + index]; }
 
-  // Adds a row: what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
+  // Adds the row of what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
   bool advance(uint32_t row, uint8_t byte);
-  // As above, but also follows `item`, which is not in the row.
+  // The same, but also follows `item`, which is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
   // Adds a row of what follows an item at the end of its text.
   void add_behind(const Item& item);
-  // Returns true if `byte` may follow in `row`.
   bool allows(uint32_t row, uint8_t byte);
-  // Removes all rows after `row`.
   void cut_behind(uint32_t row);
-  // Removes the row before the last, unless something refers to it.
+  // Removes the row before the last, unless a frame refers to it.
   void forget_before_last();
 
-  // Advances the item's state by `byte`. `accepts`: the item's text may end after the byte. `goes_on`: the
-  // text may continue.
+  // Advances the item's state by `byte`. Afterwards its text may end if `accepts`, and continue if `goes_on`.
   struct Stepped {
     bool is_legal{false}, accepts{false}, goes_on{false};
   };
@@ -113,7 +104,7 @@ class Rows {
   };
   std::vector<Slot> slots_;  // for lists too long to search; made on first use
   uint64_t num_rows_made_{0};
-  // By rule: row and frame of its last call; stale if the row is not the current one.
+  // By rule: row and frame of its last call; stale unless it is the current row.
   std::vector<std::pair<uint32_t, uint32_t>> frame_of_rule_;
 };
 

@@ -1,4 +1,3 @@
-// Makes automata and terminals, each once: see builder.h.
 #include <algorithm>
 
 #include "grammar/automata/remaining_lengths.h"
@@ -14,9 +13,9 @@ uint32_t GrammarBuilder::place_of_automaton(Expression expression, Encoding enco
   std::vector<std::pair<char32_t, char32_t>> key{{static_cast<char32_t>(encoding), 0}};
   for (const CodePoints& set : sets) {
     for (const CodePointRange& range : set.ranges()) key.emplace_back(range.first, range.last);
-    key.emplace_back(1, 0);  // not a valid range: marks the end of a set
+    key.emplace_back(1, 0);  // not a valid range: ends a set
   }
-  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // in proportion to the time that each takes
+  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // proportional to time
   expressions().fuel().spend(key.size());
   auto& alphabet = alphabets_[key];
   if (!alphabet) {

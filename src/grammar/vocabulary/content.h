@@ -1,12 +1,8 @@
-// Content: complete UTF-8 characters other than quotes, backslashes and control characters. Most text is
-// content, and 97 % of o200k's tokens consist of it alone.
-//
-// Content tokens are divided into slices, by the kinds of their characters and by whether they begin with a
-// space. If a grammar allows any text of a slice's kinds, however long a token is, the slice's bits are
-// copied instead of searched for: all slices in a JSON string, those of letters and digits in an identifier,
-// those of letters of all scripts in \p{L}+. Half of o200k's tokens begin with a space and have no other one.
-// For these, the check is what may follow after the space, so that a text that may continue with a space and
-// then any word can use slices too.
+// Content: complete UTF-8 characters other than quotes, backslashes and control characters; 97 % of o200k's
+// tokens are content only. Content tokens are divided into slices, by the kinds of their characters and by
+// whether they begin with a space. Where a grammar allows any text of a slice's kinds, its bits are copied,
+// not searched for: all slices in a JSON string, letters and digits in an identifier, letters of all scripts
+// in \p{L}+. For tokens that begin with a space (half of o200k's), the check is what may follow it.
 #pragma once
 
 #include <array>
@@ -15,7 +11,7 @@
 
 namespace nibble::grammar {
 
-using ContentKinds = uint16_t;  // a bit for each kind
+using ContentKinds = uint16_t;
 // kLetterContent, kWordContent and kOtherContent are beyond ASCII.
 inline constexpr ContentKinds kLowerContent{1}, kUpperContent{2}, kDigitContent{4}, kBlankContent{8},
     kDashContent{16}, kPunctuationContent{32}, kLetterContent{64}, kWordContent{128}, kOtherContent{256};
@@ -37,24 +33,22 @@ inline constexpr std::array<ContentKinds, 13> kContentSets{
     0x1FF,
 };
 inline constexpr size_t kNumContentSets{kContentSets.size()};
-inline constexpr uint32_t kAllContentSets{(1u << kNumContentSets) - 1};  // a bit for each set
+inline constexpr uint32_t kAllContentSets{(1u << kNumContentSets) - 1};
 
-// Slice `set` has the tokens of that set. Slice kNumContentSets + `set` has the tokens that are a space
-// followed by a text of that set. In o200k the slices of lower case, of lower and upper case, and of letters
-// beyond ASCII have 9,000 to 47,000 tokens each; the others have up to some thousands.
+// Slice `set` has the tokens of that set, slice kNumContentSets + `set` those that are a space and a text of
+// the set. Slices have up to 47,000 of o200k's tokens (letters), most up to some thousands.
 inline constexpr size_t kNumContentSlices{2 * kNumContentSets};
 constexpr bool begins_with_blank(size_t slice) { return slice >= kNumContentSets; }
 constexpr size_t set_of(size_t slice) { return slice % kNumContentSets; }
-inline constexpr uint32_t kAllContentSlices{(1u << kNumContentSlices) - 1};  // a bit for each slice
-// Longer tokens, in characters, do not count as content. o200k's longest token has 128.
+inline constexpr uint32_t kAllContentSlices{(1u << kNumContentSlices) - 1};
+// Longer tokens do not count as content. o200k's longest token has 128 characters.
 inline constexpr uint32_t kMaxContentCharacters{128};
 
 struct CharacterRange {
   char32_t first, last;
 };
-// Letters beyond ASCII: runs of code points that are all of category L. Many more such runs exist, of a few
-// code points each; these cover 95 % of o200k's tokens of such letters. Source: the Unicode Character
-// Database, 14.0; no later version takes a letter out of category L.
+// Letters beyond ASCII: runs of code points that are all of category L. They cover 95 % of o200k's tokens of
+// such letters. Source: Unicode 14.0; no later version takes a letter out of category L.
 inline constexpr CharacterRange kLetterRanges[]{
     {0xC0, 0xD6},     {0xD8, 0xF6},     {0xF8, 0x2C1},    {0x3A3, 0x3F5},   {0x3F7, 0x481},
     {0x48A, 0x52F},   {0x531, 0x556},   {0x560, 0x588},   {0x5D0, 0x5EA},   {0x620, 0x64A},
@@ -63,10 +57,10 @@ inline constexpr CharacterRange kLetterRanges[]{
     {0x1318, 0x135A}, {0x1780, 0x17B3}, {0x1E00, 0x1F15}, {0x3041, 0x3096}, {0x30A1, 0x30FA},
     {0x3400, 0x4DBF}, {0x4E00, 0xA48C}, {0xAC00, 0xD7A3},
 };
-// Returns the kinds of the word characters from `first` to `last`: letters, others, or both.
+// Kinds of the word characters from `first` to `last`: letters, others, or both.
 constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   ContentKinds kinds = 0;
-  char32_t next = first;  // the first code point not classified yet
+  char32_t next = first;  // first code point not yet classified
   for (const CharacterRange& letters : kLetterRanges) {
     if (letters.last < next) continue;
     if (letters.first > last) break;
@@ -77,14 +71,13 @@ constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   return next <= last ? kinds | kWordContent : kinds;
 }
 
-// Returns the kinds of the characters from `first` to `last`; 0 if none of them is content.
+// Kinds of the characters from `first` to `last`; 0 if none of them is content.
 constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
   struct Range {
     char32_t first, last;
     ContentKinds kind;
   };
-  // Beyond ASCII: spaces, punctuation and symbols are kOtherContent; everything else, mostly words, is
-  // kWordContent.
+  // Beyond ASCII: spaces, punctuation and symbols are kOtherContent, everything else kWordContent.
   constexpr Range kRanges[]{
       {'a', 'z', kLowerContent},       {'A', 'Z', kUpperContent},        {'0', '9', kDigitContent},
       {' ', ' ', kBlankContent},       {'-', '-', kDashContent},         {'_', '_', kDashContent},
@@ -108,14 +101,12 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 
 // How long a content text of each set may be at some position of a text.
 struct ContentRuns {
-  // For each set: every content text of up to this number of characters may follow. kMaxContentCharacters:
-  // every content text of any length.
+  // For each set of kinds: all content texts up to this length may follow; kMaxContentCharacters: any length.
   std::array<uint8_t, kNumContentSets> num_characters{};
   // Bits by set: no content text of num_characters + 1 characters may follow.
   uint32_t ends_there{0};
-  // For each set: after every content text within num_characters, the whole text may end after any number of
-  // further characters from this number on; kNever: no such number. Computed only if lengths are needed as
-  // well.
+  // Per set, if lengths are needed: after a content text within num_characters, the whole text may end after
+  // any number of further characters from this one on; kNever: no such number.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };

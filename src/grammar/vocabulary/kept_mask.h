@@ -1,6 +1,5 @@
-// The part of a mask that depends only on an automaton's state: the tokens that stay within the automaton's
-// text, and the nodes of the token tree at which that text may end and a token continues. A mask that took
-// long to find is then copied; only what may follow those ends is searched again.
+// The part of a mask that depends only on an automaton's state, kept to be copied if it took long to find:
+// the tokens within the automaton's text, and the ends of that text at which a token continues.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,7 @@
 // The ordinary tokens of a vocabulary as a tree of their bytes. One walk finds a mask: tokens with a common
-// prefix share the work, and an illegal byte skips its whole subtree.
-//
-// Content tokens (content.h) are also in separate trees, one per slice, so tokens whose bits can be copied
-// from masks need no walk: in a JSON string 5,500 of 415,000 nodes remain. There are also masks of the
-// content tokens of up to a given number of characters.
+// prefix share the work, and an illegal byte skips its subtree. Content tokens (content.h) are also in
+// separate trees, one per slice, so the tokens of slices whose bits are copied need no walk: in a JSON string
+// 5,500 of 415,000 nodes remain.
 #pragma once
 
 #include <array>
@@ -20,15 +18,15 @@ namespace nibble::grammar {
 class VocabularyTrie {
  public:
   static constexpr uint32_t kNoToken{0x7FFFFF};
-  // Longer tokens are left out: no grammar ever allows them. o200k's longest has 128 bytes.
+  // Longer tokens are left out and never allowed. o200k's longest has 128 bytes.
   static constexpr uint32_t kMaxTokenBytes{255};
 
-  // Nodes are in depth-first order: a node's subtree follows it.
+  // In depth-first order: a node's subtree follows it.
   struct Node {
     uint32_t token : 23;             // the token that ends here, or kNoToken
-    uint32_t has_content_below : 1;  // every token below consists of content
+    uint32_t has_content_below : 1;  // every token below is content
     uint32_t byte : 8;
-    uint32_t num_below : 24;  // size of the subtree, to skip it if `byte` is illegal
+    uint32_t num_below : 24;  // size of the subtree
     uint32_t depth : 8;       // bytes up to and including this one
   };
   static_assert(sizeof(Node) == 8);
@@ -38,19 +36,16 @@ class VocabularyTrie {
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::span<const Node> nodes() const { return nodes_; }  // tree of all tokens
-  // Tree of the tokens that are not content.
   std::span<const Node> other_nodes() const { return other_nodes_; }
-  // The tree of one of the kNumContentSlices slices; each content token is in exactly one.
+  // Each content token is in exactly one slice.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
-  // The number of characters of the slice's longest token.
+  // Characters of the slice's longest token.
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
-  // The number of words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
+  // Words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
   size_t num_mask_words() const { return num_words_; }
-  // The mask of unconstrained text: all tokens of the tree.
-  std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }
+  std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }  // all tokens of the tree
 
-  // Masks of content exist for each limit up to this number of characters (all except 230 of o200k's content
-  // tokens are within it), and for no limit.
+  // Limits that have a mask of content tokens; all but 230 of o200k's content tokens are within them.
   static constexpr uint32_t kMaxMaskCharacters{16};
   struct LongToken {  // a content token of more than kMaxMaskCharacters characters
     TokenId token;

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
 
-// Keys without their prefix. Unlisted keys may change what the model computes, and are refused.
+// Metadata keys without "gpt-oss.". Other keys may change what the model computes, and are refused.
 constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "context_length",
                                            "embedding_length",
@@ -40,8 +40,7 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_fast",
                                            "rope.scaling.yarn_beta_slow"};
 
-// Reads values by key. Its errors name the file and the key.
-class ConfigReader {
+class ConfigReader {  // errors name the file and the key
  public:
   explicit ConfigReader(const Gguf& gguf) : gguf_(gguf) {}
 
@@ -64,8 +63,7 @@ class ConfigReader {
   double number_or(std::string_view key, double otherwise) const {
     return find(key) ? number(key) : otherwise;
   }
-  // Checks a key that repeats another one: if present, it must have the same value. nibble knows no model
-  // where they differ.
+  // Checks a key that repeats another one: if present, it must have the same value, as in all known models.
   void must_be(std::string_view key, double expected) const {
     if (find(key) && number(key) != expected)
       refuse(key, fmt::format("is {}; expected {}", number(key), expected));
@@ -107,8 +105,7 @@ void check_keys(const Gguf& gguf) {
                        gguf.files[0].string(), in_quotes(key));
 }
 
-// The pattern is a period p (the last of each p layers is full), or one boolean per layer. The default is a
-// period of 2.
+// The window pattern is a period p (the last of each p layers is full; default 2) or one boolean per layer.
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
   constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // the checks of config.json are stricter
@@ -144,8 +141,7 @@ Json rope_scaling(const ConfigReader& reader) {
           {"truncate", false}};
 }
 
-// Returns the end tokens. Files have one, and some also have a list.
-Json eos(const Gguf& gguf) {
+Json eos(const Gguf& gguf) {  // files have one end token, some also a list
   Json ids = Json::array();
   const auto refuse = [&](std::string_view key) {
     throw InputError("{}: metadata '{}' is not a token id or a list of them", gguf.files[0].string(), key);
@@ -164,7 +160,7 @@ Json eos(const Gguf& gguf) {
   return ids;
 }
 
-// Returns the number of rows of the embedding: the file's list of tokens may be shorter or absent.
+// Rows of the embedding: the file's list of tokens may be shorter or absent.
 uint64_t vocab_size(const Gguf& gguf) {
   const GgufTensor* embedding = gguf.find("token_embd.weight");
   if (!embedding || embedding->shape.size() != 2)

@@ -9,8 +9,8 @@
 
 namespace nibble {
 
-// Checks every value like one of a config.json. GGUF has no key for the SwiGLU limit, which is assumed to be
-// gpt-oss's 7, nor for YaRN's truncation, which gpt-oss does not use. Throws InputError.
+// Checks every value like config.json's. GGUF has no key for the SwiGLU limit (gpt-oss's 7 is assumed) and
+// for YaRN's truncation (not used by gpt-oss). Throws InputError.
 Config gguf_config(const Gguf& gguf);
 
 // Throws InputError, which begins with `origin`, if GGUF has no key for a value of the configuration.

@@ -52,8 +52,7 @@ bool is_experts(const TensorSpec& spec) {
 bool is_vector(const TensorSpec& spec) { return spec.kind != TensorKind::kDense && !is_experts(spec); }
 bool is_gate_up(const TensorSpec& spec) { return spec.name.find(kGateUp) != std::string::npos; }
 
-// Returns a tensor's shape in GGUF, in elements: codes and scales are one matrix per expert, and gate and up
-// have half of the rows each.
+// A tensor's shape in GGUF, in elements. Codes and scales are one matrix per expert; gate and up are two.
 Shape gguf_shape(const TensorSpec& spec) {
   Shape shape = spec.shape;
   if (is_experts(spec)) shape = {shape[0], shape[1], shape[2] * kMxfp4BlockSize};

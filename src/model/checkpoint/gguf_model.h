@@ -1,5 +1,4 @@
 // A GGUF file as a model: maps its tensors to the model's, uses in place what it can, and converts the rest.
-//
 //   matrices              BF16 is used as stored. Every other type is Blocks; conversion rounds to nearest
 //                         BF16, and is exact for MXFP4 and for F32 or F16 that were BF16 before
 //   norms, biases, sinks  F32 and BF16 are used as stored; F16 becomes F32. The biases of gate and up have
@@ -22,8 +21,8 @@
 
 namespace nibble {
 
-// The GGUF name for a tensor in Hugging Face's naming. Codes and scales of experts are one GGUF tensor.
-// gate_up is two GGUF tensors: `name` is the gate's, `up` the other's.
+// GGUF name for a tensor in Hugging Face's naming. Codes and scales of experts are one GGUF tensor. gate_up
+// is two GGUF tensors, `name` the gate and `up` the other.
 struct GgufName {
   std::string name, up;
 };
@@ -31,16 +30,16 @@ GgufName gguf_name(const TensorSpec& spec);
 
 class GgufModel {
  public:
-  // Opens the file. Checks that it has every tensor of the configuration, in a supported type and the right
-  // shape, and no other tensor. Throws InputError.
+  // Checks that the file has every tensor of the configuration, in a supported type and the right shape, and
+  // no other tensor. Throws InputError.
   explicit GgufModel(const std::filesystem::path& path);
 
   const Gguf& gguf() const { return gguf_; }
   const Config& config() const { return config_; }
 
-  // Returns a tensor as the file stores it; `data` is null if it must be converted.
+  // The tensor as the file stores it; `data` is null if it must be converted.
   StoredTensor stored(const TensorSpec& spec) const;
-  // Returns the blocks of a matrix that must be converted. The blocks of experts' codes include the scales.
+  // The blocks of a matrix that must be converted. Blocks of experts' codes include the scales.
   Blocks blocks(const TensorSpec& spec) const;
   size_t num_bytes(const TensorSpec& spec) const;  // in the type that stored() returns
   GgmlType type(const TensorSpec& spec) const;     // the type in the file
@@ -50,8 +49,7 @@ class GgufModel {
   void convert_vector(const TensorSpec& spec, float* values) const;
 
  private:
-  // The rows of a GGUF tensor that hold a tensor of the model, from `first_row` on. For gate_up, `up` is the
-  // tensor of the other half.
+  // Rows of a GGUF tensor, from `first_row` on, that hold a model's tensor. `up`: other half of gate_up.
   struct GgufRows {
     const GgufTensor* tensor;
     uint64_t first_row{0};

@@ -20,8 +20,7 @@ constexpr std::string_view kVocabularyPrefix{"tokenizer.ggml."}, kModel{"gpt2"},
 
 enum TokenType : int32_t { kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5 };
 
-// Reads values by key. Its errors name the file and the key.
-class VocabularyReader {
+class VocabularyReader {  // errors name the file and the key
  public:
   explicit VocabularyReader(const Gguf& gguf) : gguf_(gguf) {}
 
@@ -47,7 +46,6 @@ class VocabularyReader {
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
     throw InputError("{}: metadata '{}{}' {}", gguf_.files[0].string(), kVocabularyPrefix, key, why);
   }
-  // Returns the text as a JSON string.
   std::string quoted(std::string_view key, std::string_view text) const {
     try {
       return TokenizerJson(text).dump();
@@ -68,7 +66,7 @@ void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-// Returns whether merging the bytes of each token yields that token; special tokens are excepted.
+// Whether merging the bytes of each token yields that token; special tokens are excepted.
 bool merging_makes_all_tokens(const BpeModel& model) {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < model.vocabulary.num_ids(); ++id) {

@@ -1,9 +1,7 @@
 // Converts between the vocabulary of a GGUF file (tokenizer.ggml.*) and a tokenizer.json, so that only
-// text/tokenizer_json.cpp checks vocabularies.
-//
-// nibble reads gpt-oss's kind: model "gpt2" (byte-level BPE with merges) and pre "gpt-4o" (o200k's split
-// expression). A piece that is a token is taken whole, as tiktoken does; with o200k's vocabulary, merging
-// gives the same result.
+// text/tokenizer_json.cpp checks vocabularies. Reads gpt-oss's kind: model "gpt2" (byte-level BPE with
+// merges) and pre "gpt-4o" (o200k's split expression). A piece that is a token is taken whole, as tiktoken
+// does; with o200k's vocabulary, merging gives the same result.
 #pragma once
 
 #include <string>
@@ -18,8 +16,8 @@ bool has_tokenizer(const Gguf& gguf);
 // Throws InputError if the file has no vocabulary or one of another kind.
 std::string tokenizer_json(const Gguf& gguf);
 
-// Adds the vocabulary of `json`, a tokenizer.json that nibble can read. Ids below `vocab` without a token get
-// a placeholder. Throws InputError, which begins with `origin`, if GGUF cannot express the vocabulary.
+// Adds the vocabulary of `json`, a tokenizer.json. Ids below `vocab` without a token get a placeholder.
+// Throws InputError, which begins with `origin`, if GGUF cannot express the vocabulary.
 void add_tokenizer(std::string_view json, const std::string& origin, int vocab, GgufMetadata& metadata);
 // Marks a model without a vocabulary, which takes only token ids.
 void add_no_tokenizer(GgufMetadata& metadata);

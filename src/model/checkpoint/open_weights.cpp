@@ -1,5 +1,4 @@
-// Finds the tensors of a checkpoint by Hugging Face's or OpenAI's names, and refuses tensors that do not fit
-// its configuration.
+// Finds the tensors of a checkpoint by Hugging Face's or OpenAI's names; refuses those unfit for its config.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The rows of a stored tensor that hold a tensor of the model: its name and shape, and the first row.
+// Rows of a stored tensor, from `first_row` on, that hold a tensor of the model.
 struct StoredRows {
   std::string name;
   Shape shape;
@@ -61,8 +60,7 @@ std::string_view openai_name(std::string_view huggingface) {
 
 StoredRows huggingface_rows(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
 
-// "model.layers.7.self_attn.sinks" -> "block.7.attn.sinks". The rows of q, k and v are in one tensor, in this
-// order.
+// "model.layers.7.self_attn.sinks" -> "block.7.attn.sinks". q, k and v are rows of one tensor, in this order.
 StoredRows openai_rows(const TensorSpec& spec, const Config& config) {
   constexpr std::string_view kLayers{"model.layers."};
   const std::string_view name = spec.name;

@@ -1,16 +1,11 @@
-// Every 64-bit word of a tensor is
-//
-//   (random & mask) + base        random = random_bits(seed of the tensor, index of the word)
-//
-// where mask and base repeat one pattern for each element, and no element carries into the next. So any
-// thread can generate any part with a few operations per 8 bytes, and the kinds of tensors differ only in two
-// constants:
-//
+// Every 64-bit word of a tensor is (random & mask) + base, with random = random_bits(seed of the tensor,
+// index of the word). mask and base repeat one pattern for each element, and no element carries into the
+// next. So any thread can generate any part with a few operations per 8 bytes, and kinds of tensors differ
+// only in two constants:
 //   MXFP4 codes   all bits random: the 16 values of E2M1, rms 2.93
 //   E8M0 scales   an exponent out of four consecutive ones
 //   BF16 linear   sign and mantissa random, an exponent out of four
 //   BF16 norms    1 plus or minus 5 %
-//
 // Linear weights have an rms of about 1/sqrt(in), so that activations keep an rms of about 1 through all
 // layers. All rows of a router have the same distribution, so that no expert is preferred.
 #include "model/checkpoint/synthetic.h"
@@ -52,7 +47,7 @@ constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
 const double kLinearRms{std::sqrt(21.25 * 2.32)};
 const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
 
-// Returns the lowest of the four biased exponents that gives elements about this rms.
+// Lowest of the four biased exponents that gives elements about this rms.
 uint64_t lowest_exponent(double rms, double rms_of_pattern) {
   return static_cast<uint64_t>(127 + std::lround(std::log2(rms / rms_of_pattern)));
 }
@@ -84,8 +79,7 @@ uint64_t hash(std::string_view text) {  // FNV-1a
   return hash;
 }
 
-// Bytes [first, first + count) of a tensor; `first` is a multiple of 8.
-struct Piece {
+struct Piece {  // bytes [first, first + count) of a tensor; `first` is a multiple of 8
   std::byte* data;
   size_t first, count;
   Pattern pattern;
@@ -114,7 +108,7 @@ void add_pieces(const TensorSpec& spec, uint64_t seed, std::byte* data, std::vec
                       seed_of(spec, seed)});
 }
 
-// Fills the pieces. Calls `filled` after each one, from one thread at a time.
+// Calls `filled` after each piece, from one thread at a time.
 void fill_on_all_cores(const std::vector<Piece>& pieces,
                        const std::function<void(size_t num_bytes)>& filled) {
   std::atomic<size_t> next{0};
@@ -147,8 +141,7 @@ size_t storage_bytes(const std::vector<TensorSpec>& specs) {
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed,
                        const ReportProgress& report) {
   const std::vector<TensorSpec> specs = tensor_specs(config);
-  // The experts of each layer have an allocation of their own, which a backend can free once it has packed
-  // them.
+  // The experts of each layer have their own allocation, which a backend can free once it has packed them.
   const auto is_of_experts = [](const TensorSpec& spec) {
     return spec.kind == TensorKind::kCodes || spec.kind == TensorKind::kScales;
   };

@@ -1,6 +1,5 @@
-// Reproducible random weights for any configuration, so that anyone can benchmark gpt-oss-120b without its
-// checkpoint. The scales keep activations in range and routing about uniform over the experts. The generated
-// text is noise.
+// Reproducible random weights for any configuration, to benchmark gpt-oss-120b without its checkpoint. The
+// scales keep activations in range and routing about uniform over the experts. The generated text is noise.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
 // Describes the same weights, with every matrix a Recipe. Only vectors take memory: 80 MB for gpt-oss-120b.
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
-// Returns a source of the same weights; each tensor is generated when it is read.
+// The same weights; each tensor is generated when it is read.
 TensorSource synthetic_source(const Config& config, const std::string& source, uint64_t seed = 0);
 
 }  // namespace nibble

@@ -1,5 +1,4 @@
-// Reads a model's tensors one by one from any source, so that writing a model to a file needs memory for only
-// one tensor.
+// Reads a model's tensors one by one from any source: writing a model to a file needs memory for one tensor.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +15,7 @@ namespace nibble {
 struct TensorSource {
   Config config;
   std::string name;  // for messages
-  // The dtype that read() returns: BF16 or F32, U8 for codes and scales.
+  // Dtype that read() returns: BF16 or F32, U8 for codes and scales.
   std::function<DType(const TensorSpec&)> dtype;
   // Returns the tensor where it is stored, or generates it in `room`, which grows if necessary.
   std::function<StoredTensor(const TensorSpec&, Buffer& room)> read;
@@ -25,11 +24,9 @@ struct TensorSource {
 // Opens the same checkpoints as open_weights(), with the same checks.
 TensorSource open_source(const std::filesystem::path& path);
 
-// Returns the smallest dtype that holds a tensor exactly: BF16 if the source has BF16, or has F32 values that
-// are all representable in BF16; otherwise F32. Reads F32 tensors. Not for codes.
+// BF16 if it holds all values of a tensor exactly, otherwise F32. Reads F32 tensors. Not for codes.
 DType exact_dtype(const TensorSource& source, const TensorSpec& spec, Buffer& room);
-// Returns the elements in `dtype`: in place, or narrowed into `narrow` from F32 values that are all
-// representable in BF16.
+// The elements in `dtype`: in place, or F32 narrowed exactly to BF16 in `narrow`.
 const std::byte* elements_as(DType dtype, const TensorSource& source, const TensorSpec& spec, Buffer& room,
                              Buffer& narrow);
 

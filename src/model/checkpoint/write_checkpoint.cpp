@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxShardBytes{5'000'000'000};
 
-// Returns the specs of the tensors to write. A dtype other than the released one doubles the bytes.
+// The tensors to write. F32 instead of the released BF16 doubles the bytes.
 std::vector<TensorSpec> specs_to_write(const TensorSource& source) {
   std::vector<TensorSpec> specs = tensor_specs(source.config);
   Buffer room;
@@ -100,8 +100,7 @@ class NewFolder {
 
 }  // namespace
 
-// config.json and the index are written last: a folder left incomplete, for example by a power cut, has
-// neither and is refused.
+// Writes config.json and the index last: a folder left incomplete by a power cut has neither and is refused.
 void write_checkpoint(const TensorSource& source, const fs::path& path, const std::vector<TextFile>& others,
                       const ReportProgress& report) {
   NewFolder folder(path);

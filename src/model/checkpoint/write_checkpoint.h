@@ -10,9 +10,8 @@
 
 namespace nibble {
 
-// Writes config.json, the index, shards of at most 5 GB, and `others`, with memory for only one tensor.
-// Throws InputError if the folder exists and is not empty. On any exception, even from `report`, no file is
-// left behind.
+// Writes config.json, the index, shards of at most 5 GB, and `others`, with memory for one tensor. Throws
+// InputError if the folder exists and is not empty. On any exception, even from `report`, removes its files.
 void write_checkpoint(const TensorSource& source, const std::filesystem::path& folder,
                       const std::vector<TextFile>& others = {}, const ReportProgress& report = {});
 

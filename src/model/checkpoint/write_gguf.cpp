@@ -15,8 +15,7 @@
 namespace nibble {
 namespace {
 
-// A tensor of the file and its sources. Codes of experts come with their scales; gate and up take every
-// second row, from `first_row` on.
+// A tensor of the file and its sources: expert codes with their scales; gate and up take every second row.
 struct Part {
   GgufEntry entry;
   TensorSpec spec;
@@ -74,8 +73,7 @@ float element(const StoredTensor& stored, size_t index) {
                                      : to_float(static_cast<const Bf16*>(stored.data)[index]);
 }
 
-// Makes the rows of one tensor after another, on all cores.
-class Maker {
+class Maker {  // makes the rows of one tensor after another, on all cores
  public:
   Maker(const TensorSource& source, ThreadPool& pool) : source_(source), pool_(pool) {}
 
@@ -172,8 +170,7 @@ void write_gguf(const TensorSource& source, const std::filesystem::path& file, c
   GgufMetadata metadata;
   add_config(source.config, source.name, metadata);
   add_files(source, options.files, metadata);
-  // llama.cpp's LLAMA_FTYPE: the type of most of the file.
-  metadata.add("general.file_type", uint32_t{38});
+  metadata.add("general.file_type", uint32_t{38});  // llama.cpp's LLAMA_FTYPE: most of the file
 
   const std::vector<Part> parts = Planner(source, options.dense).take();
   std::vector<GgufEntry> entries;

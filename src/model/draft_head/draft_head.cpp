@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxConfigBytes{1 << 20};
 
-// The tensors of a head's file. Remembers which ones were taken, so that the rest can be refused. Some
-// writers put "model." before every name.
+// The tensors of a head's file, with or without "model." before the names. Refuses those that are not taken.
 class HeadFile {
  public:
   explicit HeadFile(const Container& container) : container_(container) {
@@ -88,8 +87,7 @@ class HeadFile {
   std::unordered_set<const Tensor*> used_;
 };
 
-// d2t[i] is the model's token id minus the draft id i. t2d, if present, marks the model's tokens that have a
-// draft id.
+// d2t[i] is the model's token id minus the draft id i. t2d, if present, marks tokens with a draft id.
 std::vector<TokenId> read_tokens(HeadFile& file, const DraftHeadConfig& config) {
   std::vector<TokenId> tokens(static_cast<size_t>(config.draft_vocab));
   const Tensor* differences = file.find("d2t");

@@ -1,11 +1,8 @@
 // A draft head in the style of EAGLE-3 (Li et al., arXiv 2503.01840): a one-layer network that predicts the
-// next tokens from values that the model computes anyway, the outputs of three of its layers. Its formulas
-// are in reference/draft_head.h.
-//
+// next tokens from the outputs of three of the model's layers. reference/draft_head.h has its formulas.
 // Heads for gpt-oss come in three formats: SpecForge's (lmsys), Model-Optimizer's (NVIDIA) and that of
-// speculators (Red Hat). They are one network with more or fewer norms, and two ways to number the layers.
-// Engines that ignored one of these differences for months only lost accepted drafts, so the error went
-// unnoticed. Here every unknown field is refused.
+// speculators (Red Hat): one network with more or fewer norms, and two ways to number the layers. Unknown
+// fields are refused: engines that ignored such differences silently lost accepted drafts for months.
 #pragma once
 
 #include <array>
@@ -22,8 +19,7 @@
 
 namespace nibble {
 
-// Llama 3's scaling of RoPE: frequencies with few turns over the original context are divided by the factor,
-// those with many turns are kept.
+// Llama 3's RoPE scaling: frequencies with few turns over the original context are divided by the factor.
 struct Llama3Rope {
   double factor{8}, low_turns{1}, high_turns{4};
   int original_context{8192};
@@ -50,14 +46,14 @@ struct DraftHeadConfig {
   friend bool operator==(const DraftHeadConfig&, const DraftHeadConfig&) = default;
 };
 
-// Parses a head's config.json in any of the three formats. Throws InputError that names the file (`origin`),
-// the field, its value and the accepted values, also if the head was trained for another model than `model`.
+// Parses a head's config.json in any of the three formats. Throws InputError that names file (`origin`),
+// field, value and accepted values, also if the head was trained for another model than `model`.
 DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string& origin,
                                         const Config& model);
 
 RopeFrequencies rope_frequencies(const DraftHeadConfig& config);
 
-// Bytes of a head's matrices stored in `format`; a matrix whose rows are not whole blocks is stored in BF16.
+// Bytes of a head's matrices in `format`; a matrix whose rows are not whole blocks is stored in BF16.
 struct DraftHeadBytes {
   size_t fc{0}, k_and_v{0};  // read by each step, to fill the slots of its rows
   size_t draft{0};           // read for each draft: the whole layer (including k and v) and the unembedding
@@ -70,8 +66,7 @@ struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc
   Matrix fc;             // [H, 3 H]: maps the outputs of the three layers to one feature vector
-  // [H] each. token_norm norms the token's embedding; hidden_norm norms the features or, in a chain, the
-  // previous output.
+  // Norms [H] of the token's embedding and of the features (in a chain: of the previous output).
   Vector token_norm, hidden_norm;
   Matrix q, k, v;         // [heads D, 2 H]: the input is the embedding, then the features
   Matrix o;               // [H, Nq D]
@@ -87,8 +82,7 @@ struct DraftHead {
   std::shared_ptr<const void> storage;
 };
 
-// Returns the head with the model's matrices for those that it lacks. Throws InputError if the model no
-// longer has them.
+// The head with the model's matrices for those that it lacks. Throws InputError if the model has freed them.
 DraftHead with_parts_of(const Weights& model, DraftHead head);
 
 // Opens a folder with config.json and model.safetensors. The file may lack the embedding and, if the head has

@@ -1,5 +1,5 @@
-// Reads the configuration of a draft head. Every field that could change what the head computes is either
-// read or checked against the one value that nibble implements. Unknown fields are refused.
+// Reads the configuration of a draft head. A field that could change what the head computes is read, or
+// checked against the one value that nibble implements. Unknown fields are refused.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -61,7 +61,7 @@ void read_rope(const Fields& fields, DraftHeadConfig& config) {
     rope.refuse("high_freq_factor", "a number above low_freq_factor");
 }
 
-// Reads the fields of the one layer, which have the same names in all formats.
+// The fields of the one layer have the same names in all formats.
 void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& config) {
   config.hidden = of_model(fields, "hidden_size", model.hidden);
   config.vocab = of_model(fields, "vocab_size", model.vocab);
@@ -83,9 +83,8 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   read_rope(fields, config);
 }
 
-// Reads which layers the head taps. The file counts the output of the model's first layer as number `first`.
-// Without the field, the layers are the default of the head's makers: the second, the one before the middle,
-// and the fourth from the end.
+// Reads which layers the head taps. `first` is the file's number for the output of the model's first layer.
+// Default of the head's makers: the second layer, the one before the middle, and the fourth from the end.
 void read_taps(const Fields& fields, std::string_view name, int first, const Config& model,
                DraftHeadConfig& config) {
   const int num_layers = model.num_layers;
@@ -111,8 +110,8 @@ void read_taps(const Fields& fields, std::string_view name, int first, const Con
 
 constexpr std::string_view kTaps{"eagle_aux_hidden_state_layer_ids"};
 
-// Reads SpecForge's and Model-Optimizer's format: a Llama of one layer, and an object with EAGLE's fields.
-// Layers are numbered by their outputs, from 0.
+// SpecForge's and Model-Optimizer's format: a Llama of one layer, and an object with EAGLE's fields. Layers
+// are numbered by their outputs, from 0.
 DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",
@@ -171,8 +170,7 @@ DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   return config;
 }
 
-// Reads the format of speculators: the Llama is an object in it. Layers are numbered by their inputs: number
-// n means the output of layer n - 1.
+// The format of speculators: the Llama is an object in it. Layer number n means the output of layer n - 1.
 DraftHeadConfig read_speculators(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",

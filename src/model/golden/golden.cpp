@@ -14,8 +14,7 @@ namespace {
 
 constexpr uint64_t kAny{std::numeric_limits<uint64_t>::max()};
 
-// Reads the tensors of a golden file: checks dtype and shape, and copies.
-class Tensors {
+class Tensors {  // the tensors of a golden file, with dtype and shape checked
  public:
   explicit Tensors(const std::filesystem::path& file)
       : file_(file.string()), container_(open_container(file)) {}

@@ -15,8 +15,7 @@ namespace nibble {
 
 inline constexpr int kGoldenTop{5};
 
-// One prompt with its results. An empty vector was not recorded. T: tokens of the prompt; V: vocabulary; G:
-// tokens of the continuation.
+// One prompt with its results (empty: not recorded). T tokens of the prompt, V vocabulary, G continuation.
 struct GoldenPrompt {
   std::string name;
   std::string computed_by;
@@ -29,8 +28,7 @@ struct GoldenPrompt {
   std::vector<float> greedy_gap;    // [G]: best logit minus the second best
   // [T]: router logit of the last chosen expert minus that of the first not chosen; minimum over the layers.
   std::vector<float> router_margin;
-  // [L + 2, num_hidden_rows, H]: embeddings, output of each layer, output of the final norm; at the last
-  // num_hidden_rows positions.
+  // [L + 2, num_hidden_rows, H] at the last positions: embeddings, output of each layer, final norm.
   std::vector<float> hidden;
   int num_hidden_rows{0};
 };
@@ -40,12 +38,11 @@ struct GoldenSet {
   std::vector<GoldenPrompt> prompts;
 };
 
-// `file`: the JSON index of a set (its tensors are next to it, in a safetensors file of the same stem), or a
-// safetensors file with ids0, logits0 (all positions), ids1, logits1, ... Throws InputError.
+// `file`: the JSON index of a set (tensors in a safetensors file of the same stem), or a safetensors file
+// with ids0, logits0 (all positions), ids1, logits1, ... Throws InputError.
 GoldenSet read_golden(const std::filesystem::path& file);
 
-// The results of an implementation under test for one prompt. Empty: not compared.
-struct GoldenAnswer {
+struct GoldenAnswer {               // results of an implementation under test; empty: not compared
   std::span<const float> logits;    // [T, V]: all positions
   std::span<const TokenId> greedy;  // [G]
   std::span<const float> hidden;    // as in GoldenPrompt
@@ -56,8 +53,7 @@ struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
   double tied_l2{1e-4};      // relative_l2 at a position that is a near tie
   double hidden{1e-4};       // error of any element of a hidden state
-  // Near tie: a position with a smaller router margin may choose another expert. Its likeliest tokens are not
-  // compared.
+  // Near tie: a position with a smaller router margin may choose another expert; its top 5 are not compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // likeliest tokens closer than this (log-probability) may swap places
   // top_gap at positions after a near tie, which attend to the near tie's keys and values.
@@ -66,24 +62,20 @@ struct GoldenTolerance {
   double greedy_gap{0};
 };
 
-// Returns the tolerance for a backend that keeps keys and values in BF16 and is otherwise exact to float32.
-// golden_tolerance.cpp derives it from the number of layers and the size of the golden logits.
+// Tolerance for a backend that rounds only keys and values, to BF16: golden_tolerance.cpp derives it.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// Returns the tolerance for a backend that also rounds the inputs of matrix products to BF16. Its residual
-// stream is float32.
+// Tolerance for a backend that also rounds inputs of matrix products to BF16. Its residual stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// The int8 products of a backend with a BF16 cache: it takes their inputs in int8, with a scale per 32
-// elements. The tolerance includes no error of the weights: golden data must come from the same weights.
+// Products of a backend with a BF16 cache that take inputs in int8, with a scale per 32 elements. The
+// tolerance includes no error of the weights: golden data must come from the same weights.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// Like bf16_tolerance, for a backend whose experts take their inputs in MXFP8 or MXFP4. `error`: the largest
-// relative error of a number in that format.
+// Like bf16_tolerance, with MXFP8 or MXFP4 inputs of experts. `error`: the format's largest relative error.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// Returns the tolerance for golden data with the same roundings as the implementation under test.
-// `tolerance`: that of the implementation against exact data.
+// Tolerance for golden data with the roundings of the tested code. `tolerance`: against exact data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
@@ -102,14 +94,12 @@ GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance);
 bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);
 
-// The difference from golden data that have the logits of all positions and were made with the same roundings
-// (reference/rounded_golden.h).
+// Difference from golden data with all positions and the same roundings (reference/rounded_golden.h).
 struct PositionsDifference {
   double relative_l2{0};  // worst row of logits that is not explained by another expert
   double max_logit{0};
-  int num_other_experts{0};  // near ties with a larger error than the tolerance allows elsewhere
-  // The maximum of num_other_experts that is accepted.
-  int most_other_experts{0};
+  int num_other_experts{0};   // near ties with a larger error than the tolerance allows elsewhere
+  int most_other_experts{0};  // the largest accepted num_other_experts
   int num_top_compared{0}, num_top_wrong{0};  // places in the top 5
 };
 // `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().

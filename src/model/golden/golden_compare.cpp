@@ -49,8 +49,8 @@ struct TopDifference {
 };
 
 // Compares the top 5 of one position. Skips places whose golden log-probability is within `top_gap` of an
-// adjacent place: those two tokens may have swapped. Golden data have no sixth place: below the fifth, the
-// gap in our logits to our best token outside the golden five is used.
+// adjacent place: those two tokens may have swapped. Golden data have no sixth place: the fifth's gap is that
+// of our logits to our best token outside the golden five.
 TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span<const float> logits,
                           double top_gap) {
   const auto golden_ids = std::span(golden.top_ids).subspan(position * kGoldenTop, kGoldenTop);
@@ -124,14 +124,11 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
          (!difference.greedy_at || difference.greedy_gap <= tolerance.greedy_gap);
 }
 
-// The error of each position is known here. So adjacent tokens in the top 5 are compared if they are further
-// apart than four standard deviations of the difference of two logits: one in 30,000 places has a larger
-// error.
-//
-// Near ties: let errors in the router be spread evenly up to the margin M of near ties. Then a router with
-// margin m chooses differently with probability (1 - m / M) / 2. The sum of these is the expected number of
-// positions with another expert; three standard deviations more are allowed. The effect of another expert on
-// such a position is not an error.
+// The error of each position is known here: adjacent tokens in the top 5 are compared if they are further
+// apart than four standard deviations of the difference of two logits, which one place in 30,000 exceeds.
+// Near ties: if router errors are spread evenly up to the margin M of near ties, a router with margin m
+// chooses differently with probability (1 - m / M) / 2. The sum of these is the expected number of positions
+// with another expert, whose effect is not an error; three standard deviations more are allowed.
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
                                       const GoldenTolerance& tolerance) {
   const size_t num_positions = golden.ids.size(), vocab = golden.logits.size() / num_positions;

@@ -10,16 +10,13 @@ namespace {
 // The relative error of keys and values is at most u = 2^-8. In the attention of one layer, with scores s_j
 // of size up to S, values have the relative error u and scores the error u S. So weights have the relative
 // error 2 u S, and the output at most (1 + 2 S) u; on average about a third of that, because rounding errors
-// are uniform. The errors of layers add up like independent ones, hence sqrt(L). With S = 2 the relative
-// error of a row of logits is 5 u sqrt(L) / 3 (1.6e-2 for 6 layers; the worst measured is 1.05e-2).
-//
+// are uniform. Errors of layers add up like independent ones, hence sqrt(L). With S = 2 the relative error of
+// a row of logits is 5 u sqrt(L) / 3 (1.6e-2 for 6 layers; the worst measured is 1.05e-2).
 // The error of a single logit is that share of the logits' root mean square. The error of the difference of
 // two logits, at three standard deviations, is 3 sqrt(2) times as much.
-//
 // Errors of this size can change a router's choice if its margin is below 1e-2, and another expert moves
-// log-probabilities by up to 0.4 (both measured with bfloat16 arithmetic on the miniature model:
-// tests/golden/README.md). This is independent of later rounding. Golden data do not record router margins
-// within a continuation.
+// log-probabilities by up to 0.4, independent of later rounding (both measured with bfloat16 arithmetic on
+// the miniature: tests/golden/README.md). Golden data do not record router margins of continuations.
 constexpr double kCacheError{1 + 2 * 2.0};  // bound of the error of a layer's attention, in units of u
 constexpr double kOtherExpert{0.4};         // the most that another expert moves a log-probability
 
@@ -52,29 +49,25 @@ GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& gold
 
 // Besides keys and values, a layer rounds the two normed inputs, the queries, the attention weights, the
 // attention output, and the experts' inner activations: six errors of one u each, independent of each other
-// and of the cache's. The router then changes its choice at many near ties, and both of two log-probabilities
-// may have moved by kOtherExpert.
+// and of the cache's. Many near ties then choose other experts: both log-probabilities may move by 0.4.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
   return rounding_tolerance(config, golden, std::sqrt(kCacheError * kCacheError + 6),
                             std::sqrt(2) * kOtherExpert);
 }
 
-// The error of an int8 element is at most 1/254 of the largest element in its block of 32, which is about u
-// of it. The largest is at most sqrt(32) times the block's root mean square. So the relative error of a
-// vector is at most sqrt(32) u, and on average a third of it, as above. (The largest of 32 normally
-// distributed numbers is 2.1 to 2.5 times the root mean square, so this allows about twice the expected
-// error.)
-//
+// The error of an int8 element is at most 1/254 of the largest element in its block of 32, about u of it, and
+// the largest is at most sqrt(32) times the block's root mean square. So the relative error of a vector is at
+// most sqrt(32) u, on average a third of it, as above. (The largest of 32 normal numbers is 2.1 to 2.5 times
+// the root mean square: this allows about twice the expected error.)
 // A layer's experts round two such vectors: their input, and the activations between up and down. The
 // attention output is one more. The error of the input of q, k and v passes unchanged into the values. An
 // error of queries or keys has a random direction in D dimensions, of which a score sees one: it changes
 // scores by S / sqrt(D) of it, and weights by twice as much. The input of the unembedding is rounded once,
 // not in each layer.
-//
 // The router margin was measured for BF16's 2^-9 and grows with the error. At a near tie, one of K experts
-// may differ in one of the 2 L terms that the residual stream sums. If all terms had the same size, that
-// would be sqrt(2) / K / sqrt(2 L) of the stream; three times that is allowed. This is an estimate, not a
-// bound: it applies to rows that are near ties themselves, and golden data do not record by how much.
+// may differ in one of the 2 L terms that the residual stream sums: sqrt(2) / K / sqrt(2 L) of the stream, if
+// all terms had the same size. Three times that is allowed. This is an estimate, not a bound: it applies to
+// rows that are near ties, and golden data do not record by how much.
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
   constexpr double kScore{2};
   // Upper bound of the square of a block's largest element if the mean square is 1.
@@ -93,9 +86,9 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
 }
 
 // Besides the errors of bf16_tolerance, a layer's experts round two vectors: their input, and the activations
-// between up and down. Half a unit in the last place is at most 2^-4 of a number in E4M3, which has three
-// bits of mantissa, and 2^-2 in E2M1. (A scale that covers the block's largest element leaves fewer bits to
-// smaller ones, but these weigh less in a sum.) Router margins and near ties as in int8_tolerance.
+// between up and down. Half a unit in the last place is at most 2^-4 of a number in E4M3 (three mantissa
+// bits), and 2^-2 in E2M1. (A scale that covers the block's largest element leaves fewer bits to smaller
+// ones, but these weigh less in a sum.) Router margins and near ties as in int8_tolerance.
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error) {
   const double in_roundings = error / 0x1p-8;
   const double layer_error = std::sqrt(kCacheError * kCacheError + 6 + 2 * in_roundings * in_roundings);
@@ -105,10 +98,9 @@ GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& go
   return tolerance;
 }
 
-// Each side's error is within the bound, and both sides round the same weights at the same places. Where both
-// round the same way the errors cancel: an element differs only if its two inputs are on different sides of a
-// boundary between two codes. In the worst case the errors are independent, which gives sqrt(2) times one
-// error, for logits and for the router.
+// Each side's error is within the bound, and both round the same weights at the same places. Errors cancel
+// where both round the same way: an element differs only if its two inputs are on different sides of a
+// boundary between two codes. The worst case, independent errors, gives sqrt(2) times one error.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance) {
   tolerance.relative_l2 *= std::sqrt(2);
   tolerance.router_margin *= std::sqrt(2);

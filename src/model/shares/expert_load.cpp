@@ -12,15 +12,14 @@ double log_choose(int n, int k) {
   return std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0);
 }
 
-// Returns the hypergeometric probability: `drawn` of `total` items contain exactly `found` of the `marked`
-// ones.
+// Hypergeometric probability that `drawn` of `total` items contain exactly `found` of the `marked` ones.
 double chance(int found, int total, int marked, int drawn) {
   if (found > marked || drawn - found > total - marked || found > drawn) return 0;
   return std::exp(log_choose(marked, found) + log_choose(total - marked, drawn - found) -
                   log_choose(total, drawn));
 }
 
-// Returns the probability of each number of distinct experts, 0 to E, that the tokens choose.
+// Probability of each number of distinct experts, 0 to E, that the tokens choose.
 std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int num_tokens) {
   const int K = experts_per_token;
   std::vector<double> chances(static_cast<size_t>(num_experts) + 1), next;
@@ -41,8 +40,7 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
   return chances;
 }
 
-// Returns the expected largest number of experts hit on one rank. The hit experts are a uniformly random
-// subset; they are assigned rank by rank.
+// Expected largest number of experts hit on one rank, for a random subset that is assigned rank by rank.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
@@ -59,8 +57,7 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   }
   double expected = 0;
   for (int most = 0; most < largest; ++most) {
-    // within[hit]: probability that none of the ranks from `rank` on has more than `most` hit experts, if
-    // these ranks have `hit` of them in total.
+    // within[hit]: probability that no rank from `rank` on has more than `most` of their `hit` experts.
     std::vector<double> within{1}, before;
     left = 0;
     for (size_t rank = experts_of_ranks.size(); rank-- > 0;) {
@@ -78,8 +75,7 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   return expected;
 }
 
-// Returns the expected maximum of `count` independent standard normal variables: the integral of x
-// d(Phi(x)^count).
+// Expected maximum of `count` independent standard normal variables: the integral of x d(Phi(x)^count).
 double largest_normal(int count) {
   constexpr double kStep{1e-3}, kEnd{8};
   const auto below = [&](double x) { return std::pow(std::erfc(-x / std::sqrt(2.0)) / 2, count); };
@@ -97,8 +93,7 @@ ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_t
   const double largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
   const double share = largest / E, pairs = double{1} * experts_per_token * num_tokens;
   // A token's experts are drawn without replacement. What one rank has more, the others have less:
-  // differences between ranks vary like those of independent variables whose variance is larger by N / (N -
-  // 1).
+  // differences between ranks vary like those of independent variables with a variance larger by N / (N - 1).
   double spread = 0;
   if (num_ranks > 1 && E > 1)
     spread = std::sqrt(pairs * share * (1 - share) * (E - experts_per_token) / (E - 1) * num_ranks /

@@ -12,8 +12,7 @@ namespace {
 
 constexpr int kTileUnits{64}, kStripVocab{16};
 
-// Returns the indices below `count` that a rank gets if they are divided in blocks of `size`, of which the
-// last may be shorter.
+// The indices below `count` that a rank gets, in blocks of `size` (the last block may be shorter).
 IndexRange part_of_rank(int count, int size, std::span<const int> parts, size_t rank) {
   const int64_t num_blocks = (count + size - 1) / size, whole = std::reduce(parts.begin(), parts.end());
   const auto boundary = [&](size_t ranks_before) {

@@ -1,16 +1,12 @@
-// A rank's share of a model that several ranks run together, each on one GPU or machine. Of every layer a
-// rank has some key/value heads with their query heads, and either some units of every expert or some whole
-// experts; of the unembedding it has some rows. Norms, the router and the embedding are on every rank. After
-// attention and after the experts an all-reduce adds up the ranks' results. Terms that must be added only
-// once, the residual stream and the bias of `o`, come from the first rank; an expert's bias of `down` comes
-// from the rank with the expert's first unit.
-//
-// With AttentionSplit::kSequences each rank has all heads, and sequences of its own: it computes attention
-// and stores keys and values only for the rows of its sequences. The attention output of these rows, bias
-// included, is then complete without an all-reduce.
-//
-// Units are divided in tiles of 64, because the contraction of `down` is read in tiles of that size. Rows of
-// the unembedding are divided in strips of 16 (backend/cuda/layout/strips.h).
+// A rank's share of a model that several ranks run together, each on one GPU or machine: of every layer some
+// key/value heads with their query heads, and either some units of every expert or some whole experts; some
+// rows of the unembedding; all of the norms, the router and the embedding. An all-reduce after attention and
+// after the experts adds up the ranks' results. Terms that must be added once come from the first rank
+// (residual stream, bias of `o`) or from the rank with an expert's first unit (its bias of `down`).
+// With AttentionSplit::kSequences each rank has all heads for sequences of its own: only their rows compute
+// attention and store keys and values, and their attention output, bias included, needs no all-reduce.
+// Units are divided in tiles of 64, in which the contraction of `down` is read; rows of the unembedding in
+// strips of 16 (backend/cuda/layout/strips.h).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +20,6 @@
 
 namespace nibble {
 
-// Rows and columns of a matrix.
 struct MatrixSlice {
   IndexRange rows, cols;
 };
@@ -35,8 +30,7 @@ class Share {
   IndexRange kv_heads, heads, units, experts, vocab;  // ranges within the whole model
   bool has_own_sequences{false};
 
-  // Whether the rank adds the terms that are added once: the residual stream, the bias of `o`, and the bias
-  // of `down` of its experts.
+  // Whether the rank adds the terms that are added once: residual stream, bias of `o`, bias of `down`.
   bool adds_once() const { return rank == 0; }
   bool adds_o_bias() const { return rank == 0 || has_own_sequences; }
   bool adds_down_bias() const { return units.first == 0; }
@@ -49,31 +43,28 @@ class Share {
   MatrixSlice unembedding(const Config& whole) const;
 };
 
-// How ranks divide the experts: each rank has some units of every expert, or some whole experts.
+// Each rank has some units of every expert, or some whole experts.
 enum class ExpertSplit { kUnits, kWhole };
-// How ranks divide attention: each rank has some heads, or all heads for sequences of its own.
+// Each rank has some heads, or all heads for sequences of its own.
 enum class AttentionSplit { kHeads, kSequences };
 
-// Returns the share of a rank that runs the model alone.
-Share whole_of(const Config& config);
+Share whole_of(const Config& config);  // the share of a rank that runs the model alone
 
 struct SplitOptions {
   std::string_view flag{"--tensor-parallel-size"};  // the option that set the number of ranks, for errors
   ExpertSplit experts{ExpertSplit::kUnits};
   AttentionSplit attention{AttentionSplit::kHeads};
 };
-// Returns one share per entry of `parts`, in proportion to these: {1, 1} gives two equal shares, {3, 1} three
-// quarters and one quarter. Throws InputError if heads are divided and the number of key/value heads is not a
-// multiple of the number of ranks, or if some rank would get nothing. `source` names the model.
+// One share per entry of `parts`, in proportion to these: {3, 1} gives three quarters and one quarter. Throws
+// InputError if heads are divided and the number of key/value heads is not a multiple of the number of ranks,
+// or if a rank would get nothing. `source` names the model.
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
                              const SplitOptions& split = {});
 
-// Returns the model's configuration as the rank sees it: with its heads, its experts and their width. The
-// vocabulary stays whole, because tokens are not divided.
+// Configuration as the rank sees it: its heads, experts and their width, but the whole vocabulary.
 Config config_of(const Config& whole, const Share& share);
 
-// `count` pieces of memory of `bytes` bytes each, which begin `stride` bytes apart.
-struct Pieces {
+struct Pieces {  // `count` pieces of `bytes` bytes, which begin `stride` bytes apart
   const std::byte* data{nullptr};
   size_t bytes{0}, stride{0}, count{0};
 
@@ -82,14 +73,12 @@ struct Pieces {
 struct ElementSize {  // `elements` elements take `bytes` bytes
   size_t bytes, elements;
 };
-// Consecutive matrices of the same size in memory.
-struct StoredMatrices {
+struct StoredMatrices {  // consecutive matrices of the same size in memory
   const void* data;
   ElementSize size;
   int rows, cols, count{1};
 };
-// Returns the pieces of `slice` in each of the matrices. The slice must have all rows or all columns, as
-// those of a Share do.
+// The pieces of `slice` in each matrix. The slice must have all rows or all columns, as those of a Share do.
 Pieces pieces_of(const StoredMatrices& stored, const MatrixSlice& slice);
 
 }  // namespace nibble

@@ -38,7 +38,7 @@ class ShareTaker {
     return {keep(pieces_of({first.data, size_of(first.format), count, first.count}, slice), kept),
             first.format, part.count};
   }
-  // Returns `count` vectors that only one rank adds; zeros unless this rank does (`is_added_here`).
+  // `count` vectors that only one rank adds; zeros unless this rank does (`is_added_here`).
   Vector once(const Vector& first, int count, bool is_added_here, Buffers& kept) const {
     if (is_added_here) return first;
     Buffer& zeros = kept.emplace_back(static_cast<size_t>(count * first.count) * sizeof(float));

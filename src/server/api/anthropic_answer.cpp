@@ -38,8 +38,7 @@ Json delta_json(const AnswerDelta& delta) {
   return {{"type", "input_json_delta"}, {"partial_json", delta.text}};
 }
 
-// Clients send the signature back with the block. It proves nothing: the server accepts any thinking that
-// clients send.
+// Clients send this signature back with a thinking block. It proves nothing: the server accepts any thinking.
 constexpr const char* kSignature{"nibble"};
 
 }  // namespace
@@ -90,7 +89,7 @@ std::string AnthropicMessage::push(const std::vector<AnswerDelta>& deltas) {
   return events;
 }
 
-// Arguments that are not an object are passed on unchanged, as the member "arguments".
+// A call's arguments that are not an object become the member "arguments" of an object.
 std::string AnthropicMessage::end_block() {
   if (!open_) return "";
   const size_t index = message_["content"].size() - 1;

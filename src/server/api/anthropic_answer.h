@@ -1,5 +1,5 @@
-// An answer of Anthropic's Messages API: a message made of blocks (thinking, text, tool_use), and the events
-// that stream it. Each harmony message of the model becomes one block.
+// An answer of Anthropic's Messages API: a message of blocks (thinking, text, tool_use), and the events that
+// stream it. Each harmony message becomes a block.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ class AnthropicMessage {
  public:
   AnthropicMessage(const ReplyHead& head, bool shows_thinking);
 
-  // Each returns the next events of the stream.
+  // These functions return the next events of the stream.
   std::string begin(const Usage& usage);  // called once, before the others
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(std::string_view stop_reason, const std::string& stop_sequence, const Usage& usage);
@@ -35,8 +35,7 @@ class AnthropicMessage {
   bool has_begun_{false};
 };
 
-// Returns "event: TYPE\ndata: {...}\n\n".
-std::string anthropic_event(const Json& event);
+std::string anthropic_event(const Json& event);  // "event: TYPE\ndata: {...}\n\n"
 
 // Returns {"type": "error", "error": {"type", "message"}, "request_id"}.
 Json anthropic_error(int status, std::string_view message, std::string_view request_id);

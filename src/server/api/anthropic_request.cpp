@@ -34,7 +34,7 @@ void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
 }
 
-// Adds a block to the message `said`. A tool result becomes a message of its own before it.
+// Adds a block to the message `said`; a tool result becomes a message of its own before `said`.
 void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages) {
   const std::string type = block.need("type", kBlockTypes).string();
   if (type == "thinking") {
@@ -70,7 +70,7 @@ void add_anthropic_message(const Field& field, std::vector<ChatMessage>& message
     said.text = content.string();
   else
     for (const Field& block : content.elements()) add_block(block, said, messages);
-  // A message with only tool results has no text of its own.
+  // A message that has only tool results gets no message for its empty text.
   if (said.role == Role::kUser && said.text.empty() && messages.size() > num_before) return;
   messages.push_back(std::move(said));
 }

@@ -1,7 +1,5 @@
-// Reads the body of a request to /v1/messages, Anthropic's Messages API.
-//
-// A message is a text or a list of blocks: text, thinking, tool_use, tool_result, ... They become a chat, in
-// which tool results come before the other text of their message. The first line of Claude Code's system
+// Reads requests to /v1/messages, Anthropic's Messages API. Messages (a text or a list of blocks) become a
+// chat, in which tool results precede the other text of their message. The first line of Claude Code's system
 // prompt is dropped: it differs in every request, so no prompt would ever hit the prefix cache.
 #pragma once
 
@@ -16,7 +14,7 @@ struct AnthropicRequest {
   bool shows_thinking{false};  // as requested: other clients would take the first block for the answer
 };
 
-// Throws InputError. `needs_max_tokens` is false for requests that only count tokens.
+// Throws InputError. `needs_max_tokens` is false for requests that count tokens.
 AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens,
                                         const RequestDefaults& defaults = {});
 

@@ -110,8 +110,7 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   return out;
 }
 
-// Returns the part of the content that is certain not to be a stop string. The engine does the same for
-// completions (engine/sequence.cpp).
+// Returns the part of the content that can't belong to a stop string (for completions: engine/sequence.cpp).
 std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }

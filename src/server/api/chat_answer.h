@@ -1,15 +1,13 @@
-// Turns the tokens of a harmony model into the answer of a chat API: reasoning, content, tool calls. A stream
-// sends the deltas and a whole answer is their sum, so both are the same by construction.
+// Turns a harmony model's tokens into a chat answer: reasoning, content, tool calls. A stream sends the
+// deltas and a whole answer is their sum, so both are equal by construction.
 //
 // No text of the model is lost; harmony/parse.h repairs malformed messages. A message is a tool call if the
-// request has a tool that may be called, and the recipient is such a tool (with or without its namespace), or
-// another name in the namespace "functions" or in the namespace of an offered tool. Text to any other
-// recipient, such as a built-in tool that was not offered, becomes reasoning (channel "analysis") or content
-// (other channels). It is never executed.
+// request has a callable tool and the recipient is one (with or without its namespace), or another name in
+// the namespace "functions" or of an offered tool. Text to other recipients, such as built-in tools that were
+// not offered, is never executed: it becomes reasoning (channel "analysis") or content (other channels).
 //
-// A call is never shown as more complete than it is. A call cut off in its header is not shown. A call cut
-// off in its arguments has the part that the model wrote. A name that is only a prefix of an offered tool's
-// name is not a call.
+// A call is never shown as more complete than it is: a call cut off in its header is not shown; one cut off
+// in its arguments shows the part written so far. A mere prefix of an offered tool's name is not a call.
 #pragma once
 
 #include <optional>
@@ -32,15 +30,14 @@ struct AnswerDelta {
   Kind kind{};
   std::string text{};                  // kCall: part of the arguments
   bool begins_message{false};          // first text of a harmony message; for calls see `id`
-  bool begins_paragraph{false};        // begins_message, and text of this kind came before
+  bool begins_paragraph{false};        // begins_message, and earlier text of this kind exists
   bool is_preamble{false};             // kContent: on the channel "commentary"
   int call_index{0};                   // kCall: 0 for the first call
   std::string id{};                    // kCall: only in the first delta of the call
   OfferedTool tool{};                  // kCall
   std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
 
-  // Returns the text, after a blank line if it begins a paragraph. Used for chat APIs, which concatenate
-  // several messages into one text.
+  // Returns the text, after a blank line if it begins a paragraph: chat APIs join messages into one text.
   std::string paragraph() const { return (begins_paragraph ? "\n\n" : "") + text; }
 };
 
@@ -52,8 +49,7 @@ class ChatAnswer {
     std::string arguments;  // a custom tool's text, or JSON
   };
 
-  // Stop strings are searched for only in content. `begun`: tokens of a message header with which the prompt
-  // ends.
+  // Stop strings are searched only in content. `begun`: tokens of a message header at the prompt's end.
   ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
              std::span<const TokenId> begun = {});
 
@@ -61,12 +57,10 @@ class ChatAnswer {
   std::vector<AnswerDelta> finish();  // call after the last token, whatever ended the answer
   bool has_stopped() const { return matcher_.has_stopped(); }
   const std::string& stopped_by() const { return matcher_.stopped_by(); }
-  // Returns whether the last message is a call that ended with <|call|>.
-  bool ends_in_call() const;
-  // Returns whether the last message is a call that was cut off. Valid after finish().
-  bool has_cut_call() const;
+  bool ends_in_call() const;  // whether the last message is a call that ended with <|call|>
+  bool has_cut_call() const;  // whether the last message is a call that was cut off; valid after finish()
 
-  // The sum of all deltas so far.
+  // The sums of all deltas so far.
   const std::string& reasoning() const { return reasoning_; }
   const std::string& content() const { return content_; }
   const std::vector<Call>& calls() const { return calls_; }

@@ -56,8 +56,7 @@ std::string read_prediction(const Field& request) {
   return text;
 }
 
-// Reads where the prompt ends.
-void read_ends(const Field& request, ChatRequest& read) {
+void read_ends(const Field& request, ChatRequest& read) {  // where the prompt ends
   if (const auto adds = request.find("add_generation_prompt")) read.adds_generation_prompt = adds->boolean();
   read.continues_final = read_boolean(request, "continue_final_message");
   if (!read.continues_final) return;

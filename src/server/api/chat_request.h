@@ -1,4 +1,3 @@
-// Reads the body of a request to /v1/chat/completions.
 #pragma once
 
 #include <string>
@@ -22,7 +21,6 @@ struct ChatRequest {
   std::string prediction{};  // the answer that the client expects; empty: none
 };
 
-// Both throw InputError.
 ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults = {});
 ChatRequest read_chat(const harmony::Json& json, const RequestDefaults& defaults = {});
 

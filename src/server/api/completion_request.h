@@ -1,4 +1,3 @@
-// Reads the body of a request to /v1/completions.
 #pragma once
 
 #include <string>
@@ -16,12 +15,11 @@ struct CompletionRequest {
   GenerationParams params;
   std::vector<Prompt> prompts;
   bool echo{false};
-  int num_kept{1};  // the likeliest of params.num_choices answers are returned
+  int num_kept{1};  // the `num_kept` likeliest of params.num_choices answers are returned
 };
 
 inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default for max_tokens in /v1/completions
 
-// Throws InputError.
 CompletionRequest read_completion_request(std::string_view body, const RequestDefaults& defaults = {});
 
 }  // namespace nibble::server

@@ -1,4 +1,3 @@
-// Errors in the format of OpenAI's API.
 #pragma once
 
 #include <string_view>
@@ -9,14 +8,12 @@
 
 namespace nibble::server {
 
-// Converts a reader's error to an HTTP error (400). The message begins with a place such as
-// "request.messages[2].role"; what follows "request." becomes the error's parameter.
+// Converts a reader's error to an HTTP error (400). If the message begins with a place such as
+// "request.messages[2].role", the part after "request." becomes the error's parameter.
 HttpError to_http_error(const InputError& error);
 
-// Returns the error type for a status, such as "invalid_request_error" for 400.
-std::string_view error_type(int status);
+std::string_view error_type(int status);  // 400: "invalid_request_error"
 
-// Returns {"error": {"message", "type", "param", "code"}}.
-harmony::Json error_json(const HttpError& error);
+harmony::Json error_json(const HttpError& error);  // OpenAI's {"error": {"message", "type", "param", "code"}}
 
 }  // namespace nibble::server

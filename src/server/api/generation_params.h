@@ -1,11 +1,7 @@
-// Reads the parameters shared by all endpoints that generate, and has helpers for the readers of request
-// bodies.
-//
-// Readers turn request bodies, as OpenAI's API defines them, into plain values; they know neither HTTP nor a
-// model. Null counts as absent. request_fields.h decides about fields that are not supported: an answer that
-// silently ignores a request is worse than an error.
-//
-// All readers throw InputError: "request.temperature must be a number from 0 to 2, not 7".
+// Parameters shared by all endpoints that generate, and helpers for readers of request bodies. Readers turn
+// bodies, as OpenAI's API defines them, into plain values; they know neither HTTP nor a model. Null counts as
+// absent. request_fields.h decides about unsupported fields: silently ignoring a request is worse than an
+// error. All readers throw InputError: "request.temperature must be a number from 0 to 2, not 7".
 #pragma once
 
 #include <cstdint>
@@ -28,8 +24,7 @@ struct GenerationParams {
   bool has_seed{false};           // false: a random seed is chosen
   std::optional<int> max_tokens;  // 0 only in completions: nothing is generated
   StopParams stop;                // without max_tokens and the model's own stop tokens
-  // Texts that must not appear in the answer. Each is tokenized both as at the start of an answer and as
-  // after a space.
+  // Texts that must not appear in an answer. Each is tokenized as at its start and as after a space.
   std::vector<std::string> bad_words;
   std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
   std::optional<int> truncate_prompt;                  // number of prompt tokens to keep; -1: all that fit
@@ -41,7 +36,7 @@ struct GenerationParams {
   int num_choices{1};                       // answers per prompt
   bool ignore_eos{false};                   // for benchmarks: continue after the model's end token
   bool return_token_ids{false};
-  int priority{0};  // this and cache_salt as in GenerationRequest
+  int priority{0};  // priority and cache_salt as in GenerationRequest
   std::string cache_salt;
   bool stream{false};
   bool include_usage{false};     // a stream's last chunk has the usage
@@ -53,15 +48,13 @@ inline constexpr int kMaxChoices{128};  // OpenAI's limit for n
 inline constexpr size_t kMaxStopStringBytes{1024}, kMaxSaltBytes{1024};
 inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
-// Checks all fields of the request against the table for `api`, and reads the fields that the endpoints
-// share.
+// Checks all fields against the table for `api`, and reads those that endpoints share.
 GenerationParams read_generation_params(Api api, const harmony::Field& request,
                                         const RequestDefaults& defaults);
-// Reads the sampling parameters: temperature, top_p, penalties, logit_bias and others.
-void read_sampling(const harmony::Field& request, GenerationParams& params);
+void read_sampling(const harmony::Field& request, GenerationParams& params);  // temperature, penalties...
 void read_stop(const harmony::Field& request, GenerationParams& params);
 void read_sharing(const harmony::Field& request, GenerationParams& params);  // reads priority and cache_salt
-// Reads a text, or a list of at most `most` texts. The limits of stop strings apply to each.
+// Reads a text, or a list of at most `most` texts. The limits of stop strings apply to each text.
 std::vector<std::string> read_texts(const harmony::Field& request, const char* key, size_t most);
 
 std::vector<TokenId> read_tokens(const harmony::Field& field, std::string_view accepted);

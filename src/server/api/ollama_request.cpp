@@ -12,8 +12,7 @@ namespace {
 using harmony::Field;
 using harmony::Json;
 
-// nibble's penalty counts the prompt and the whole answer; Ollama's counts only the last repeat_last_n
-// tokens.
+// nibble's penalty counts the prompt and the whole answer, Ollama's only the last repeat_last_n tokens.
 void read_penalty(const Field& options, GenerationParams& params) {
   const auto penalty = options.find("repeat_penalty");
   if (!penalty || penalty->value() == 1) return;
@@ -31,8 +30,7 @@ void read_options(const Field& options, GenerationParams& params) {
   read_penalty(options, params);
   read_stop(options, params);
   if (const auto most = options.find("num_predict")) {
-    // -1, -2 and 0: no limit
-    const int64_t num_tokens = read_whole_number(*most, -2, INT_MAX);
+    const int64_t num_tokens = read_whole_number(*most, -2, INT_MAX);  // -1, -2 and 0: no limit
     if (num_tokens > 0) params.max_tokens = static_cast<int>(num_tokens);
   }
 }

@@ -1,4 +1,3 @@
-// Reads the bodies of requests to /api/chat and /api/generate, Ollama's API.
 #pragma once
 
 #include <string>
@@ -15,7 +14,6 @@ struct OllamaRequest {
   bool only_loads{false};  // no prompt: clients send such requests to load the model
 };
 
-// Both throw InputError.
 OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults = {});
 OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults& defaults = {});
 

@@ -15,8 +15,7 @@ using harmony::Json;
 
 class FormatReader {
  public:
-  // Reads {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", ...}; chats nest the schema
-  // one level deeper.
+  // Reads {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", ...}. Chats nest the schema.
   void read_typed(const Field& format) {
     constexpr const char* kTypes{R"("text", "json_object" or "json_schema")"};
     const Field type = format.need("type", kTypes);
@@ -31,7 +30,7 @@ class FormatReader {
     set_schema(format, inner.need("schema", "a JSON schema"), inner);
   }
 
-  // Sets a schema, given as an object or as JSON text. `about` may have name, description and strict.
+  // Sets a schema, given as an object or JSON text. `about` may have name, description and strict.
   void set_schema(const Field& field, const Field& schema, const Field& about) {
     const Json& value = schema.value();
     if (!value.is_object() && !value.is_boolean() && !value.is_string())

@@ -1,6 +1,6 @@
-// Reads the output format that a request demands, in the terms of any API: response_format and text.format of
-// OpenAI, structured_outputs and guided_* of vLLM, regex and ebnf of SGLang, grammar and json_schema of
-// llama.cpp, output_config.format of Anthropic, format of Ollama.
+// A request's output format in the terms of any API: response_format and text.format of OpenAI,
+// structured_outputs and guided_* of vLLM, regex and ebnf of SGLang, grammar and json_schema of llama.cpp,
+// output_config.format of Anthropic, format of Ollama.
 #pragma once
 
 #include <optional>

@@ -14,14 +14,14 @@ namespace {
 using harmony::Field;
 using harmony::ReasoningEffort;
 
-// Returns a member of the request, or of an object in it; `object` is null for the request itself.
+// Returns `key` of the request, or of the request's member `object`.
 std::optional<Field> find_in(const Field& request, const char* object, const char* key) {
   if (!object) return request.find(key);
   const auto outer = request.find(object);
   return outer ? outer->find(key) : std::nullopt;
 }
 
-// A limit may be given under several names if they agree.
+// Reads the limit of reasoning. Several of its names may be given if they agree.
 void read_limit(const Field& request, GenerationParams& params) {
   constexpr std::pair<const char*, const char*> kLimits[] = {{nullptr, "thinking_token_budget"},
                                                              {nullptr, "reasoning_budget"},
@@ -40,8 +40,7 @@ void read_limit(const Field& request, GenerationParams& params) {
   }
 }
 
-// Whether the field turns reasoning off.
-bool is_off(const Field& field) {
+bool is_off(const Field& field) {  // turns reasoning off
   if (!field.value().is_object()) return !field.boolean();
   const Field type = field.need("type", "enabled, adaptive or disabled");
   const std::string name = type.string();

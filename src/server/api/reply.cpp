@@ -161,7 +161,7 @@ void CompletionLogprobs::add(const std::vector<SampledToken>& tokens) {
   for (const SampledToken& token : tokens) {
     add_text(token.token);
     Json top = Json::object();
-    // Tokens may have the same text: emplace() keeps the first, which is the likeliest.
+    // If tokens have the same text, emplace() keeps the first, which is the likeliest.
     for (const TokenLogprob& other : token.top)
       top.emplace(token_text(other.token, tokenizer_), finite(other.logprob));
     lists_["token_logprobs"].push_back(finite(token.logprob));

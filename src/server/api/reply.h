@@ -1,4 +1,4 @@
-// Answers as JSON in the format of OpenAI's API, and as server-sent events.
+// Answers as JSON of OpenAI's API and as server-sent events.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,12 @@ struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};     // part of the prompt
   int num_reasoning_tokens{0};  // part of the output
-  // Tokens of the client's prediction, over all choices, and how many of them are in the output. Reported
-  // only if there was a prediction.
+  // Tokens of the client's prediction over all choices, and how many are in the output. 0: no prediction.
   int num_prediction_tokens{0}, num_accepted_tokens{0};
 };
 Json to_json(const Usage& usage);
 
-// Makes the member "usage" of a stream's chunks: null if only the last chunk has the usage, otherwise the
-// usage so far.
+// Makes the member "usage" of chunks: the usage so far, or null if only the last chunk has it.
 struct ChunkUsage {
   bool is_included{false}, is_continuous{false};
   Usage so_far{};
@@ -51,19 +49,16 @@ std::string_view finish_reason(FinishReason reason, bool ends_in_call);
 // Returns {"content": [...], "refusal": null}: the log-probabilities of the content's tokens.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
 
-// Returns an element of a reply's list "choices".
 Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
                  const Json& logprobs);
-// Renames a call to "function_call" in a message or a delta, for clients that sent `functions`, the API's
-// older form of tools.
+// Renames a call to "function_call", for clients that sent `functions`, the older form of tools.
 void use_function_call(Json& message);
 Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage);
 Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Json& logprobs,
                 std::optional<std::string_view> finish_reason);
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
-// Builds log-probabilities in the format of the completions API: four lists. `num_characters`: length of the
-// text before them.
+// Log-probabilities of the completions API: four lists. `num_characters`: length of the text before them.
 class CompletionLogprobs {
  public:
   CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters);
@@ -79,12 +74,11 @@ class CompletionLogprobs {
   Json lists_;
 };
 
-// Returns the log-probabilities of a prompt in the format of vLLM's API: for each token {"ID": {"logprob",
-// "rank", "decoded_token"}}. The rank is null if it is beyond the listed tokens. `prompt`: the prompt's
-// tokens from the second on.
+// Returns a prompt's log-probabilities as in vLLM's API: for each token {"ID": {"logprob", "rank",
+// "decoded_token"}}, with a null rank beyond the listed tokens. `prompt`: from the second token on.
 Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
-// A completion and a chunk of a streamed completion have the same format.
+// Completions and chunks of streamed completions have the same format.
 Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
                        std::optional<std::string_view> finish_reason);
 Json completion_reply(const ReplyHead& head, Json choices);

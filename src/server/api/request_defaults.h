@@ -1,4 +1,4 @@
-// The server's values for fields that a request leaves out.
+// Defaults for fields that a request omits.
 #pragma once
 
 #include <string>

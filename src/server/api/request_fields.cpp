@@ -28,8 +28,7 @@ struct FieldRow {
   std::string_view names;  // separated by spaces
   uint8_t apis;
   Fate fate;
-  // JSON values with which the field has no effect, separated by bars. It is then neither refused nor
-  // reported.
+  // JSON values, separated by bars, with which the field has no effect: it is neither refused nor reported.
   std::string_view neutral{};
   // For the message of a refused field: "NAME must be ACCEPTED, not VALUE: REASON".
   std::string_view accepted{}, reason{};
@@ -81,7 +80,7 @@ constexpr FieldRow kFields[] = {
     {"image context_management", kResponses, Fate::kRefused, "", "absent", "it is not supported"},
     {"functions function_call", kChat, Fate::kObeyed},
 
-    // vLLM; SGLang has most of them too
+    // vLLM; SGLang has most of them
     {"top_k min_p repetition_penalty ignore_eos stop_token_ids include_stop_str_in_output min_tokens "
      "bad_words",
      kAnswers, Fate::kObeyed},
@@ -173,7 +172,7 @@ constexpr FieldRow kFields[] = {
      "return_tokens",
      kAnswers, Fate::kIgnored},
 
-    // Anthropic; its clients may also use nibble's own sampling parameters
+    // Anthropic; clients may use nibble's sampling parameters too
     {"model max_tokens messages system stop_sequences stream temperature top_p top_k tools tool_choice",
      kAnthropic, Fate::kObeyed},
     {"min_p repetition_penalty presence_penalty frequency_penalty logit_bias seed ignore_eos min_tokens",
@@ -267,8 +266,7 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
   }
 }
 
-// Nested members that change no text: those of answers that clients send back, and those about caching or
-// streaming.
+// Nested members that change no text: of answers that clients send back, or about caching or streaming.
 constexpr std::string_view kHarmless{
     "id object created status index annotations citations logprobs cache_control signature parsed "
     "parsed_arguments caller created_by eager_input_streaming"};

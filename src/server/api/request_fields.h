@@ -1,9 +1,7 @@
-// Decides about every field of a request: one table for all endpoints (request_fields.cpp).
-//
-// A field is obeyed; ignored, if it would not change the text; or refused by name, if it would. Fields that
-// are not in the table are ignored. Members inside obeyed fields (messages, parts, tools, formats, ...) need
-// no rows: what their readers do not read is ignored. The names of ignored fields go into a header of the
-// answer and into the log (service.h: note_ignored). With --strict, a request with ignored fields is refused.
+// Decides about every field of a request, by one table for all endpoints (request_fields.cpp): obeyed;
+// ignored if it would not change the text; or refused by name if it would. Fields without a row are ignored,
+// and so is what readers of obeyed fields (messages, parts, tools, formats, ...) do not read. A header of the
+// answer and the log name ignored fields (service.h: note_ignored); --strict refuses them.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +24,7 @@ enum class Api : uint8_t {
   kDetokenize = 128,
 };
 
-// A list such as "user, reasoning_effort (low)". Has each name once, and a bounded number of names.
+// A list such as "user, reasoning_effort (low)", with each name once and a bounded number of names.
 class IgnoredFields {
  public:
   void add(std::string_view name, std::string_view instead = "");
@@ -39,11 +37,10 @@ class IgnoredFields {
   std::set<std::string> more_;
 };
 
-// Adds ignored fields to `ignored`. Throws InputError for a field that is refused.
+// Adds ignored fields to `ignored`. Throws InputError for a refused field.
 void check_fields(Api api, const harmony::Field& request, IgnoredFields& ignored);
 
-// Adds what the readers of obeyed fields have left out or not read, at any depth:
-// "messages[].content[].speed". Called after the whole request has been read with `record`.
+// Adds what readers did not read, at any depth: "messages[].content[].speed". Call it after all readers.
 void note_unread(Api api, const harmony::Field& request, const harmony::ReadRecord& record,
                  IgnoredFields& ignored);
 

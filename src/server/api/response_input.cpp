@@ -33,8 +33,7 @@ std::string output_from(const Field& output) {
   return harmony::content_text(output, {.is_result = true, .accepted = kPartTypes});
 }
 
-// Returns the last message if it is the assistant's and `may_join` accepts it; otherwise adds a new message
-// of the assistant.
+// Returns the last message if it is the assistant's and `may_join` accepts it, otherwise a new message.
 template <typename MayJoin>
 ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
   if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {
@@ -62,8 +61,7 @@ void add_message(const Field& item, Reader& out) {
   said.is_preamble = item.find_string("phase") == "commentary";
 }
 
-// Adds a message of another agent.
-void add_agent_message(const Field& item, Reader& out) {
+void add_agent_message(const Field& item, Reader& out) {  // of another agent
   out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
 }
 
@@ -100,7 +98,7 @@ void add_search_call(const Field& item, Reader& out) {
   add_call(item, out, "tool_search",
            harmony::json_line(item.need("arguments", "an object").value(), harmony::JsonSpacing::kNone));
 }
-// The arguments' names are those of the function "shell" (tools.cpp).
+// Converts a call to one of the function "shell", with that function's argument names (tools.cpp).
 void add_local_shell_call(const Field& item, Reader& out) {
   const Field action = item.need("action", "an object with a command");
   Json arguments{{"command", action.need("command", "a list of strings").value()}};
@@ -132,7 +130,7 @@ void add_patch_call(const Field& item, Reader& out) {
 void add_result(const Field& item, Reader& out, std::string text) {
   ChatMessage& message = out.input.messages.emplace_back();
   message.role = Role::kTool;
-  // If absent, the result belongs to the oldest call (of this name) without a result.
+  // Without an id, a result belongs to the oldest call (of this name) without a result.
   message.tool_call_id = item.find_string("call_id");
   const bool is_named = item.find("name").has_value();
   const std::string name = is_named ? harmony::need_tool_name(item, "name") : "";
@@ -144,7 +142,7 @@ void add_local_shell_output(const Field& item, Reader& out) {  // its id may be 
   ChatMessage& result = out.input.messages.back();
   if (!result.tool_call_id) result.tool_call_id = item.find_string("id");
 }
-// Adds the output of each command, and how it ended.
+// Adds the output of each command, and how the command ended.
 void add_shell_output(const Field& item, Reader& out) {
   item.skip({"max_output_length"});
   const Field output = item.need("output", "a list of the commands' outputs");
@@ -173,8 +171,7 @@ void add_patch_output(const Field& item, Reader& out) {
 void add_output(const Field& item, Reader& out) {
   add_result(item, out, output_from(item.need("output", kTextParts)));
 }
-// A tool may be found again by a later search.
-void add_found_tool(const Field& tool, Reader& out) {
+void add_found_tool(const Field& tool, Reader& out) {  // a later search may find a tool again
   ToolSet found;
   add_response_tool(tool, found, out.ignored);
   out.input.tools.add_new(std::move(found), out.ignored);

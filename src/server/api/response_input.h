@@ -1,10 +1,7 @@
-// Converts the items of an input to /v1/responses, or of a response's output, to chat messages.
-//
-// Items are messages, reasoning, tool calls and their results (of every kind of tool in tools.h), and items
-// that agents insert: additional tools, messages of other agents. Consecutive items of the assistant become
-// one chat message if they come in the order reasoning, text, calls. Items of other types (searches, images,
-// snapshots, compactions of other servers) have nothing that the model could read; they are left out and
-// listed as ignored.
+// Converts items (of an input to /v1/responses, or of a response's output) to chat messages: messages,
+// reasoning, tool calls and results of every kind in tools.h, and items that agents insert (more tools, other
+// agents' messages). Consecutive items of the assistant in the order reasoning, text, calls become one
+// message. Other items (searches, images, other servers' compactions) are listed as ignored.
 #pragma once
 
 #include <vector>

@@ -8,13 +8,12 @@
 
 namespace nibble::server {
 
-// The names of one kind of items, and of their events.
-struct ItemKind {
+struct ItemKind {  // the names of a kind of items and of their events
   AnswerDelta::Kind kind;
   ToolKind tool;  // for calls
   const char *id_prefix, *type;
   const char* part;  // type of the item's only content part; null: none
-  // Member for the text if `part` is null. Null: the arguments become an object, when they are complete.
+  // Member for the text if `part` is null. Null: the arguments become an object when they are complete.
   const char* text;
   const char* event;  // name without ".delta" or ".done"; null: none
 };
@@ -78,8 +77,7 @@ bool are_texts(const Json& list) {
          std::all_of(list.begin(), list.end(), [](const Json& word) { return word.is_string(); });
 }
 
-// Returns a member of the arguments; null if absent.
-Json member(const Json& given, const char* key) {
+Json member(const Json& given, const char* key) {  // null if absent
   return given.is_object() ? given.value(key, Json()) : Json();
 }
 
@@ -92,9 +90,8 @@ void set_action(Json& action, const Json& given, const std::string& arguments) {
   if (const Json timeout = member(given, "timeout_ms"); timeout.is_number()) action["timeout_ms"] = timeout;
 }
 
-// Puts a call's arguments into an item that shows them as an object. Invalid JSON is passed on: as a shell
-// command (the shell reports the fault), as a diff, or as a query. Invalid JSON of a call that was cut off is
-// left out.
+// Shows a call's arguments as an object. Invalid JSON is passed on as a shell command (the shell reports the
+// fault), a diff or a query, or left out if the call was cut off.
 void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool is_whole) {
   const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!is_whole && !given.is_object()) return;
@@ -152,7 +149,7 @@ void ResponseItems::begin(const AnswerDelta& delta, std::vector<Json>& events) {
 void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
   const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
   if (open_ && (begins || open_->kind != delta.kind)) {
-    // Tokens whose text a stop string removed, without an open item that could take them.
+    // No open item can take tokens whose text a stop string removed.
     if (delta.text.empty() && !begins) return;
     end("completed", events);
   }

@@ -1,5 +1,5 @@
 // The items of a response (reasoning, message, tool calls), and the events that stream them. Both come from
-// the same deltas, so the events add up to the items. Each harmony message of the model becomes one item.
+// the same deltas, so the events add up to the items. Each harmony message becomes one item.
 #pragma once
 
 #include <string>
@@ -21,12 +21,11 @@ class ResponseItems {
   ResponseItems(const Tokenizer& tokenizer, bool with_logprobs)
       : tokenizer_(tokenizer), with_logprobs_(with_logprobs) {}
 
-  // Returns the new events in order, without their sequence numbers.
+  // Returns the new events, without sequence numbers.
   std::vector<Json> push(const std::vector<AnswerDelta>& deltas);
   std::vector<Json> finish(bool is_complete);  // false: marks the last item incomplete
 
-  // The list "output" of the response: all items that have begun.
-  const Json& items() const { return items_; }
+  const Json& items() const { return items_; }  // the response's list "output": all items that have begun
 
  private:
   void push(const AnswerDelta& delta, std::vector<Json>& events);

@@ -14,7 +14,7 @@ Json response_usage(const Usage& usage) {
           {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens}};
 }
 
-// Error codes that agents react to; context_length_exceeded is Codex's.
+// Agents react to these codes; context_length_exceeded is Codex's.
 std::string code_of(const HttpError& error) {
   if (!error.code.empty()) return error.code;
   switch (error.status) {

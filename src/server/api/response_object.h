@@ -1,4 +1,4 @@
-// The JSON object of a response, and the events of its stream.
+// The JSON object of a response, and its stream's events.
 #pragma once
 
 #include <string>
@@ -16,8 +16,7 @@ class ResponseObject {
  public:
   ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request);
 
-  // Each returns the next server-sent events; empty without a stream. The first call also returns
-  // response.created and response.in_progress.
+  // Each returns the next server-sent events; empty without a stream. The first call begins the stream.
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
   std::string close(const Usage& usage);  // the last event; then json() is complete

@@ -1,4 +1,4 @@
-// Reads the body of a request to /v1/responses, or to /v1/responses/input_tokens, into plain values.
+// Reads requests to /v1/responses and /v1/responses/input_tokens.
 #pragma once
 
 #include <functional>
@@ -27,12 +27,10 @@ struct ResponseRequest {
   std::vector<StoredItem> input_items;  // empty if `store` is false
 };
 
-// Replaces references to stored items by the items. `find_item` returns an item as JSON, or null; then this
-// throws HttpError (404).
+// Replaces references to stored items. `find_item` returns an item as JSON, or null (HttpError 404).
 void resolve_references(harmony::Json& body,
                         const std::function<const std::string*(const std::string& id)>& find_item);
 
-// Throws InputError.
 ResponseRequest read_response(harmony::Json body, const RequestDefaults& defaults = {});
 ResponseRequest read_response_request(std::string_view body);
 

@@ -1,5 +1,5 @@
-// Responses that clients can fetch or continue by id: the conversation up to their end, the response, and the
-// items of the request. Kept in memory up to a limit; the least recently used response is dropped first.
+// Responses to fetch or continue by id: conversation, response, and items of the request. In memory, up to a
+// limit; the least recently used response is dropped first.
 #pragma once
 
 #include <compare>
@@ -38,10 +38,8 @@ class ResponseStore {
  public:
   explicit ResponseStore(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Does not store a response that is larger than the limit.
-  void put(OwnedId id, StoredResponse response);
-  // Returns null if the response was never stored or has been dropped. Marks it as used. The pointer is valid
-  // until the next put() or erase().
+  void put(OwnedId id, StoredResponse response);  // not if larger than the limit
+  // Null if never stored or dropped. Marks the response as used. The pointer is valid until put() or erase().
   const StoredResponse* find(const OwnedId& id);
   // Returns the item of this id from any response of its owner; null if absent.
   const std::string* find_item(const OwnedId& id) const;

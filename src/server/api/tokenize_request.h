@@ -1,4 +1,3 @@
-// Reads the bodies of requests to /tokenize and /detokenize.
 #pragma once
 
 #include <optional>
@@ -26,7 +25,6 @@ struct DetokenizeRequest {
   IgnoredFields ignored;
 };
 
-// Both throw InputError.
 TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaults& defaults = {});
 DetokenizeRequest read_detokenize_request(std::string_view body);
 

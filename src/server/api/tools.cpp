@@ -32,7 +32,6 @@ bool is_same(const OfferedTool& one, const OfferedTool& other) {
          one.parameters == other.parameters && one.input == other.input && one.is_strict == other.is_strict;
 }
 
-// `place`: where the tool is in the request.
 void offer(const std::string& place, Tool shown, OfferedTool tool, ToolSet& tools, IgnoredFields& ignored) {
   if (tools.offered.size() >= kMaxTools)
     throw InputError("request.tools must be a list of at most {} tools", kMaxTools);
@@ -48,7 +47,6 @@ void offer(const std::string& place, Tool shown, OfferedTool tool, ToolSet& tool
 }
 
 // Reads {"name", "description", "format": {"type": "text"} or {"type": "grammar", "syntax", "definition"}}.
-// Chats nest the grammar one level deeper.
 void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   constexpr const char* kSyntaxes{"\"lark\" or \"regex\""};
   OfferedTool offered{.kind = ToolKind::kCustom, .is_strict = true};
@@ -71,8 +69,7 @@ void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer(tool.place(), std::move(function), std::move(offered), tools, ignored);
 }
 
-// Returns the schema that a function's arguments must match; absent: any object. Arguments are always an
-// object, even if the schema does not say so.
+// Schema of the arguments; absent: any object. Arguments are always an object, whatever the schema says.
 std::optional<std::string> arguments_schema(const Field& function) {
   const auto parameters = function.find("parameters");
   if (!parameters || parameters->value() == true || parameters->value() == Json::object())
@@ -98,7 +95,7 @@ void offer_function(const Field& function, const std::string& space, ToolSet& to
 // Offers one of OpenAI's own tools as a function.
 void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& tools, IgnoredFields& ignored) {
   const Field standing(function, tool.place());
-  // Agents offer all the tools they have, and two of OpenAI's tools may become the same function.
+  // Agents offer all their tools, and two of OpenAI's may become the same function.
   const OfferedTool* first = tools.find("functions", function["name"].get<std::string>());
   if (first && first->kind != kind)
     return ignored.add("tools." + tool.need_string("type"), "left out: an earlier tool has its name");
@@ -162,8 +159,7 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
     if (space.name == name && !space.description) space.description = tool.find_string("description");
 }
 
-// Returns the name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}; for a tool without a name,
-// that of its function.
+// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}; else that of the tool's function.
 std::optional<std::string> name_of(const Field& tool) {
   const auto type = tool.find("type");
   Field named = tool;
@@ -292,7 +288,7 @@ std::optional<std::string> whole_input(const std::string& arguments) {
                                                      : std::nullopt;
 }
 
-// Completes JSON that was cut off, and returns its text. An incomplete escape is dropped.
+// Completes JSON that was cut off, and returns its text without an incomplete escape.
 std::string input_so_far(const std::string& arguments) {
   constexpr size_t kLongestEscape{12};  // a pair of surrogates
   if (const auto input = whole_input(arguments + "}")) return *input;

@@ -1,8 +1,7 @@
-// Reads the tools that a request offers, and which of them the model may call.
-//
-// Harmony only has functions, in namespaces. A tool of another kind is offered as a function if it can be
-// one, and its calls are reported in the format of its kind. Other tools (web_search, mcp, ...) are left out
-// and listed as ignored, because agents offer all the tools they have and can do without some.
+// Reads the tools that a request offers, and which the model may call. Harmony has only functions, in
+// namespaces: other kinds of tools are offered as functions where possible, and their calls are reported in
+// the format of their kind. Other tools (web_search, mcp, ...) are listed as ignored, because agents offer
+// all the tools they have and can do without some.
 #pragma once
 
 #include <optional>
@@ -42,30 +41,27 @@ struct ToolSet {
   std::vector<harmony::ToolNamespace> namespaces;  // except "functions"
   std::vector<OfferedTool> offered;                // the tools of all namespaces
 
-  // Allows calls only of tools with these names. The prompt still lists all tools, so that it hits the prefix
-  // cache.
+  // Allows calls only of tools with these names. The prompt still lists all tools, to hit the prefix cache.
   void allow_only(const std::vector<std::string>& names);
   const OfferedTool* find(std::string_view space, std::string_view name) const;  // null: absent
   bool has(std::string_view name) const;                                         // in any namespace
-  // Adds the tools of `more` whose names are new. A tool whose name exists is added to `ignored` if it
-  // differs.
+  // Adds the tools of `more` with new names. A different tool with an existing name is added to `ignored`.
   void add_new(ToolSet more, IgnoredFields& ignored);
 };
 
-// Read an element of a list "tools". A second tool with the same name is an error if it differs; otherwise it
-// is added to `ignored`. Throw InputError.
+// Read an element of "tools". A second tool of the same name is ignored, or an InputError if it differs.
 void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 void add_function(const harmony::Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 
 // Obeys tool_choice in OpenAI's forms: none, auto, required, a named tool, allowed_tools. Throws InputError.
 void apply_tool_choice(const harmony::Field& request, ToolSet& tools, GenerationParams& params);
-// Forces a call of the tool `name`, or of any tool. `choice` is the request's field, for messages.
+// Forces a call of tool `name`, or of any tool. `choice`: the request's field, for messages.
 void force_call(const harmony::Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params);
 
-// Returns the text in the arguments of a kCustom tool; the arguments themselves if they have another form.
-// For a call that was cut off (`is_whole` is false), returns the text so far.
+// Returns the text in the arguments of a kCustom tool, or the arguments if they have another form. For a call
+// that was cut off (`is_whole` is false), returns the text so far.
 std::string input_of(const std::string& arguments, bool is_whole);
 
 }  // namespace nibble::server

@@ -25,11 +25,10 @@ std::shared_ptr<const speculative::Prediction> make_prediction(const std::string
                               tokenizer.encode(text, SpecialTokens::kOrdinary)});
 }
 
-// Collects the answers of all choices and makes the events of a stream. A stream's first event has only the
-// role. It is sent with the first token, so that a client's time to first token measures the model.
+// Collects the answers of all choices and makes the events of a stream. The first event, with only the role,
+// is sent with the first token, so that a client's time to first token measures the model.
 class ChatChoices : public ChoiceListener {
  public:
-  // The client's request, and what was made of it.
   struct Asked {
     const ChatRequest& request;
     const ChatPrompt& prompt;

@@ -1,5 +1,4 @@
-// POST /v1/completions: the model continues texts. Control tokens in them are recognised, because the clients
-// of this endpoint apply the chat template themselves.
+// POST /v1/completions: continues texts. Recognises control tokens: clients apply the chat template.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -68,7 +67,7 @@ class CompletionChoices : public ChoiceListener {
     one.unsent_text += event.text;
     one.sum_logprobs += double{event.token.logprob};
     if (with_ids_) one.unsent_ids.push_back(event.token.token);
-    // With an echo, list every token, because clients count them; otherwise only tokens that have text.
+    // With an echo, list every token, because clients count them; otherwise only tokens with text.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
     // A token without text (part of a character, a control token) has a chunk only for clients that count
@@ -108,8 +107,7 @@ class CompletionChoices : public ChoiceListener {
     std::string_view finish_reason{};
   };
 
-  // Returns the choices of a prompt to keep, likeliest first: by the mean log-probability of their tokens, as
-  // in OpenAI's API.
+  // Returns the choices to keep, likeliest first by mean log-probability of their tokens, as in OpenAI's API.
   std::vector<size_t> best_of(size_t first) const {
     std::vector<size_t> order(num_tried_);
     std::iota(order.begin(), order.end(), first);
@@ -122,7 +120,6 @@ class CompletionChoices : public ChoiceListener {
     return order;
   }
 
-  // Returns the text and the tokens that were not sent yet.
   Json take_unsent(size_t choice, std::optional<std::string_view> reason) {
     Choice& one = choices_[choice];
     Json logprobs;
@@ -163,9 +160,8 @@ class CompletionChoices : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
-// Returns the number of log-probability rows for the prompts' tokens, including the likeliest alternatives.
-// Throws HttpError if there are too many: a row takes about 100 bytes. The limit for streams is lower:
-// building their rows delays the tokens of other requests.
+// Counts log-probability rows of the prompts' tokens, with alternatives. Throws HttpError if there are too
+// many: a row takes about 100 bytes. Streams have a lower limit, because building rows delays other requests.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;
@@ -181,8 +177,7 @@ size_t count_prompt_rows(const CompletionRequest& request, const std::vector<Gen
   throw error;
 }
 
-// Throws HttpError if the echoed prompts of all choices exceed the size limit of a body: otherwise a request
-// of a few KB could cause an answer of many MB.
+// Throws HttpError if echoed prompts exceed the limit of a body: a few KB could cause an answer of many MB.
 void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, uint64_t max_bytes) {
   if (!request.echo) return;
   uint64_t num_bytes = 0;
@@ -209,7 +204,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
     request = read_completion_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
     limit_output(service, request.params);
-    // Checked before thousands of prompts are tokenised.
+    // Check this before thousands of prompts are tokenised.
     service.gate->check_count(request.prompts.size() * static_cast<size_t>(request.params.num_choices));
     for (const Prompt& prompt : request.prompts) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));

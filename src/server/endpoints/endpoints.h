@@ -1,4 +1,4 @@
-// The endpoints that have their own files. Their paths are in server/routes.cpp.
+// Endpoints with their own files. Paths are in server/routes.cpp.
 #pragma once
 
 #include "server/service/service.h"

@@ -1,4 +1,4 @@
-// GET /v1/models and /v1/models/{id}. The rows have the fields of OpenAI's API and of Anthropic's.
+// GET /v1/models and /v1/models/{id}, with the fields of OpenAI's and Anthropic's APIs.
 #include <fmt/chrono.h>
 
 #include "core/json.h"

@@ -1,5 +1,4 @@
-// POST /api/chat and /api/generate: Ollama's API. A stream has one JSON object per line; the last one has the
-// timings.
+// POST /api/chat and /api/generate: Ollama's API. Streams are lines of JSON, of which the last has timings.
 #include <fmt/chrono.h>
 
 #include <chrono>
@@ -23,8 +22,7 @@ std::string now() {
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
-// In Ollama's API the arguments of a call are an object. Arguments that are not valid JSON are passed on
-// unchanged, as the member "arguments".
+// In Ollama's API arguments are an object. Invalid JSON becomes the member "arguments".
 Json calls_json(const ChatAnswer& answer) {
   Json calls = Json::array();
   for (const ChatAnswer::Call& call : answer.calls()) {

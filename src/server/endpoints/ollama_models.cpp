@@ -1,5 +1,5 @@
-// Information about the model, as in Ollama's API: GET /api/tags, /api/ps, /api/version, POST /api/show. The
-// served model is the only one; models can't be loaded, changed or deleted.
+// Ollama's API about models: GET /api/tags, /api/ps, /api/version, POST /api/show. Only the served model
+// exists; models can't be loaded, changed or deleted.
 #include <fmt/chrono.h>
 
 #include "core/json.h"
@@ -68,8 +68,7 @@ asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
                      {"modified_at", time_of(service.model->created)}});
 }
 
-// Returns the version of Ollama whose API this is. Clients compare it with the first version that has what
-// they need (Codex: 0.13.4). GET /version returns nibble's own.
+// Returns the version of Ollama's API. Clients compare it with the version that they need (Codex: 0.13.4).
 asio::awaitable<void> ollama_version(Service&, Exchange& exchange) {
   return reply_json(exchange, 200, {{"version", "0.13.5"}});
 }

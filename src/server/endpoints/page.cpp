@@ -1,5 +1,4 @@
-// GET / and /status, and the files that these pages load. They hold no secrets, so they need no API key. The
-// pages ask the user for the key when the API needs it.
+// GET /, /status and the files that these pages load. They hold no secrets, so they need no API key.
 #include <algorithm>
 #include <string>
 
@@ -13,9 +12,8 @@
 namespace nibble::server {
 namespace {
 
-// Browsers may load only this server's files, connect only to it, and not show it inside another page. So a
-// model's text can neither run as a script nor send requests, even if it became markup. markdown.js prevents
-// that, and trusted types enforce it: strings can't become elements.
+// Browsers may load only this server's files, connect only to it, and not embed it in other pages. So even as
+// markup a model's text could not act as a script. markdown.js and trusted types prevent such markup.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
@@ -28,7 +26,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
-  // Weak: the same for the plain and the compressed text.
+  // A weak tag: the same for plain and compressed text.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
   exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
@@ -54,7 +52,7 @@ bool is_client_of_ollama(std::string_view user_agent) {
 
 }  // namespace
 
-// Browsers accept HTML. Ollama's clients use this path to check that the server runs, and expect these words.
+// Browsers get HTML. Ollama's clients expect these words to check that the server runs.
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
   if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");

@@ -1,4 +1,4 @@
-// GET /props and /load: what clients of llama-server and vLLM query.
+// GET /props and /load, for clients of llama-server and vLLM.
 
 #include "core/json.h"
 #include "server/endpoints/endpoints.h"
@@ -6,8 +6,7 @@
 
 namespace nibble::server {
 
-// Has no chat_template, because clients could not run harmony as a template. POST /apply-template renders a
-// chat.
+// No chat_template: clients could not run harmony as a template. POST /apply-template renders a chat.
 asio::awaitable<void> props(Service& service, Exchange& exchange) {
   const std::string& id = service.options.model_id;
   return reply_json(exchange, 200,

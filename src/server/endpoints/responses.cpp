@@ -21,7 +21,7 @@ namespace {
 using harmony::ChatMessage;
 using harmony::Field;
 
-// Puts the stored conversation of previous_response_id before the input.
+// Puts the conversation of previous_response_id before the input.
 void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
   if (!request.previous_id) return;
   const StoredResponse* before = service.responses.find({exchange.record().key_owner, *request.previous_id});
@@ -39,8 +39,7 @@ void load_previous_response(Service& service, Exchange& exchange, ResponseReques
   messages.insert(messages.begin(), before->messages.begin(), before->messages.end());
 }
 
-// Checks that every result has a call before it. This is not done in harmony/chat.h, because the error uses
-// this API's names.
+// Throws if a result has no call before it. Not in harmony/chat.h, because the error uses this API's names.
 void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
@@ -61,7 +60,7 @@ void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   }
 }
 
-// Reads the request, with references resolved and the previous conversation added. Called once per request.
+// Reads a request, resolves its references and adds the previous conversation. Called once per request.
 asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchange) {
   Json body;
   ResponseRequest request;
@@ -117,7 +116,7 @@ std::string ResponseAnswer::on_end(size_t, FinishReason reason, const std::strin
 
 namespace {
 
-// Generates the answer. Returns the events still to be sent; nullopt if the client has disconnected.
+// Generates the answer. Returns the events still to send; nullopt if the client has disconnected.
 asio::awaitable<std::optional<std::string>> run(Service& service, Exchange& exchange,
                                                 ResponseRequest& request,
                                                 std::vector<GenerationRequest> prompts,
@@ -168,13 +167,12 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     });
     co_await constrain_chat(service, request.params, request.offered, new_message, prompts);
   } catch (const HttpError& error) {
-    // Streaming agents expect this error in the stream, and then compact their conversation.
+    // Streaming agents expect this error in the stream, to compact their conversation.
     if (!request.params.stream || error.code != "context_length_exceeded") throw;
     failure = error;
   }
   note_ignored(service, exchange, request.params.ignored);
-  // The body's bytes stay counted: the answer repeats parts of the request, and the store takes its
-  // conversation.
+  // The body's bytes stay counted: the answer and the store hold parts of the request.
   exchange.free_body();
   if (request.is_background) {
     auto response = std::make_shared<BackgroundResponse>(head, tokenizer, std::move(request));

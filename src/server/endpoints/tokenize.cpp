@@ -1,4 +1,4 @@
-// POST /tokenize and /detokenize, GET /tokenizer_info. Answers have the field names of llama-server and vLLM.
+// POST /tokenize and /detokenize, GET /tokenizer_info, with the field names of llama-server and vLLM.
 
 #include "core/json.h"
 #include "server/api/tokenize_request.h"
@@ -31,7 +31,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   co_await exchange.reply(200, kJsonType, std::move(answer));
 }
 
-// lm-eval requests this path before it uses /tokenize and /detokenize.
+// lm-eval requests this before /tokenize and /detokenize.
 asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange) {
   const ServedModel& model = *service.model;
   Json json{{"tokenizer_class", "nibble"}, {"bos_token", nullptr}, {"eos_token", nullptr}};

@@ -1,5 +1,4 @@
-// Guards against pages of other sites: their scripts run in a user's browser and can reach servers that only
-// the user's machine can reach.
+// Guards against scripts of other sites, which run in a user's browser and reach the user's servers.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +11,16 @@
 namespace nibble::server {
 
 struct AccessRules {
-  // Accepted names in the Host header, with any port. Empty, or "*": all names. This stops DNS rebinding: a
-  // page makes its own name resolve to 127.0.0.1, and its requests then carry that name.
+  // Accepted names in the Host header, with any port. Empty, or "*": all. Stops DNS rebinding, in which a
+  // page makes its own name resolve to 127.0.0.1: its requests carry that name.
   std::vector<std::string> hosts{};
   std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
 };
 
-// Throws HttpError (403) if the Host is not in the rules, or an Origin is neither in them nor this server's
-// own.
+// Throws HttpError (403) for an unknown Host, or an Origin that is neither known nor this server's own.
 void check_access(const AccessRules& rules, const HttpRequest& request);
 
-// Returns whether pages of this origin may read answers (CORS).
+// Whether pages of this origin may read answers (CORS).
 bool is_cors_origin(const AccessRules& rules, std::string_view origin);
 
 }  // namespace nibble::server

@@ -12,14 +12,13 @@ namespace nibble::server {
 
 class BodyBudget {
  public:
-  // Bodies of up to `uncounted_bytes` are always accepted, so that large bodies can't starve small requests.
+  // Bodies of up to `uncounted_bytes` are always accepted: large bodies can't starve small requests.
   BodyBudget(uint64_t max_bytes, uint64_t uncounted_bytes)
       : max_bytes_(max_bytes), uncounted_bytes_(uncounted_bytes) {}
 
   uint64_t num_bytes() const { return num_bytes_; }  // held by all shares
 
-  // The memory of one body, returned to the budget on destruction. May outlive the server that made the
-  // budget.
+  // Memory of one body; its destructor returns it to the budget. May outlive the server.
   class Share {
    public:
     explicit Share(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}
@@ -29,15 +28,14 @@ class BodyBudget {
       if (budget_) budget_->num_bytes_ -= num_bytes_;
     }
 
-    // Throws HttpError (429) if the budget currently has no room for a body of this size.
+    // Throws HttpError (429) if the budget has no room for this body now.
     void check(uint64_t num_bytes) const {
       if (!counts(num_bytes) || num_bytes - num_bytes_ <= budget_->max_bytes_ - budget_->num_bytes_) return;
       throw HttpError(
           429, "the bodies of other requests use the {} bytes of memory reserved for bodies; try again later",
           budget_->max_bytes_);
     }
-    // Raises the share to `num_bytes`, the part of the body received so far. Throws HttpError (429) if the
-    // budget is exhausted.
+    // Raises the share to `num_bytes`, the received part. Throws HttpError (429) if the budget is exhausted.
     void reserve(uint64_t num_bytes) {
       check(num_bytes);
       if (!counts(num_bytes)) return;

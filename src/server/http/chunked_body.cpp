@@ -9,7 +9,7 @@
 namespace nibble::server {
 namespace {
 
-// Consumes a quoted string, in which '\\' escapes the next character. Returns false if its end is missing.
+// Consumes a quoted string, in which '\\' escapes a character. Returns false without a closing quote.
 bool take_quoted(std::string_view& text) {
   size_t end = 1;
   while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
@@ -18,8 +18,7 @@ bool take_quoted(std::string_view& text) {
   return true;
 }
 
-// Whether `text` is a list of chunk extensions: any number of ";NAME" and ";NAME=VALUE", with optional
-// blanks. A value is a token or a quoted string.
+// Whether `text` is a list of chunk extensions, ";NAME" or ";NAME=VALUE" (a token or a quoted string).
 bool are_extensions(std::string_view text) {
   const auto take = [&](size_t length) {
     text.remove_prefix(length);
@@ -56,7 +55,7 @@ size_t ChunkedBody::take(std::string_view bytes, std::string& body) {
       if (num_left_ == 0) next_ = Next::kEndOfData;
       continue;
     }
-    // Checked before the line is complete: its end may never arrive.
+    // Check before the line is complete: its end may never arrive.
     if (next_ == Next::kEndOfData && !std::string_view("\r\n").starts_with(bytes.substr(0, 2)))
       throw HttpError(400, "a chunk is longer than its stated size");
     const auto line = take_line(bytes);

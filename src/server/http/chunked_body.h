@@ -1,5 +1,4 @@
-// Decodes a chunked body (RFC 9112, section 7.1) as it arrives. Extensions and trailers are checked and
-// dropped.
+// Decodes a chunked body (RFC 9112, section 7.1) as it arrives. Checks and drops extensions and trailers.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +14,8 @@ class ChunkedBody {
   ChunkedBody(uint64_t max_body_bytes, size_t max_other_bytes)
       : max_body_bytes_(max_body_bytes), max_other_bytes_(max_other_bytes) {}
 
-  // Consumes bytes from the start of `bytes` and appends their data to `body`. Returns the number consumed;
-  // the rest is an incomplete line, or belongs to the next request. Throws HttpError (400, 413, 431).
+  // Appends the data of `bytes` to `body`. Returns the number of bytes consumed; the rest is an incomplete
+  // line or the next request. Throws HttpError (400, 413, 431).
   size_t take(std::string_view bytes, std::string& body);
 
   bool is_done() const { return next_ == Next::kNothing; }

@@ -40,7 +40,7 @@ std::optional<ip::address> peer_of(const boost::asio::generic::stream_protocol::
   return std::nullopt;
 }
 
-// Returns the last entry, which the nearest proxy added; nullopt if it is not an address.
+// Returns the last entry, which the nearest proxy added; nullopt if it is no address.
 std::optional<ip::address> last_address(std::string_view forwarded) {
   std::string_view entry = forwarded.substr(forwarded.rfind(',') + 1);
   const size_t begin = entry.find_first_not_of(" \t"), end = entry.find_last_not_of(" \t");

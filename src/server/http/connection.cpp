@@ -19,12 +19,12 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using boost::system::system_error;
 
-// Lingering close: if a socket is closed while the client still sends, the kernel resets the connection and
-// the answer is lost. So after the last answer the rest of the input is read and dropped, up to these limits.
+// Lingering close: if a socket is closed while the client sends, the kernel resets the connection and the
+// answer is lost. So the rest of the input is read and dropped first, up to these limits.
 constexpr std::chrono::seconds kLingerTime{5};
 constexpr size_t kLingerBytes{64 << 20};
 
-// The read buffer is twice the header's limit, so that a header over the limit is detected.
+// The read buffer is twice the header's limit, so that a longer header is detected.
 size_t buffer_bytes(const HttpLimits& limits) { return 2 * size_t{limits.max_header_bytes}; }
 
 }  // namespace
@@ -61,8 +61,7 @@ std::string_view Connection::received() const {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads more bytes into the buffer, which must have room.
-asio::awaitable<bool> Connection::receive() {
+asio::awaitable<bool> Connection::receive() {  // reads more bytes into the buffer, which must have room
   constexpr size_t kMostBytes{64 << 10};
   error_code error;
   slot_.wait();
@@ -119,8 +118,7 @@ asio::awaitable<bool> Connection::read_body(RequestHead& head, BodyBudget::Share
   co_return true;
 }
 
-// Whether this is a CORS preflight, which a browser sends before a page's request. It has no key, and needs
-// none.
+// Whether this is a CORS preflight, which a browser sends before a page's request, without a key.
 bool Connection::is_preflight(const HttpRequest& request) const {
   return request.method() == http::verb::options &&
          request.count(http::field::access_control_request_method) > 0 &&
@@ -138,13 +136,13 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
   lines += "Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 86400\r\n";
   const auto asked = request[http::field::access_control_request_headers];
   if (!asked.empty()) lines += fmt::format("Access-Control-Allow-Headers: {}\r\n", to_std(asked));
-  // Chrome's Private Network Access: a page from the internet calls a server in the user's own network.
+  // Chrome's Private Network Access: a page from the internet calls a server in the user's network.
   if (request["Access-Control-Request-Private-Network"] == "true")
     lines += "Access-Control-Allow-Private-Network: true\r\n";
   return lines;
 }
 
-// Throws HttpError if the request is refused before its body is read.
+// Throws HttpError to refuse a request before its body is read.
 void Connection::check(const RequestHead& head, bool is_first, const BodyBudget::Share& share) {
   const HttpLimits& limits = context_.limits;
   check_access(context_.access, head.request);
@@ -210,7 +208,7 @@ asio::awaitable<void> Connection::answer(StreamExchange& exchange, Refusal refus
   } catch (const system_error& error) {
     exchange.set_client_gone();
     log::debug("{}: {}", exchange.id(), error.code().message());
-  } catch (const std::exception& error) {  // such as std::bad_alloc: only this request fails
+  } catch (const std::exception& error) {  // such as std::bad_alloc: fails only this request
     log::warn("{} failed: {}", exchange.id(), error.what());
     refusal = HttpError(500, "internal error: {}", error.what());
   }

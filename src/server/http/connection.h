@@ -1,4 +1,4 @@
-// One client's connection: reads one request after another, passes each to the handler, and closes.
+// A client's connection: reads requests one after another, passes each to the handler, and closes.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -19,13 +19,11 @@
 
 namespace nibble::server {
 
-// Shared by all connections of a server.
-struct ConnectionContext {
+struct ConnectionContext {  // shared by all connections of a server
   HttpLimits limits;
   AccessRules access;
   HttpHandler& handler;
-  // Shared ownership, because an exchange may outlive the server.
-  std::shared_ptr<BodyBudget> bodies;
+  std::shared_ptr<BodyBudget> bodies;  // shared ownership: an exchange may outlive the server
   std::shared_ptr<ConnectionSlots> slots;
   std::shared_ptr<HangUpWatch> hang_ups;
   std::shared_ptr<char> exchanges{std::make_shared<char>()};  // use count: 1 + number of exchanges
@@ -37,15 +35,13 @@ class Connection {
   // The context must outlive serve().
   Connection(asio::generic::stream_protocol::socket socket, const ConnectionContext& context);
 
-  // Serves requests until the connection must close.
-  asio::awaitable<void> serve();
+  asio::awaitable<void> serve();  // until the connection must close
 
  private:
   using Refusal = std::optional<HttpError>;
 
   asio::awaitable<bool> serve_one(bool is_first);
-  // These return false if the client closed the connection, was too slow, or had to give way to a new
-  // connection.
+  // These return false if the client closed the connection, was too slow, or had to make room for another.
   asio::awaitable<bool> read_request_head(RequestHead& head, Refusal& refusal);
   asio::awaitable<bool> read_body(RequestHead& head, BodyBudget::Share& share, Refusal& refusal);
   asio::awaitable<bool> receive();

@@ -1,5 +1,5 @@
-// Connection slots. If all are taken, a new connection evicts the one whose client has been silent longest,
-// so that idle or slow clients can't keep others out. I/O thread only.
+// Connection slots. If all are taken, a new connection evicts the client that has been silent longest, so
+// that idle or slow clients can't keep others out. I/O thread only.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,9 @@ class ConnectionSlots {
   // Ends the connection that has waited longest for its client. Returns false if no connection waits.
   bool make_room();
 
-  // The slot of one connection. May outlive the server that made `slots`.
-  class Slot {
+  class Slot {  // one connection's slot; may outlive the server
    public:
-    // `give_way` ends the connection. Called at most once, while the connection waits.
+    // `give_way` ends the connection; called at most once, while the connection waits.
     Slot(std::shared_ptr<ConnectionSlots> slots, std::function<void()> give_way);
     Slot(const Slot&) = delete;
     Slot& operator=(const Slot&) = delete;

@@ -1,5 +1,5 @@
-// One HTTP request and its answer (whole, or a stream of server-sent events) as an endpoint sees it.
-// stream_exchange.h implements it on a connection.
+// An HTTP request and its answer (whole, or a stream of server-sent events) as endpoints see them.
+// Implemented on a connection by stream_exchange.h.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -24,12 +24,12 @@ struct RequestRecord {
   std::string traceparent;  // W3C Trace Context; empty if absent or invalid
   std::string key_name;     // name of the request's API key; empty if the server has no keys
   std::string key_owner;    // ApiKey::owner: equal for all requests of one user
-  // These are set only for requests that generate:
+  // Set only for requests that generate:
   std::string model;  // as the request names it
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read
   std::optional<double> first_token_seconds;
-  // stop, length, abort or error; of several choices, that of the last one to end.
+  // stop, length, abort or error. Of several choices, that of the last one to end.
   std::string_view finish_reason;
 };
 
@@ -45,22 +45,21 @@ class Exchange {
   virtual const std::string& body() const = 0;
   virtual void drop_body() = 0;  // frees the body and its share of the budget, once it is parsed
   virtual void free_body() = 0;  // frees the body, but keeps its share for what was parsed from it
-  // Adds bytes to the body's share of the budget. Throws HttpError (429) if the budget is exhausted.
+  // Adds to the body's share of the budget. Throws HttpError (429) if the budget is exhausted.
   virtual void reserve_more(uint64_t num_bytes) = 0;
   // The client's X-Request-Id if it has only letters, digits and "-_.", otherwise a random id.
   virtual const std::string& id() const = 0;
-  // The status of the answer; 0 before it, kClientGone if the client disconnected.
+  // The status of the answer: 0 before the answer, kClientGone if the client disconnected.
   virtual int status() const = 0;
   virtual bool has_events() const = 0;  // whether the header of a stream has been sent
 
-  // Adds a line to the answer's header, before it is sent. Name and value must not contain line breaks.
+  // Adds a line to the answer's header before it is sent. Name and value must not contain line breaks.
   virtual void add_header(std::string_view name, std::string_view value) = 0;
   virtual asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) = 0;
 
   // Sets the content type of a stream. The default is that of server-sent events.
   virtual void set_stream_type(std::string_view content_type) = 0;
-  // write_events() sends events; its first call also sends the header. end_events() ends the stream; `status`
-  // is for the log.
+  // The first call of write_events() also sends the header. `status` of end_events() is for the log.
   virtual asio::awaitable<void> write_events(std::string events) = 0;
   virtual asio::awaitable<void> end_events(int status) = 0;
 

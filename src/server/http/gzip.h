@@ -1,4 +1,3 @@
-// Compresses an answer for clients that accept it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A request that can't be answered: HTTP status and message. The handler formats it for its API.
+// A request that can't be answered. The handler formats the error for its API.
 #pragma once
 
 #include <fmt/format.h>

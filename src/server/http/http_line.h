@@ -1,4 +1,4 @@
-// Parses lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and a line has no control
+// Lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and a line has no control
 // characters: a proxy that accepts another line end would see other requests in the same bytes.
 #pragma once
 
@@ -8,8 +8,7 @@
 
 namespace nibble::server {
 
-// Returns whether the character is a control character or DEL, but not a tab.
-constexpr bool is_control(char letter) {
+constexpr bool is_control(char letter) {  // except tab; with DEL
   const auto code = static_cast<unsigned char>(letter);
   return (code < 0x20 && letter != '\t') || code == 0x7F;
 }
@@ -23,14 +22,12 @@ bool is_token(std::string_view text);
 std::string_view without_blanks(std::string_view text);  // trims spaces and tabs at both ends
 bool equals_ignoring_case(std::string_view one, std::string_view other);
 
-// Removes the first line from `bytes` and returns it without CR LF; nullopt if its end has not arrived.
-// Throws HttpError (400).
+// Removes and returns the first line without CR LF; nullopt if its end is missing. Throws HttpError (400).
 std::optional<std::string_view> take_line(std::string_view& bytes);
 
 struct HeaderField {
   std::string_view name, value;
 };
-// Splits "NAME: VALUE". Throws HttpError (400).
-HeaderField split_field(std::string_view line);
+HeaderField split_field(std::string_view line);  // splits "NAME: VALUE"; throws HttpError (400)
 
 }  // namespace nibble::server

@@ -41,7 +41,7 @@ tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   return {address, port};
 }
 
-// Removes the socket file of a server that was killed; bind() would fail on it.
+// Removes the socket file of a killed server, on which bind() would fail.
 void remove_stale_socket(asio::io_context& io, const asio::local::stream_protocol::endpoint& endpoint) {
   std::error_code unknown;
   if (!std::filesystem::is_socket(endpoint.path(), unknown)) return;
@@ -124,9 +124,8 @@ void HttpServer::Impl::listen(const Protocol& protocol, const Protocol::endpoint
 
 namespace {
 
-// The completion handler of accept(). accept() ends when memory runs out: by an exception, or because Asio
-// destroys a coroutine that it can't resume, without a call. So the destructor starts it again, unless the
-// server is gone.
+// Completion handler of accept(), which ends when memory runs out: by an exception, or without a call because
+// Asio destroys a coroutine that it can't resume. So the destructor restarts accept() if the server exists.
 class AcceptAgain {
  public:
   AcceptAgain(std::weak_ptr<const std::function<void()>> start, Protocol::socket::executor_type executor)

@@ -1,5 +1,4 @@
-// HTTP/1.1 on one thread, over TCP or a Unix socket: binds an address and accepts connections within limits.
-// A handler answers the requests.
+// HTTP/1.1 on one thread, over TCP or a Unix socket: accepts connections within limits; a handler answers.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +16,11 @@ namespace nibble::server {
 
 class HttpHandler;
 
-// Throws InputError, as HttpServer does, if the address is invalid. Does not check whether it is free.
+// Throws InputError for an invalid address, as HttpServer does; does not check whether it is free.
 void check_address(const HttpAddress& address);
-// "http://127.0.0.1:8080", or "unix:PATH".
+// Returns "http://127.0.0.1:8080", or "unix:PATH".
 std::string address_text(const HttpAddress& address, uint16_t port);
-// Returns whether only programs on this machine can reach the address, as with a Unix socket. Throws
-// InputError if it is invalid.
+// Whether only programs on this machine can reach the address. Throws InputError if it is invalid.
 bool is_local(const HttpAddress& address);
 
 class HttpServer {

@@ -1,4 +1,4 @@
-// The address that the server listens on, and the limits on a client's use of memory and time.
+// The server's address, and limits on a client's memory and time.
 #pragma once
 
 #include <chrono>
@@ -19,12 +19,11 @@ struct HttpLimits {
   int max_connections{1024};
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};
-  // Memory of all request bodies together. Received bytes count until they are parsed; bodies of at most
-  // `uncounted_body_bytes` do not count. A full queue of prompts of 131,072 tokens, about 600 kB each, takes
-  // 160 MB.
+  // Memory of all request bodies that are not parsed yet, except bodies of up to `uncounted_body_bytes`. A
+  // full queue of prompts of 131,072 tokens, about 600 kB each, takes 160 MB.
   uint64_t max_bodies_bytes{256 << 20};
   uint64_t uncounted_body_bytes{16 << 10};
-  // A connection that exceeds one of these is closed.
+  // A connection over one of these limits is closed.
   std::chrono::seconds read_timeout{60};   // for a request's header, and again for its body
   std::chrono::seconds idle_timeout{75};   // silence between two requests
   std::chrono::seconds write_timeout{30};  // for the client to receive a write

@@ -1,11 +1,9 @@
-// Random ids for requests, answers and tool calls.
 #pragma once
 
 #include <string>
 
 namespace nibble::server {
 
-// 96 random bits as hexadecimal digits.
-std::string random_id();
+std::string random_id();  // 96 random bits in hexadecimal, for requests, answers and tool calls
 
 }  // namespace nibble::server

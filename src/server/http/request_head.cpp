@@ -17,15 +17,13 @@ constexpr bool is_hex(char letter) {
   return is_digit(letter) || (letter >= 'a' && letter <= 'f') || (letter >= 'A' && letter <= 'F');
 }
 
-// Whether every "%" starts a valid "%XX".
-bool has_whole_codes(std::string_view text) {
+bool has_whole_codes(std::string_view text) {  // whether every "%" starts a valid "%XX"
   for (size_t i = text.find('%'); i != std::string_view::npos; i = text.find('%', i + 1))
     if (i + 2 >= text.size() || !is_hex(text[i + 1]) || !is_hex(text[i + 2])) return false;
   return true;
 }
 
-// Allows some characters that browsers send although RFC 3986 forbids them, such as "|". Browsers encode the
-// characters that are excluded here.
+// Allows characters that browsers send against RFC 3986, such as "|", but not those that browsers encode.
 bool is_path(std::string_view text) {
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return letter > ' ' && letter < 0x7F &&
@@ -42,8 +40,7 @@ int read_version(std::string_view text) {
   return text[7] == '0' ? 10 : 11;
 }
 
-// Returns the target as "/PATH?QUERY" or "*". The absolute form "http://HOST/PATH" also sets `authority`,
-// which then replaces the Host header.
+// Returns "/PATH?QUERY" or "*". Sets `authority` to the host of "http://HOST/PATH", which replaces Host.
 std::string read_target(std::string_view target, std::string_view method, std::string_view& authority) {
   if (target == "*" && method == "OPTIONS") return "*";
   std::string path(target);
@@ -112,7 +109,6 @@ uint64_t read_content_length(const HttpRequest& request) {
 }
 
 // Only chunked bodies are decoded. RFC 9112, 6.3: a body whose last coding is not chunked has no end (400).
-// Other known codings before it get 501.
 void check_transfer_coding(const HttpRequest& request) {
   if (request.version() < 11)
     throw HttpError(400, "Transfer-Encoding needs HTTP/1.1; send HTTP/1.0 with Content-Length");

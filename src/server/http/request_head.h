@@ -1,5 +1,5 @@
-// Parses the header of a request (RFC 9112). Refuses whatever a proxy could parse as other requests than the
-// server does (request smuggling): the length and end of each request must be unambiguous.
+// Parses a request's header (RFC 9112). Refuses what a proxy could parse as other requests (request
+// smuggling): the length and end of each request must be unambiguous.
 #pragma once
 
 #include <boost/beast/http/message.hpp>
@@ -24,15 +24,14 @@ struct RequestHead {
   bool has_body() const { return is_chunked || content_length > 0; }
 };
 
-// Returns the length of the header at the start of `bytes`, with its final empty line; nullopt if its end has
-// not arrived. Stops early at a byte that no header may contain, so that read_head() refuses it immediately.
-// `num_scanned`: how many bytes earlier calls have scanned.
+// Returns the length of the header with its empty line; nullopt if incomplete. Stops at a byte that no header
+// may contain, so that read_head() refuses it. `num_scanned`: bytes that earlier calls have scanned.
 std::optional<size_t> head_length(std::string_view bytes, size_t num_scanned);
 
-// Parses a header. Throws HttpError (400, 501, 505); `head` then holds the part parsed before the error.
+// Parses a header. Throws HttpError (400, 501, 505); `head` then holds what was parsed before the error.
 void read_head(std::string_view bytes, RequestHead& head);
 
-// Splits "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT", as in the Host header; nullopt for anything else.
+// Splits "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT" (Host header); nullopt for anything else.
 struct Authority {
   std::string_view host;  // with the brackets of an IPv6 address
   std::string_view port;  // may be empty

@@ -129,7 +129,7 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
     events.insert(0, head);
   }
   co_await write(events);
-  // Set only now: if memory runs out before anything is sent, the answer is an error with its own header.
+  // Set only now: if memory runs out before, the answer is an error with its own header.
   if (!has_events_) status_ = 200;
   has_events_ = true;
 }

@@ -1,4 +1,3 @@
-// Functions for the target of a request.
 #pragma once
 
 #include <optional>
@@ -7,18 +6,16 @@
 
 namespace nibble::server {
 
-// Decodes "%2F" to "/"; invalid codes stay as they are.
-std::string url_decoded(std::string_view text);
+std::string url_decoded(std::string_view text);  // decodes "%2F" to "/"; invalid codes stay as they are
 
 // Returns the decoded value of a parameter in "a=1&b=2".
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
-// Returns the part of `path` that stands for "{id}" in `route`; it may contain "/", as model names do.
-// Returns nullopt without a match. A route without "{id}" must equal the path; the result is then empty.
+// Returns the part of `path` that stands for "{id}" in `route` (it may contain "/", as model names do), or
+// nullopt without a match. A route without "{id}" must equal the path; the result is then empty.
 std::optional<std::string_view> match_path(std::string_view route, std::string_view path);
 
-// Normalizes a path to the form of the route table: drops repeated and trailing slashes, and adds "/v1" to
-// paths that are also served without it, such as "/models".
+// Drops repeated and trailing slashes, and adds "/v1" where clients may omit it: "/v1/models" for "/models".
 std::string with_v1(std::string_view path);
 
 }  // namespace nibble::server

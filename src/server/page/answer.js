@@ -1,7 +1,7 @@
-// Converts a conversation to the API's messages, and receives the streamed answer.
+// Converts a conversation to the API's messages; receives the streamed answer.
 import { streamChat } from "./api.js";
 
-// Makes the request for the next answer. Settings that the user left empty are not sent.
+// The request for the next answer, without settings that the user left empty.
 export function requestOf(messages, settings) {
   const body = {
     messages: messages.filter((message) => !isEmpty(message)).map(toApi),
@@ -25,14 +25,14 @@ function toApi(message) {
   if (message.role !== "assistant") return message;
   const told = { role: "assistant", content: message.content || null };
   if (!message.calls?.length) return told;
-  // The turn continues after the calls, so the model needs its reasoning again.
+  // After tool calls the model continues its turn, so it needs its reasoning again.
   return { ...told, tool_calls: message.calls, reasoning_content: message.reasoning };
 }
 
 export const newAnswer = (settings) =>
   ({ role: "assistant", content: "", reasoning: "", calls: [], isJson: settings.schema !== "" });
 
-// Fills `message` with the answer to `body`; `onChange` is called after each chunk.
+// Fills `message` with the answer to `body`; calls `onChange` after each chunk.
 export async function receive(message, body, signal, onChange) {
   const began = performance.now();
   try {
@@ -51,7 +51,7 @@ export async function receive(message, body, signal, onChange) {
     if (signal.aborted) message.finish = "stopped";
     else message.error = error.message;
   }
-  if (message.finish !== "tool_calls") message.calls = [];  // calls that were cut off are unusable
+  if (message.finish !== "tool_calls") message.calls = [];  // cut-off calls are unusable
 }
 
 // Returns whether the delta has any text.

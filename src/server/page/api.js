@@ -1,4 +1,4 @@
-// Sends requests to the server. URLs are relative, so that a proxy may serve the page under any path.
+// Sends requests to the server. URLs are relative: a proxy may serve the page under any path.
 
 const kKeyItem = "nibble.key";
 

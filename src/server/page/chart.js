@@ -1,5 +1,4 @@
-// A line chart of the last minutes, in SVG. The second line is dashed, because some users can't tell colours
-// apart.
+// An SVG line chart of the last minutes. The second line is dashed, for users who can't tell colours apart.
 import { h } from "./dom.js";
 
 const kNumSamples = 180, kWidth = 180, kHeight = 60;
@@ -12,7 +11,7 @@ function svg(tag, properties) {
 }
 
 export class Chart {
-  // `write` formats a value as text. `top`: upper end of the scale; by default the highest value shown.
+  // `write` formats a value as text. `top`: end of the scale; by default the highest value shown.
   constructor(title, names, write, top) {
     this.title = title;
     this.names = names.map((name, at) => (at === 0 ? name : `${name} (dashed)`));
@@ -26,7 +25,7 @@ export class Chart {
     this.element = h("figure", { class: "chart" }, h("h3", {}, title), this.image, this.caption);
   }
 
-  // Adds a sample: one value per name, undefined if it has none at this time.
+  // Adds a sample: one value per name, or undefined.
   add(values) {
     this.samples.push(values);
     if (this.samples.length > kNumSamples) this.samples.shift();

@@ -10,7 +10,7 @@ import { showTurn } from "./turn.js";
 let settings = store.loadSettings();
 let open = store.allConversations().find(store.isOpen) ?? store.newConversation();
 let turns = [];  // results of showTurn(), one per message of the open conversation
-// From each conversation that is being answered to its AbortController. The user may have another one open.
+// AbortController of each conversation that is being answered. The user may have another conversation open.
 const running = new Map();
 
 const isRunning = () => running.has(open);
@@ -54,8 +54,7 @@ function showList() {
 }
 
 function openConversation(conversation) {
-  // A conversation with a running answer must be the object that receives the answer, not its copy in the
-  // storage.
+  // A running answer goes to its conversation's object, so open that object, not its copy in the storage.
   open = [open, ...running.keys()].find((known) => known.id === conversation.id) ?? conversation;
   store.rememberOpen(open);
   showList();
@@ -96,7 +95,7 @@ async function answer(conversation) {
   say("Answering");
   await receive(message, body, stop.signal, () => showProgress(conversation));
   running.delete(conversation);
-  // Otherwise it was deleted, or could not be saved before.
+  // Otherwise the conversation was deleted, or could not be saved before.
   if (store.allConversations().some((known) => known.id === conversation.id)) save(conversation);
   if (conversation !== open) return;
   showConversation();

@@ -4,7 +4,7 @@ import { loadSettings, saveSettings } from "./store.js";
 
 const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
 
-// Returns what is wrong with a field's text; empty if nothing is.
+// Returns what is wrong with a field's text; empty if it is valid.
 function faultOf(name, text) {
   if (text === "" || (name !== "tools" && name !== "schema")) return "";
   let value;

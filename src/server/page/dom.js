@@ -1,7 +1,7 @@
-// Creates elements. Strings become text nodes and attributes; none of these files parses a string as markup.
+// Creates elements. Strings become text nodes and attributes; no file here parses a string as markup.
 
-// h("p", {class: "note"}, "text", child). A property "on..." is a listener. The value true makes an attribute
-// without a value; false or undefined leaves it out.
+// h("p", {class: "note"}, "text", child). "on..." adds a listener; true adds an attribute without a value;
+// false or undefined adds none.
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -15,8 +15,7 @@ export function h(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-// Also works without TLS, where navigator.clipboard is missing: users may open the server by another
-// machine's address.
+// Also works without TLS, where navigator.clipboard is missing: users may open the server of another machine.
 export async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const field = h("textarea", { class: "off-screen" });
@@ -46,8 +45,7 @@ export function copyButton(read, label) {
   return button;
 }
 
-// Makes screen readers say `text` when they are idle. They only read changes of an element that exists from
-// the start.
+// Makes idle screen readers say `text`. They only read changes of an element that exists from the start.
 export function say(text) {
   byId("live").textContent = text;
 }

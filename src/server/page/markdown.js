@@ -1,9 +1,8 @@
 // Renders Markdown as models write it: the common part of CommonMark, and tables. Unknown syntax stays text.
 //
-// A model's output is untrusted: its prompt may contain a stranger's page or document. It becomes only
-// elements of the kinds below, text nodes, and links to http, https and mailto. HTML stays text. An image
-// becomes a link, because loading it would reveal its URL to another server. Each character is examined a
-// bounded number of times, and nesting ends at kMaxDepth.
+// A model's output is untrusted: its prompt may contain a stranger's document. It becomes only the elements
+// below, text nodes, and links to http, https and mailto. HTML stays text. Images become links, because
+// loading them would reveal their URL to another server. Work per character is bounded, nesting by kMaxDepth.
 import { copyButton, h } from "./dom.js";
 
 const kMaxDepth = 8, kMaxAddress = 1000;
@@ -13,8 +12,8 @@ const kHeading = /^ {0,3}(#{1,6})(?: +|$)/;
 const kRule = /^ {0,3}(?:\*(?: *\*){2,}|-(?: *-){2,}|_(?: *_){2,}) *$/;
 const kTableRule = /^ {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?$/;
 
-// Renders `text` into `element`. Leading blocks that have not changed are kept: a growing answer costs only
-// its last block each time, and a selection in the other blocks survives.
+// Renders `text` into `element`. Unchanged leading blocks are kept: a growing answer costs only its last
+// block each time, and selections in other blocks survive.
 const shown = new WeakMap();
 export function renderMarkdown(element, text) {
   const before = shown.get(element) ?? [];
@@ -59,7 +58,7 @@ function blockAt(lines, begin, depth) {
   return { end, render: () => withInline(h("p"), text) };
 }
 
-// A line with more backticks after the opening ones is not a fence, but inline code.
+// A line with more backticks after the opening ones is inline code, not a fence.
 function isFence(line) {
   const found = line.match(kFence);
   return found !== null && !line.slice(found[0].length).includes("`");
@@ -110,8 +109,7 @@ function listAt(lines, begin, depth) {
     if (isSibling(found) && !kRule.test(line)) {
       items.push({ width: found[0].length, lines: [line.slice(found[0].length)] });
     } else if (line.trim() === "") {
-      // After blank lines the list continues with its next item, or with lines indented to belong to the last
-      // item.
+      // After blank lines the list continues with its next item, or with lines indented below the last one.
       let next = end;
       while (next < lines.length && lines[next].trim() === "") ++next;
       if (next === lines.length || !(indentOf(lines[next]) > indent.length + 1 || isSibling(lines[next].match(kItem)))) break;
@@ -187,7 +185,7 @@ class Inline {
     element.append(plain);
   }
 
-  // Excludes brackets: models write formulas with them, which are shown unchanged.
+  // Brackets are no escapes: models write formulas with \( and \[, which are shown unchanged.
   escapeAt(at) {
     if (this.text[at] !== "\\" || !"\\`*_#+-.!|~<>".includes(this.text[at + 1] ?? "x")) return undefined;
     return { node: this.text[at + 1], end: at + 2 };
@@ -282,7 +280,7 @@ class Inline {
   }
 }
 
-// Returns undefined if the address is not safe to follow.
+// Returns undefined for an address that is not safe to follow.
 function linkTo(address) {
   let url;
   try {

@@ -1,4 +1,4 @@
-// Shows what the server is doing. Polls it once a second while the page is visible.
+// Shows what the server is doing; polls once a second while the page is visible.
 import { getJson, onKeyNeeded } from "./api.js";
 import { Chart } from "./chart.js";
 import { askForKey } from "./dialogs.js";

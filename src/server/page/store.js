@@ -1,5 +1,4 @@
-// Conversations and settings in this browser's storage, which has about 5 MB per server. They are stored
-// nowhere else.
+// Conversations and settings, stored only in this browser, which has about 5 MB per server.
 
 const kChatItem = "nibble.chat.", kSettingsItem = "nibble.settings", kOpenItem = "nibble.open";
 
@@ -43,6 +42,6 @@ function setItem(key, value) {
 
 export const deleteConversation = (conversation) => localStorage.removeItem(kChatItem + conversation.id);
 
-// Remembers which conversation this tab shows, so that a reload shows it again.
+// Remembers which conversation this tab shows, for a reload.
 export const rememberOpen = (conversation) => sessionStorage.setItem(kOpenItem, conversation.id);
 export const isOpen = (conversation) => conversation.id === sessionStorage.getItem(kOpenItem);

@@ -85,8 +85,8 @@ function showCall(call) {
   return h("div", { class: "call" }, h("h3", {}, "Call: ", h("code", {}, name)), codeBlock(indented(text), "json"));
 }
 
-// Indents JSON for reading. Returns the text unchanged if it is not valid JSON (it may be cut off), or if
-// JavaScript would change it: JavaScript rounds numbers of more than 15 digits.
+// Indents JSON. Returns the text unchanged if it is not valid JSON (it may be cut off), or if JavaScript
+// would change it, which rounds numbers of more than 15 digits.
 function indented(text) {
   const withoutSpaces = (json) => json.replace(/\s/g, "");
   try {

@@ -1,12 +1,11 @@
-// The access log: one line per request, at level info.
 #pragma once
 
 #include "server/http/exchange.h"
 
 namespace nibble::server {
 
-// `seconds`: from the request's header to the end of its answer. Never logs the text of a prompt or an
-// answer.
+// Logs a request in one line at level info, without text of prompts and answers. `seconds`: from the
+// request's header to the end of its answer.
 void log_access(const Exchange& exchange, double seconds);
 
 }  // namespace nibble::server

@@ -16,7 +16,7 @@ std::string_view trimmed(std::string_view text) {
                                          : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// Whether the name has the form "key-7", which is reserved for keys without a name.
+// Whether the name is reserved for keys without a name, such as "key-7".
 bool is_given_by_nibble(std::string_view name) {
   constexpr std::string_view kBeginning{"key-"};
   return name.starts_with(kBeginning) && name.size() > kBeginning.size() &&
@@ -37,8 +37,7 @@ void check_name(std::string_view name, std::string_view where) {
     throw InputError("{}: the name '{}' is reserved for keys without a name", where, name);
 }
 
-// Whether an HTTP header can carry the key.
-bool is_sendable(std::string_view key) {
+bool is_sendable(std::string_view key) {  // whether an HTTP header can carry the key
   return std::all_of(key.begin(), key.end(), [](char letter) { return letter >= ' ' && letter <= '~'; });
 }
 
@@ -62,7 +61,7 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   if (key.empty()) throw InputError("{}: the key is empty", where);
   if (!is_sendable(key))
     throw InputError("{}: the key has a character that is not printable ASCII; no client can send it", where);
-  if (key.find(" #") != std::string_view::npos)  // would take a comment as part of the key
+  if (key.find(" #") != std::string_view::npos)  // a comment would become part of the key
     throw InputError("{}: the key contains ' #'; put comments on a line of their own", where);
   if (const ApiKey* known = find(key)) {
     if (!has_name || known->name == name) return;

@@ -1,5 +1,4 @@
-// The API keys that clients may use. A key can have a name, which logs and metrics show; the key itself is
-// never printed.
+// The API keys of clients. Logs and metrics show a key's name; the key itself is never printed.
 #pragma once
 
 #include <string>
@@ -11,25 +10,21 @@ namespace nibble::server {
 struct ApiKey {
   std::string key;
   std::string name;  // "alice"; for a key without a name its number: "key-2"
-  // Identifies the user: keys with the same name have the same owner. Unlike "key-2" it does not change when
-  // keys are reloaded. As secret as the key.
+  // Identifies the user of a key, by its name if it has one. Survives a reload, unlike "key-2". Secret.
   std::string owner;
 };
 
 class ApiKeys {
  public:
-  // Adds "KEY" or "NAME:KEY". `where` is the flag or the line of a file, for error messages. Throws
-  // InputError.
+  // Adds "KEY" or "NAME:KEY". `where`: flag or line of a file, for messages. Throws InputError.
   void add(std::string_view text, std::string_view where);
-  // Adds the key on each line of a file. Skips blank lines and lines that begin with '#'. Throws InputError
-  // if no key is left.
+  // Adds a key per line; skips blank lines and '#' lines. Throws InputError if no key is left.
   void add_lines(std::string_view text, std::string_view file);
 
   bool empty() const { return keys_.empty(); }
   size_t size() const { return keys_.size(); }
   std::vector<std::string> names() const;
-  // Null for an unknown key. Takes the same time for all keys of equal length, so that timing does not reveal
-  // a key.
+  // Null for an unknown key. Takes the same time for keys of equal length, so that timing reveals no key.
   const ApiKey* find(std::string_view key) const;
 
  private:

@@ -1,5 +1,4 @@
-// An exchange without a connection, for an answer that no client waits for. Its client never disconnects, but
-// the exchange can be cancelled as if it did.
+// An exchange without a connection, for a background answer: never disconnects, but can be cancelled.
 #pragma once
 
 #include <functional>

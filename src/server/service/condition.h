@@ -12,7 +12,6 @@ struct Condition {
   Json json{{"status", "ok"}};
 };
 
-// Derives the condition from the state that the engine publishes.
 Condition condition_of(const Service& service);
 
 }  // namespace nibble::server

@@ -38,13 +38,13 @@ std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams&
   }
 }
 
-// Compiles the grammar of a tool's arguments. A schema that can't be enforced fully is an error if the tool
-// is strict. Otherwise the unenforced parts are added to `ignored`.
+// Compiles the grammar of a tool's arguments. Parts of a schema that can't be enforced are an error if the
+// tool is strict, otherwise added to `ignored`.
 std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const OfferedTool& tool,
                                                IgnoredFields& ignored) {
   if (tool.input) try {
       return shelf.get(*tool.input).grammar;
-    } catch (const InputError& error) {  // the prompt still describes the format, and agents can continue
+    } catch (const InputError& error) {  // the prompt still describes the format
       ignored.add("tools." + tool.name + ".format", error.what());
     }
   if (!tool.parameters) return shelf.get({Language::kJsonObject, "", false}).grammar;
@@ -62,8 +62,7 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
   }
 }
 
-// Returns the limit of reasoning; absent if max_tokens is not larger, because an answer without a constraint
-// costs the engine less.
+// Returns the limit of reasoning; absent if max_tokens is not larger: constraints cost the engine time.
 std::optional<int> reasoning_limit(const GenerationParams& params) {
   if (params.max_tokens && params.max_reasoning_tokens && *params.max_tokens <= *params.max_reasoning_tokens)
     return std::nullopt;

@@ -1,4 +1,4 @@
-// Compiles the format and the tools of a request to constraints on its answers.
+// Compiles a request's format and tools to constraints on its answers.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -10,15 +10,14 @@
 
 namespace nibble::server {
 
-// Constrains a chat's answers to harmony's channels and headers, to calls of callable tools with arguments as
-// declared, to a final message in the format, and to the limit of reasoning. Sets no constraint if the
-// request needs none of these, or with ignore_eos. Adds what is not enforced to params.ignored. Throws
-// HttpError (400).
+// Constrains a chat's answers to harmony's channels and headers, callable tools with arguments as declared, a
+// final message in the format, and the limit of reasoning. No constraint if none of these is needed, or with
+// ignore_eos. Adds what is not enforced to params.ignored. Throws HttpError (400).
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests);
 
-// Constrains answers to the format from their first token on.
+// Constrains answers to the format from the first token on.
 asio::awaitable<void> constrain_text(Service& service, GenerationParams& params,
                                      std::vector<GenerationRequest>& requests);
 

@@ -69,8 +69,7 @@ void EngineGate::end_all() {
     deliver(FinishedEvent{.request = choices_.begin()->first, .reason = FinishReason::kCancelled});
 }
 
-// Delegates to the other constructor, so that the object is complete: if this throws, the destructor runs and
-// cancels what was submitted.
+// Delegates to the other constructor: if this one throws, the destructor runs and cancels what was submitted.
 Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices)
     : Generation(gate) {
   const size_t num_wanted = prompts.size() * static_cast<size_t>(num_choices);

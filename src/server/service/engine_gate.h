@@ -1,5 +1,5 @@
-// Connects the engine to the coroutines of the I/O thread: limits the number of concurrent answers, and
-// delivers each event of the engine to the request that waits for it. I/O thread only.
+// Connects the engine to the I/O thread's coroutines: limits concurrent answers, and delivers the engine's
+// events to the waiting requests. I/O thread only.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -22,18 +22,18 @@ class Generation;
 
 class EngineGate {
  public:
-  // At most `max_choices` answers run or wait at a time, over all clients; a request with n = 4 counts as 4.
+  // At most `max_choices` answers run or wait, over all clients; a request with n = 4 counts as 4.
   EngineGate(boost::asio::any_io_executor executor, Engine& engine, Metrics& metrics, size_t max_choices)
       : executor_(std::move(executor)), engine_(engine), metrics_(metrics), max_choices_(max_choices) {}
 
   const Engine& engine() const { return engine_; }
   // Throws HttpError (429) if `num_choices` more answers would exceed the limit.
   void check_room(size_t num_choices) const;
-  // Throws HttpError (400) if a single request with `num_choices` answers exceeds the limit.
+  // Throws HttpError (400) if one request with `num_choices` answers exceeds the limit.
   void check_count(size_t num_choices) const;
   void deliver(Event event);
   void cancel_all();
-  // Ends all answers as cancelled without waiting for the engine. Used if the engine does not respond.
+  // Ends all answers as cancelled, without waiting for the engine. Used if the engine does not respond.
   void end_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
   struct InWork {
@@ -62,11 +62,11 @@ class EngineGate {
   std::unordered_map<RequestId, Listener> choices_;
 };
 
-// The answers to one HTTP request while the engine works on them. The destructor cancels those still running.
+// The answers to one HTTP request. The destructor cancels those still running.
 class Generation {
  public:
-  // Submits `num_choices` answers for each prompt, in the order of the prompts. Throws HttpError if the
-  // engine can't run one of them (400) or they exceed the gate's limit (429); then none runs.
+  // Submits `num_choices` answers for each prompt, in order. Throws HttpError if the engine can't run one
+  // (400) or they exceed the gate's limit (429); then none runs.
   Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices);
   ~Generation();
   Generation(const Generation&) = delete;
@@ -78,17 +78,15 @@ class Generation {
     size_t choice;
     Event event;
   };
-  // Waits for the next event of any choice. Returns nullopt after `patience`, or if the request was
-  // abandoned. Throws std::bad_alloc if an event was lost because memory ran out.
+  // Returns the next event of any choice; nullopt after `patience` or if abandoned. Throws std::bad_alloc if
+  // an event was lost because memory ran out.
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
   std::vector<size_t> open_choices() const;  // neither ended nor dropped
-  // Cancels one choice; next() returns no more events of it. `outcome`: how to count it; kStop if a stop
-  // string ended it.
+  // Cancels one choice, which gets no more events. `outcome`: how to count it; kStop for a stop string.
   void drop_choice(size_t choice, Outcome outcome);
 
-  // The client has disconnected: cancels all choices and wakes next().
-  void abandon();
+  void abandon();  // call this if the client has disconnected: cancels all choices and wakes next()
   bool is_abandoned() const { return is_abandoned_; }
 
  private:

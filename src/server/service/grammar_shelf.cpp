@@ -19,8 +19,7 @@ std::optional<grammar::Compiled> GrammarShelf::find(const grammar::Source& sourc
   return kept_.front().second;
 }
 
-// Compiles without holding the lock, so that other threads can continue. If two threads compile the same
-// source, one result is kept.
+// Compiles without the lock. If two threads compile the same source, one result is kept.
 grammar::Compiled GrammarShelf::get(const grammar::Source& source) {
   {
     const std::lock_guard lock(mutex_);

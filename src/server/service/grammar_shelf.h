@@ -1,4 +1,3 @@
-// Keeps the compiled grammars of requests.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +14,22 @@
 
 namespace nibble::server {
 
-// The vocabulary trie, built at first use, and a cache of compiled grammars: agents send the same tools with
-// every request. Thread-safe.
+// The vocabulary trie, and a cache of grammars: agents repeat their tools in every request. Thread-safe.
 class GrammarShelf {
  public:
-  // The tokenizer must outlive this.
+  // The tokenizer must outlive this object.
   explicit GrammarShelf(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
   const grammar::VocabularyTrie& vocabulary();
-  // Throws InputError.
-  grammar::Compiled get(const grammar::Source& source);
+  grammar::Compiled get(const grammar::Source& source);  // throws InputError
 
  private:
   static constexpr size_t kMaxGrammars{256};            // agents offer a hundred tools and more
   static constexpr size_t kMaxGrammarBytes{256 << 20};  // in total; one grammar may take 64 MiB
   static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source; larger ones are compiled each time
 
-  // Returns the grammar from the cache. Called with mutex_ locked.
+  // Returns a grammar from the cache. Called with mutex_ locked.
   std::optional<grammar::Compiled> find(const grammar::Source& source);
-  // Drops the least recently used grammars over the limits. Lookups call it too, because grammars grow in
-  // use.
+  // Drops the least recently used grammars over the limits. Lookups call it too: grammars grow in use.
   void make_room();
 
   const Tokenizer& tokenizer_;

@@ -22,7 +22,7 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using Bounds = std::vector<double>;
 
-// Histogram bounds, times in seconds: vLLM's, plus smaller ones for fast machines and small models.
+// Histogram bounds, times in seconds: vLLM's, and smaller ones for fast machines and small models.
 const Bounds kShortTimes{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
                          0.2,    0.3,   0.4,    0.5,   0.75, 1,     2.5,  5,     10,  40};
 const Bounds kFirstTokenTimes{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
@@ -33,8 +33,7 @@ const Bounds kOverheadTimes{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4
 const Bounds kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 const Bounds kBatchSizes{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 
-// In the order of Outcome.
-constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};
+constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};  // of Outcome, in order
 
 }  // namespace
 
@@ -99,7 +98,7 @@ struct Metrics::Impl {
   prometheus::Family<Gauge>& pages = gauges("nibble:kv_cache_pages", "KV cache pages.");
   Gauge& full_pages = pages.Add({{"layers", "full"}});
   Gauge& sliding_pages = pages.Add({{"layers", "sliding"}});
-  Gauge* cache_config{nullptr};  // created with the first state, which has its labels
+  Gauge* cache_config{nullptr};  // created with the first state, for its labels
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Prompt tokens, including cached ones.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked up in the prefix cache.");
   Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
@@ -171,7 +170,7 @@ struct Metrics::Impl {
           .Register(registry);
 };
 
-// Copies the engine's state. Raises counters to the engine's totals.
+// Copies the engine's state, raising counters to its totals.
 void Metrics::Impl::copy(const EngineState& state) {
   const auto raise = [](Counter& counter, uint64_t value) {
     counter.Increment(static_cast<double>(value) - counter.Value());

@@ -1,6 +1,5 @@
-// Metrics for Prometheus. Names and meanings are vLLM's, with "nibble:" for "vllm:". Metrics that vLLM has
-// are also exported under vLLM's names, so that dashboards and gateways made for vLLM work unchanged.
-// Thread-safe.
+// Metrics for Prometheus, with vLLM's names and meanings ("nibble:" for "vllm:"). Those that vLLM has are
+// also exported under vLLM's names, for its dashboards and gateways. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,11 @@
 
 namespace nibble::server {
 
-// How an answer ended: the label "finished_reason".
-enum class Outcome { kStop, kLength, kAbort, kError };
+enum class Outcome { kStop, kLength, kAbort, kError };  // how an answer ended: the label "finished_reason"
 Outcome outcome_of(FinishReason reason);
 std::string_view name(Outcome outcome);
 
-// Sums since the start.
-struct MetricsTotals {
+struct MetricsTotals {  // sums since the start
   uint64_t num_generated_tokens{0};
   uint64_t num_steps{0}, num_rows{0};  // a row is a token, of a prompt or an answer
   double step_seconds{0};

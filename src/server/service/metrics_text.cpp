@@ -48,8 +48,7 @@ bool has_label(const ClientMetric& metric, std::string_view name) {
                      [&](const ClientMetric::Label& label) { return label.name == name; });
 }
 
-// Adds copies under vLLM's names. vLLM reports one overall KV-cache usage, so series with a 'layers' label
-// are dropped.
+// Adds copies under vLLM's names, without series that vLLM lacks: those with a 'layers' label.
 void add_vllms(std::vector<MetricFamily>& families) {
   std::vector<MetricFamily> copies;
   for (const MetricFamily& family : families) {
@@ -85,7 +84,7 @@ std::string open_metrics(const std::string& text, const std::vector<MetricFamily
 std::string print_metrics(std::vector<MetricFamily> families, MetricsFormat format) {
   add_vllms(families);
   std::ostringstream text;
-  text.exceptions(std::ios::badbit);  // without this, the stream swallows std::bad_alloc
+  text.exceptions(std::ios::badbit);  // otherwise the stream swallows std::bad_alloc
   prometheus::TextSerializer().Serialize(text, families);
   return format == MetricsFormat::kOpenMetrics ? open_metrics(text.str(), families) : text.str();
 }

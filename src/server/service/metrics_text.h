@@ -1,4 +1,4 @@
-// Prints metrics in the formats that Prometheus reads, under nibble's names and vLLM's.
+// Prints metrics for Prometheus, under nibble's names and vLLM's.
 #pragma once
 
 #include <string>

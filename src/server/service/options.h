@@ -1,4 +1,3 @@
-// The served model, and the options of a server.
 #pragma once
 
 #include <chrono>
@@ -32,38 +31,33 @@ struct ServerOptions {
   std::string model_id;                // the model's name in answers
   std::vector<std::string> aliases{};  // other names that clients may use
   HttpAddress address{};
-  ApiKeys api_keys{};                       // empty: no key is needed
-  std::function<ApiKeys()> reload_keys{};   // reads the keys again on SIGHUP; throws InputError
-  bool isolate_keys{false};                 // make the key's owner part of every cache_salt
-  std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
-  // Accepted Host names besides the server's own; "*": all.
-  std::vector<std::string> allowed_hosts{};
-  bool has_page{true};                // GET / shows the page
-  bool has_open_metrics{false};       // /metrics needs no key
-  RequestDefaults defaults{};         // for fields that a request leaves out
-  std::optional<std::string> date{};  // date in the prompt; absent: today's
-  bool is_strict{false};              // refuse requests with ignored fields
-  bool log_bodies{false};             // log request bodies, which contain users' text
+  ApiKeys api_keys{};                        // empty: no key is needed
+  std::function<ApiKeys()> reload_keys{};    // reads the keys again on SIGHUP; throws InputError
+  bool isolate_keys{false};                  // make the key's owner part of every cache_salt
+  std::vector<std::string> cors_origins{};   // pages that may call this server from a browser; "*": all
+  std::vector<std::string> allowed_hosts{};  // Host names besides the server's own; "*": all
+  bool has_page{true};                       // GET / shows the page
+  bool has_open_metrics{false};              // /metrics needs no key
+  RequestDefaults defaults{};                // for fields that a request leaves out
+  std::optional<std::string> date{};         // date in the prompt; absent: today's
+  bool is_strict{false};                     // refuse requests with ignored fields
+  bool log_bodies{false};                    // log request bodies, which contain users' text
   std::string version{};
   HttpLimits limits{};
-  int max_output_tokens{0};  // limit per answer; 0: limited only by the context
-  // Limit on the time from the start of queueing to the end of the answer; 0: none.
-  std::chrono::milliseconds request_timeout{0};
-  size_t max_response_bytes{64 << 20};  // memory for stored responses (previous_response_id)
-  // A stream that has no token for this long sends a comment, because proxies cut silent connections.
+  int max_output_tokens{0};                      // limit per answer; 0: limited only by the context
+  std::chrono::milliseconds request_timeout{0};  // from queueing to the answer's end; 0: none
+  size_t max_response_bytes{64 << 20};           // memory for stored responses (previous_response_id)
+  // A stream without a token for this long sends a comment, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
-  // The engine counts as stalled if no step ends for this long while requests wait. Absent: estimated
-  // (service/stall.h).
+  // The engine has stalled after this time without a finished step. Absent: estimated (service/stall.h).
   std::optional<std::chrono::seconds> step_timeout{};
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
   std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
   std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
-  // After shutdown_timeout the engine has this long to cancel the requests still running. If it does not
-  // respond, the server has the same time again to send their errors.
+  // After shutdown_timeout: time for the engine to cancel the rest, and again to send errors if it hangs.
   std::chrono::milliseconds last_words{2'000};
-  // Finally, the limit on the time to destroy the engine and the backend. A GPU that hangs would take
-  // forever.
+  // Limit on the time to destroy the engine and the backend, at last: a hanging GPU would take forever.
   std::chrono::milliseconds teardown{4'000};
 };
 

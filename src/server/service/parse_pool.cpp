@@ -33,7 +33,7 @@ void ParsePool::add(JobPtr job) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(job));
   }
-  // Retries until memory is available: without this post, the job would wait until a later job is added.
+  // Retries until memory is available; otherwise the job would wait until a later job is added.
   with_memory([&] { asio::post(threads_, [this] { run_jobs(); }); });
 }
 
@@ -47,8 +47,7 @@ void ParsePool::drop(const JobPtr& job) {
   job->end(std::make_exception_ptr(boost::system::system_error(asio::error::operation_aborted)));
 }
 
-// Takes the next job to run; null if none may run now. Skips long jobs while max_long_ of them are running: a
-// thread that finishes one calls take() again, so they are not forgotten.
+// Takes the next job; null if none may run now. Long jobs beyond max_long_ wait until another long one ends.
 ParsePool::JobPtr ParsePool::take() {
   const std::lock_guard lock(mutex_);
   auto chosen = waiting_.end();
@@ -92,7 +91,7 @@ asio::awaitable<void> ParsePool::run(size_t num_bytes, std::function<void()> wor
               with_memory([&] { asio::post(executor, [goes_on, error] { std::move (*goes_on)(error); }); });
             }});
         add(job);
-        // Weak, to avoid a cycle: the exchange holds this function, and the job holds the exchange.
+        // Weak: the exchange holds this function, the job holds the exchange.
         set_drop([this, waits = std::weak_ptr(job)] {
           if (const JobPtr left = waits.lock()) drop(left);
         });

@@ -1,5 +1,5 @@
-// Threads for work that is too long for the I/O thread: parsing and tokenising bodies of megabytes. Short
-// jobs overtake long ones. Jobs of clients that have left are dropped.
+// Threads for long work, kept off the I/O thread: parsing and tokenising bodies of megabytes. Short jobs
+// overtake long ones; jobs of clients that left are dropped.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,33 +16,29 @@ namespace nibble::server {
 
 class ParsePool {
  public:
-  // At most `num_threads` - 1 threads run long jobs at a time.
-  explicit ParsePool(size_t num_threads);
+  explicit ParsePool(size_t num_threads);  // at most `num_threads` - 1 threads run long jobs
   ~ParsePool();
 
   struct Job {
     size_t num_bytes;            // bytes to read; estimates how long the job takes
     std::function<void()> work;  // runs on a thread of the pool
-    // Called once: after `work`, on the same thread, with what it threw; or by drop().
+    // Called once: on the same thread after `work`, with its exception; or by drop().
     std::function<void(std::exception_ptr)> end;
   };
   using JobPtr = std::shared_ptr<Job>;
 
   void add(JobPtr job);
-  // Ends a job that has not started with the error operation_aborted. Has no effect on other jobs.
-  void drop(const JobPtr& job);
-  // Waits for the running jobs, and ends the threads. Waiting jobs are destroyed: neither `work` nor `end` is
-  // called.
+  void drop(const JobPtr& job);  // ends a job that has not started, with the error operation_aborted
+  // Waits for running jobs and ends the threads. Waiting jobs are destroyed without `work` and `end`.
   void stop();
 
-  // Runs `work` on a thread of the pool, then resumes on the caller's executor. `set_drop` receives a
-  // function that drops the job.
+  // Runs `work` on the pool, then resumes on the caller's executor. `set_drop` gets a function to drop it.
   boost::asio::awaitable<void> run(size_t num_bytes, std::function<void()> work,
                                    std::function<void(std::function<void()>)> set_drop);
 
  private:
   static constexpr size_t kLongBytes{256 << 10};
-  // Every kTurn-th job is the oldest one instead of the shortest, so that long jobs do not starve.
+  // Every kTurn-th job is the oldest, not the shortest, so that long jobs do not starve.
   static constexpr int kTurn{8};
 
   void run_jobs();

@@ -26,13 +26,12 @@ struct ProcessStat {
   double virtual_bytes{0}, resident_bytes{0}, start_seconds{0};  // start_seconds: since boot
 };
 
-// Reads the fields of /proc/self/stat after the program's name, which may contain spaces. The first of them
-// is field 3.
+// Reads /proc/self/stat after the program's name, which may contain spaces: from field 3 on.
 ProcessStat read_stat() {
   constexpr int kStart{22}, kVirtualBytes{23}, kResidentPages{24};
   ProcessStat stat;
   std::ifstream file("/proc/self/stat");
-  file.exceptions(std::ios::badbit);  // without this, the stream swallows std::bad_alloc
+  file.exceptions(std::ios::badbit);  // otherwise the stream swallows std::bad_alloc
   file.ignore(std::numeric_limits<std::streamsize>::max(), ')');
   std::string field;
   for (int number = 3; number <= kResidentPages && file >> field; ++number) {
@@ -44,8 +43,7 @@ ProcessStat read_stat() {
   return stat;
 }
 
-// Returns the boot time, in seconds since 1970.
-double boot_seconds() {
+double boot_seconds() {  // since 1970
   std::ifstream file("/proc/stat");
   file.exceptions(std::ios::badbit);
   for (std::string word; file >> word;)
@@ -60,7 +58,7 @@ double processor_seconds() {
 }
 
 double num_open_files() {
-  // std::filesystem would end the process if it has no memory for the next name.
+  // std::filesystem would end the process if memory for the next name ran out.
   DIR* folder = ::opendir("/proc/self/fd");
   if (!folder) return 0;
   double number = -3;  // excludes ".", ".." and the folder itself

@@ -1,5 +1,4 @@
-// The metrics that Prometheus's own clients report for every process: CPU time, memory, open files, start
-// time. Read from /proc.
+// The metrics that Prometheus's own clients report for every process, from /proc: CPU, memory, files, start.
 #pragma once
 
 #include <vector>

@@ -35,8 +35,7 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   return runs;
 }
 
-// Keeps the end or the start of the prompt: truncate_prompt tokens, or with -1 all that leave room for the
-// answer.
+// Keeps truncate_prompt tokens of the prompt's end or start; -1: all that leave room for the answer.
 void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
   if (!params.truncate_prompt) return;
   const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));
@@ -80,7 +79,7 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
     harmony::Rendered whole = harmony::render(harmony::to_conversation(chat), tokenizer, options);
     return {std::move(whole.text), std::move(whole.tokens), {}, {}};
   }
-  // The last message is rendered separately. Its turn is not finished, so its reasoning stays.
+  // The last message is rendered alone: its turn is not finished, so its reasoning stays.
   const harmony::ChatMessage last = std::move(chat.messages.back());
   chat.messages.pop_back();
   harmony::Conversation before = harmony::to_conversation(chat);
@@ -107,8 +106,7 @@ namespace {
 using harmony::ChatMessage;
 using harmony::Role;
 
-// Returns where the droppable parts of a chat end, oldest first. A part is a message, or a message with calls
-// and its results. The last part is not droppable.
+// Returns where droppable parts of a chat end: messages, and calls with their results, except the last part.
 std::vector<size_t> ends_of_parts(const std::vector<ChatMessage>& messages) {
   std::vector<size_t> ends;
   for (size_t i = 0; i < messages.size();) {
@@ -131,7 +129,7 @@ ChatRequest without_beginning(const ChatRequest& request, size_t end) {
 
 }  // namespace
 
-// Uses binary search, because rendering a long chat is by far the slowest part of this function.
+// Binary search: rendering a long chat is by far the slowest part.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request) {
   const int max_context = service.model->max_context;
   const int answer = std::min(std::max(1, request.params.max_tokens.value_or(1024)), max_context / 2);
@@ -176,7 +174,7 @@ GenerationRequest make_generation_request(const Service& service, const Generati
   }
   request.stop = params.stop;
   request.stop.strings.clear();
-  // With max_tokens 0 the engine still produces one token in the prompt's last step; the endpoint drops it.
+  // For max_tokens 0 the engine produces a token in the prompt's last step, which the endpoint drops.
   if (params.max_tokens) request.stop.max_tokens = std::max(1, *params.max_tokens);
   request.prompt_logprobs = params.prompt_logprobs;
   request.priority = params.priority;

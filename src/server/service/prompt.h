@@ -1,5 +1,4 @@
-// Builds prompts and engine requests from what the endpoints have read. Changes nothing in the service, so it
-// may run on the parse pool.
+// Builds prompts and engine requests. Changes nothing in the service, so it may run on the parse pool.
 #pragma once
 
 #include <string>
@@ -11,8 +10,7 @@
 
 namespace nibble::server {
 
-// A prompt that leaves no room for an answer. The message is OpenAI's; other endpoints may use their API's
-// own.
+// A prompt that leaves no room for an answer. The message is OpenAI's; other endpoints may use another.
 class ContextLengthError : public HttpError {
  public:
   ContextLengthError(size_t num_tokens, int max_context);
@@ -27,16 +25,13 @@ struct ChatPrompt {
   std::vector<TokenId> begun, begun_text;
 };
 
-// Renders the chat as the model's prompt. Its date is today's, in local time, unless the options set one.
-// Throws InputError.
+// Renders a chat as a prompt. The date is today's (local time) unless the options set one. Throws InputError.
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
 
-// Like chat_prompt(), but drops the oldest messages if the chat leaves no room for an answer. Keeps
-// instructions, and the last turn of any length. Drops a call together with its results.
+// Like chat_prompt(), but drops the oldest messages to fit. Keeps instructions and the whole last turn.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request);
 
-// Builds the engine request; the caller sets the stop strings. Throws HttpError if the prompt is empty, too
-// long, or has tokens outside the vocabulary.
+// The caller sets the stop strings. Throws HttpError for an empty, too long or out-of-vocabulary prompt.
 GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
                                           std::vector<TokenId> prompt);
 

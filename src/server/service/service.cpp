@@ -20,15 +20,13 @@ namespace nibble::server {
 
 namespace {
 
-// FNV-1a.
-uint64_t hash(std::string_view text) {
+uint64_t hash(std::string_view text) {  // FNV-1a
   uint64_t sum = 0xcbf29ce484222325;
   for (const char byte : text) sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
   return sum;
 }
 
-// Returns at least 2, so that one thread is free for short jobs; at most 4, because the engine needs most
-// processors.
+// At least 2, so that one thread is free for short jobs; at most 4, because the engine needs processors.
 size_t num_parse_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 2u, 4u); }
 
 struct Count {
@@ -56,7 +54,7 @@ void Service::reload() {
   for (const auto& reload_one : on_reload) {
     try {
       reload_one();
-    } catch (const std::exception& error) {  // keep what was read before
+    } catch (const std::exception& error) {  // keep the old values
       log::warn("a reload failed: {}", error.what());
     }
   }
@@ -121,11 +119,10 @@ void limit_output(const Service& service, GenerationParams& params) {
 
 namespace {
 
-// The time limit of a request.
 class TimeLimit {
  public:
   explicit TimeLimit(const ServerOptions& options) : options_(options), start_(options.now()) {}
-  // Returns `patience`, or the time left if that is shorter; nullopt when the limit has passed.
+  // Returns the smaller of `patience` and the time left; nullopt after the limit.
   std::optional<std::chrono::milliseconds> wait_at_most(std::chrono::milliseconds patience) const {
     if (options_.request_timeout.count() == 0) return patience;
     const auto left =
@@ -139,7 +136,7 @@ class TimeLimit {
   const std::chrono::steady_clock::time_point start_;
 };
 
-// While this lives, a disconnect of the client abandons `generation`. Must be destroyed before it.
+// During its lifetime a disconnect abandons `generation`. Must be destroyed before `generation`.
 class DisconnectGuard {
  public:
   DisconnectGuard(Exchange& exchange, Generation& generation) : exchange_(exchange) {
@@ -179,14 +176,12 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 
 namespace {
 
-// Returns the cache salt of a request that shares nothing with other owners. The length separates the owner
-// from the request's own salt.
+// Returns the cache salt of a request that shares nothing with other owners. The length is a separator.
 std::string salt_of(const std::string& owner, const std::string& said) {
   return fmt::format("{}:{}{}", owner.size(), owner, said);
 }
 
-// Ends the answers still running after the request timeout. Returns what a stream must send. Throws HttpError
-// (504) if the request has no tokens yet.
+// Ends answers after the request timeout. Returns bytes for a stream. Throws HttpError (504) without tokens.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
   log::warn("{} ran longer than --request-timeout", exchange.id());
@@ -202,7 +197,7 @@ std::string end_late(Generation& running, ChoiceListener& listener, const Exchan
   return events;
 }
 
-// Turns the engine's events into the events of the reply, and counts the tokens of the answers.
+// Turns the engine's events into events of the reply, and counts the tokens of the answers.
 class ReplyEvents {
  public:
   ReplyEvents(Generation& running, const GenerationParams& params, ChoiceListener& listener,
@@ -232,7 +227,7 @@ class ReplyEvents {
   std::string on_token(size_t choice, TokenEvent& token) {
     RequestRecord& record = exchange_.record();
     if (counts_.num_output++ == 0) record.first_token_seconds = record.clock.seconds();
-    // The choices of one prompt share its cached tokens.
+    // The choices of a prompt share its cached tokens.
     if (!has_begun_[choice] && choice % static_cast<size_t>(params_.num_choices) == 0)
       counts_.num_cached += token.num_cached_tokens;
     has_begun_[choice] = true;
@@ -265,7 +260,7 @@ class ReplyEvents {
   size_t num_open_;
 };
 
-// Notes the start of a request in its record. With --isolate-keys, keeps prompts of different owners apart.
+// Notes the start of a request in its record. With --isolate-keys, separates prompts of different owners.
 void note_start(const Service& service, const GenerationParams& params, RequestRecord& record,
                 std::vector<GenerationRequest>& prompts) {
   record.model = params.model.value_or(service.options.model_id);

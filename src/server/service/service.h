@@ -1,5 +1,4 @@
-// The state that all endpoints share: model, gate to the engine, stored responses, metrics. Owned by the I/O
-// thread.
+// What endpoints share: model, gate to the engine, stored responses, metrics. Owned by the I/O thread.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -56,41 +55,37 @@ struct Service {
   std::unique_ptr<EngineGate> gate;
 };
 
-// Runs `work`: directly for a short body, on the parse pool for a long one. Parsing megabytes takes seconds,
-// and the I/O thread must keep sending other answers. On the pool `work` may use only immutable state. If the
-// client leaves before `work` has started, it does not run, and this throws system_error.
+// Runs `work` directly for a short body, on the parse pool for a long one: parsing megabytes takes seconds,
+// and the I/O thread must keep sending. On the pool `work` may use only immutable state. Throws system_error
+// if the client leaves before `work` starts.
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
 
-// Reads the API keys again; called on SIGHUP. If that fails, logs the reason and keeps the old keys.
+// Reads the API keys again, on SIGHUP. On failure logs the reason and keeps the old keys.
 void reload_keys(Service& service);
 
-// Throws HttpError (404) if the request names another model than the served one.
+// Throws HttpError (404) for a model that is not served.
 void check_model(const Service& service, const GenerationParams& params);
 void check_model(const Service& service, const std::string& name);
 
-// Limits max_tokens to the server's maximum, and adds it to the ignored fields if that lowered it. Sets it if
-// absent.
+// Limits max_tokens to the server's maximum (then it counts as ignored), or sets it to the maximum.
 void limit_output(const Service& service, GenerationParams& params);
 
-// Reports the fields of a request that have no effect: in the header X-Nibble-Ignored and in the log. With
-// --strict throws HttpError (400) instead. Called before anything is sent.
+// Reports fields without effect in the header X-Nibble-Ignored and the log; with --strict throws HttpError.
 void note_ignored(const Service& service, Exchange& exchange, const IgnoredFields& ignored);
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix);
 
 asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& json);
 
-// Receives the engine's events for one endpoint. on_token() and on_end() return the bytes to send to a
-// streaming client, which may be empty.
+// Receives the engine's events for an endpoint. on_token() and on_end() return bytes for a streaming client.
 class ChoiceListener {
  public:
   virtual ~ChoiceListener() = default;
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
-  // Called after each token; true ends the choice. Needed for a chat's stop strings, which the engine does
-  // not check.
+  // Called after each token; true ends the choice. For chats' stop strings: the engine does not check them.
   virtual bool has_enough(size_t choice) const = 0;
-  // `text`: the text that the engine held back for its stop rules.
+  // `text`: what the engine held back for its stop rules.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;
   // Returns what a stream sends after a long silence.
   virtual std::string on_silence() { return std::string(kSseKeepAlive); }
@@ -101,16 +96,15 @@ struct TokenCounts {
   int num_cached{0};  // prompt tokens found in the prefix cache; counted once per prompt
 };
 
-// Runs `params.num_choices` answers to each prompt, batched in the same steps. Returns nullopt if the client
-// has disconnected; all answers are cancelled then. After ServerOptions::request_timeout, answers end as if
-// max_tokens were reached. Throws HttpError if none has a token by then (504), the engine fails, or the
-// server stops.
+// Runs `params.num_choices` answers per prompt, batched in the same steps. Returns nullopt, with all answers
+// cancelled, if the client has disconnected. After ServerOptions::request_timeout, answers end as at
+// max_tokens. Throws HttpError if none has a token by then (504), the engine fails, or the server stops.
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
                                                      std::vector<GenerationRequest> prompts,
                                                      const GenerationParams& params,
                                                      ChoiceListener& listener);
 
-// Ends a stream of chunks: sends the chunk `usage` if requested, then [DONE].
+// Ends a stream: sends the chunk `usage` if requested, then [DONE].
 asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, const Json& usage);
 
 }  // namespace nibble::server

@@ -1,5 +1,4 @@
-// How the server was set up: the backend, its kernels, and its use of memory. Filled in by the command that
-// starts the server; shown at /status.
+// The backend, its kernels and its memory, for /status. Set by the command that starts the server.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Detects that the engine has stalled: requests wait, and no step has ended for too long.
+// Detects a stalled engine: requests wait, and no step has ended for too long.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,15 @@
 
 namespace nibble::server {
 
-// The limit for the time without a finished step. The default must allow a step of many rows on a slow CPU,
-// and one that reads all weights from a slow disk because the system has evicted them from memory.
+// Limit for the time without a finished step. The default allows many rows on a slow CPU, and a step that
+// reads all weights from a slow disk because the system evicted them.
 struct StepLimit {
   std::optional<std::chrono::seconds> given{};  // --step-timeout
   size_t num_host_bytes{0};                     // weights in host memory
 
   static constexpr double kLeastSeconds{60};
   static constexpr double kSlowDisk{100e6};  // bytes per second
-  // Margin: rows with long contexts take longer than the measured rows.
-  static constexpr double kSlowdown{4};
+  static constexpr double kSlowdown{4};  // margin: rows with long contexts take longer than the measured rows
 
   double seconds(const EngineProgress& progress) const {
     if (given) return static_cast<double>(given->count());

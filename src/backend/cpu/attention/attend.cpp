@@ -11,8 +11,7 @@
 namespace nibble::cpu {
 namespace {
 
-// A work item larger than a thread's work divided by this is split into pieces, so that all threads finish at
-// about the same time.
+// Items above 1/kItemsPerThread of a thread's work are split, so that all threads finish together.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);
@@ -37,7 +36,6 @@ Seen seen_by(const BatchRow& row, std::optional<int> window) {
   return {window ? std::max(0, row.position - *window + 1) : 0, row.position + 1};
 }
 
-// Piece `index` of the positions that a row sees.
 struct Piece {
   Seen seen;
   int index;
@@ -50,19 +48,19 @@ struct Heads {
   int count;
 };
 
-// Prefetches the keys or the values of one head in one page.
+// Prefetches one head's keys or values in one page.
 void prefetch(const std::byte* page, const LayerKv& kv) {
   const size_t num_bytes = kPageTokens * kv.row_bytes();
   for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
 }
 
-// The keys and values of one page's positions, in order of position, for a row of a draft tree: its last
-// positions may be in any slots. With the copy, kernels add in the same order as for a chain.
+// For a row of a draft tree, whose last positions may be in any slots: the keys and values of one page in
+// order of position. With this copy, kernels add in the same order as without a tree.
 struct GatheredPage {
   static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // of BF16
   alignas(64) std::byte keys[kMostBytes], values[kMostBytes];
 
-  // Copies positions [first, end), all of one page.
+  // Copies positions [first, end), all in one page.
   void gather(const LayerKv& kv, const BatchRow& row, int kv_head, int first, int end) {
     const PageTableView& pages = row.pages(kv.kind);
     const size_t row_bytes = kv.row_bytes();
@@ -75,8 +73,7 @@ struct GatheredPage {
   }
 };
 
-// Computes the partial softmax of one piece of the positions that row t sees; the first piece includes the
-// sink.
+// Computes the partial softmax of one piece of row t; that of the first piece includes the sink.
 void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const Piece& piece,
                   Softmax& softmax) {
   const BatchRow& row = args.rows[t];
@@ -140,7 +137,6 @@ void write(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, const Softmax& s
     args.attended(t, split_index(head * head_dim + d)) = softmax.out[h][split_index(d)] / softmax.sum[h];
 }
 
-// Attends to all positions that a row sees, piece by piece.
 void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
   const Seen seen = seen_by(args.rows[t], args.window);
   const ptrdiff_t width = padded(args.kv.head_dim);
@@ -158,7 +154,7 @@ void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
   for (int h = 0; h < heads.count; ++h) write(args, t, heads.first + h, softmax, h);
 }
 
-// Attends to one piece of the positions that a row sees; stores its partial softmax in args.parts[place].
+// Stores the partial softmax of one piece in args.parts[place].
 void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int index, ptrdiff_t place) {
   Softmax softmax;
   attend_piece(args, t, heads, {seen_by(args.rows[t], args.window), index}, softmax);
@@ -170,8 +166,7 @@ void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int in
   }
 }
 
-// Merges the partial softmaxes that attend_part() stored in args.parts[first_place, first_place + count), in
-// the same way as attend_row().
+// Merges the partial softmaxes in args.parts[first_place, first_place + count), in attend_row()'s order.
 void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t first_place, int count) {
   const ptrdiff_t width = padded(args.kv.head_dim);
   Softmax softmax;
@@ -183,7 +178,7 @@ void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t f
   write(args, t, head, softmax, 0);
 }
 
-// An item of work: a row or one piece of it, for the heads of one kv head.
+// A work item: a row or one piece of a row, for one kv head.
 struct Item {
   ptrdiff_t t;
   std::optional<int> piece;
@@ -220,8 +215,7 @@ void attend(const AttendArgs& args) {
   }
 
   const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
-  // Besides its products, an item computes a softmax and fetches queries from other cores' caches: counted as
-  // kItemWork multiply-adds per head.
+  // Softmax and queries from other cores' caches cost an item this number of multiply-adds per head.
   constexpr double kItemWork{3000};
   const double work = 2 * static_cast<double>(num_seen) * head_work +
                       kItemWork * static_cast<double>(std::ssize(items) * num_heads);

@@ -1,8 +1,6 @@
 // Rotary positions, half-split: elements i and i + D/2 of a head are a pair. model/rope.h defines f and c.
-//
 //   y[i]       = x[i] cos - x[i + D/2] sin        cos = c cos(p f_i),  sin = c sin(p f_i)        i < D/2
 //   y[i + D/2] = x[i + D/2] cos + x[i] sin
-//
 // p f_i is rounded to float32, as in training; float32 is enough for the rest.
 #pragma once
 
@@ -14,7 +12,7 @@
 
 namespace nibble::cpu {
 
-// Computes cos and sin of all pairs at the rows' positions, once for all layers and heads of a step.
+// Computes cos and sin at the rows' positions, once for all layers and heads of a step.
 struct RotationsArgs {
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;  // [T]
@@ -22,7 +20,6 @@ struct RotationsArgs {
 };
 void rotations(const RotationsArgs& args);
 
-// Rotates one head in place.
 void rotate(std::span<float> x, const float* cosines, const float* sines);
 
 }  // namespace nibble::cpu

@@ -1,5 +1,5 @@
-// Online softmax: sums of weights and weighted values over scores that arrive a page at a time, relative to
-// the largest score so far. Two such partial softmaxes over different positions can be merged.
+// Online softmax: sums of weights and of weighted values over scores that arrive a page at a time, relative
+// to the largest score so far. Partial softmaxes over different positions can be merged.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,14 @@ struct Softmax {
   float max[kMaxHeads], sum[kMaxHeads];
   float out[kMaxHeads][kMaxHeadDim];  // split order
 
-  // Starts the sums with the sink, a score without a value; or empty, if `sink` is null.
+  // Starts with the sink, a score without a value, or empty if `sink` is null.
   void start(int head, const float* sink, ptrdiff_t width) {
     max[head] = sink ? *sink : std::numeric_limits<float>::lowest();
     sum[head] = sink ? 1 : 0;
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Replaces the first `count` of a page's scores by weights relative to the maximum, the rest by 0, and adds
-  // the weights to the sum. If the maximum grows, rescales the previous sums.
+  // Adds the first `count` scores of a page; replaces them by weights relative to the maximum, the rest by 0.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};
@@ -50,8 +49,7 @@ struct Softmax {
     sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 
-  // Merges another partial softmax. If this one is empty, the result is the other, except for the sign of
-  // zeros.
+  // Merges another partial softmax. Merging into an empty one gives the other, except for the sign of zeros.
   void add(int head, float other_max, float other_sum, const float* other_out, ptrdiff_t width) {
     const float larger = std::max(max[head], other_max);
     const float ours = fast_exp(max[head] - larger), theirs = fast_exp(other_max - larger);

@@ -1,7 +1,4 @@
-// Computes a panel of a linear layer, with the kernel for the format of W:
-//
-//   y[t][r] = W[first_row + r] . x[t]      r < the columns of y
-//
+// Computes a panel of a linear layer, with the kernel for the format of W: y[t][r] = W[first_row + r] . x[t].
 // Either W is as stored and x is float32, or W is in strips and x is int8.
 #pragma once
 

@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Computes head `item` (q heads first, then k, then v) for all rows.
+// Computes one head for all rows; items are the q heads, then the k heads, then the v heads.
 void project_head(const QkvArgs& args, ptrdiff_t item) {
   const LayerWeights& layer = args.layer;
   const ptrdiff_t head_dim = args.kv.head_dim, num_heads = args.q.shape[1],

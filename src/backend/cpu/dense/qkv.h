@@ -1,13 +1,7 @@
-// First part of the attention block: norm, project, rotate, append.
-//
+// First part of the attention block: norm, projections, rotation, and storing of keys and values:
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
-//
-// Queries are passed on to attend(); keys and values are rounded to the format of the cache and stored in the
-// pages of each row's sequence.
-//
-// Bytes: the weights once per kTokenBlock rows of the batch at most; 26.5 MB per layer for the 20b. Design: a
-// work item is one head of q, k or v, so that the rotation, which couples elements D/2 apart, needs no second
-// pass.
+// Bytes: the weights (20b: 26.5 MB per layer) at most once per kTokenBlock rows of the step. A work item is
+// one head of q, k or v, so the rotation, which couples elements D/2 apart, needs no second pass.
 #pragma once
 
 #include <span>

@@ -1,5 +1,4 @@
-// RMS norm of one row of g.count elements: y[i] = x[i] / sqrt(mean_j x[j]^2 + eps) * g[i]; y is in split
-// order.
+// RMS norm of a row: y[i] = x[i] / sqrt(mean_j x[j]^2 + eps) * g[i], i < g.count; y is in split order.
 #pragma once
 
 #include "model/weights.h"

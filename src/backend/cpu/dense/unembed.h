@@ -1,6 +1,5 @@
-// Head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu has no bias, no scale, and is not
-// tied to the embedding. Bytes: Wu once per kOutputRows output rows at most; 1.16 GB for both gpt-oss models,
-// a third of the bytes of a decoded token.
+// LM head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu is not tied to the embedding.
+// Bytes: Wu (gpt-oss: 1.16 GB, a third of a decoded token's bytes) at most once per kOutputRows output rows.
 #pragma once
 
 #include <span>

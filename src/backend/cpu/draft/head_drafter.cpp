@@ -18,7 +18,7 @@
 namespace nibble::cpu {
 namespace {
 
-// A score that stands for "no sink". Minus infinity would give NaN when two of them are subtracted.
+// A score that acts as "no sink": the difference of two minus infinities would be NaN.
 constexpr float kNoSink{-1e30f};
 
 void to_split(const float* from, ptrdiff_t count, float* to) {
@@ -28,8 +28,7 @@ void to_split(const float* from, ptrdiff_t count, float* to) {
 }  // namespace
 
 void HeadDrafter::Rows::resize(ptrdiff_t num_rows, ptrdiff_t width) {
-  // The padding of rows to whole blocks stays zero.
-  elements.assign(static_cast<size_t>(num_rows * width), 0.0f);
+  elements.assign(static_cast<size_t>(num_rows * width), 0.0f);  // keeps the padding to whole blocks zero
   view = View<float, 2>(elements.data(), {num_rows, width});
 }
 
@@ -72,8 +71,7 @@ size_t HeadDrafter::kv_bytes(const DraftHeadConfig& head, int num_full_pages) {
 size_t HeadDrafter::workspace_bytes(const DraftHeadConfig& head, int max_rows) {
   const size_t hidden = static_cast<size_t>(head.hidden),
                kv_width = static_cast<size_t>(head.num_kv_heads * head.head_dim);
-  // Per row: three outputs of layers, the features, the embedding, the layer's input, keys, values, and
-  // angles.
+  // Per row: three layer outputs, features, embedding, layer input (twice as wide), keys, values, and angles.
   const size_t row = 7 * hidden + 2 * kv_width + static_cast<size_t>(head.head_dim);
   const size_t output = 5 * hidden + 3 * static_cast<size_t>(head.num_heads * head.head_dim) +
                         3 * static_cast<size_t>(head.intermediate) + static_cast<size_t>(head.draft_vocab);
@@ -111,7 +109,6 @@ void HeadDrafter::append(std::span<const BatchRow> rows) {
     }
 }
 
-// Computes attended_ from queries_.
 void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
   const DraftHeadConfig& head = head_.config;
   const ptrdiff_t num_rows = std::ssize(rows), width = padded(head.head_dim);
@@ -127,7 +124,7 @@ void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
           View<float, 3>(parts_.view.data, {kParts, head.num_heads, 2 + width}), attended_.view});
 }
 
-// Computes input_: the norms of the embedded tokens and of the features, next to each other.
+// Computes input_: per row the norm of the embedded token, then that of the features.
 void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const BatchRow> rows) {
   const DraftHeadConfig& config = head_.config;
   const ptrdiff_t num_rows = std::ssize(rows), hidden = config.hidden, half = padded(hidden);
@@ -140,8 +137,7 @@ void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const 
   });
 }
 
-// Returns the residual that the layer adds to, for the rows in `outputs`: the normed features with
-// norm_before_residual, otherwise the features.
+// The residual that the layer adds to: with norm_before_residual the normed features, otherwise the features.
 HeadDrafter::Rows HeadDrafter::residuals_of(View<const float, 2> features, std::span<const int> outputs) {
   const ptrdiff_t hidden = head_.config.hidden, half = padded(hidden);
   Rows residuals;
@@ -155,7 +151,6 @@ HeadDrafter::Rows HeadDrafter::residuals_of(View<const float, 2> features, std::
   return residuals;
 }
 
-// Computes attended_: the attention of the rows in `outputs`.
 void HeadDrafter::attend_outputs(std::span<const BatchRow> rows, std::span<const int> outputs) {
   const DraftHeadConfig& config = head_.config;
   const ptrdiff_t num_outputs = std::ssize(outputs), width = 2 * padded(config.hidden);
@@ -202,8 +197,7 @@ void HeadDrafter::add_mlp(Rows& residuals) {
   add_product(down_, gated_.view, residuals);
 }
 
-// Fills the cache slots of all rows, and computes out_ for the rows in `outputs`. The token of a row is the
-// one after its position.
+// Fills the cache slots of all rows and computes out_ for `outputs`. A row's token follows its position.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;
@@ -221,8 +215,8 @@ void HeadDrafter::run_layer(View<const float, 2> features, std::span<const Batch
   out_ = std::move(next);
 }
 
-// Computes features_: fc of the outputs of the layers that the head reads, for the rows of the step whose
-// slots are filled. Returns these rows, with the token after each.
+// Computes features_ = fc (outputs of the layers that the head reads) for the rows whose cache slots are
+// filled. Returns these rows, each with the token that follows it.
 std::vector<BatchRow> HeadDrafter::fuse_features(const Batch& batch, const DraftSlots& slots) {
   const DraftHeadConfig& config = head_.config;
   const std::vector<BatchRow> batch_rows = rows_of(batch);
@@ -254,7 +248,7 @@ HeadDrafter::ChainRuns HeadDrafter::runs_of_chains(const Batch& batch, const Dra
   return all;
 }
 
-// Computes logits_ for the first num_rows rows of out_, and normed_ on the way.
+// Computes normed_ and logits_ from the first num_rows rows of out_.
 void HeadDrafter::compute_logits(ptrdiff_t num_rows) {
   const DraftHeadConfig& config = head_.config;
   normed_.resize(num_rows, padded(config.hidden));

@@ -1,5 +1,5 @@
-// Runs a draft head after the steps of the model that it drafts for. Its formulas are in
-// reference/draft_head.h, the contract with a step in backend/draft_chain.h. Keys and values are BF16.
+// Runs a draft head after the steps of its model. reference/draft_head.h has the formulas,
+// backend/draft_chain.h the contract with a step. Keys and values are BF16.
 #pragma once
 
 #include <memory>
@@ -20,36 +20,34 @@ namespace nibble::cpu {
 
 class HeadDrafter {
  public:
-  // Takes the parts that the head lacks from the model, which must outlive this object. Throws InputError if
-  // the model no longer has them. `int8`: as for the model's experts.
+  // Takes the parts that the head lacks from the model, which must outlive this object; InputError if the
+  // model no longer has them. `int8`: as for the model's experts.
   HeadDrafter(const BackendOptions& options, const Weights& model, const Machine& machine, bool int8);
 
-  // start() makes room for the outputs of the layers that the head reads, for a step of num_rows rows; keep()
-  // stores them layer by layer.
+  // start() makes room for num_rows rows of the layer outputs that the head reads; keep() stores them.
   void start(ptrdiff_t num_rows);
   void keep(int layer, View<const float, 2> x);
-  // Called after a step: fills the head's cache for its rows, and drafts for the runs that request it.
+  // Called after a step: fills the head's KV cache for its rows, and drafts for the runs that request drafts.
   std::vector<Drafts> draft(const Batch& batch, std::span<const SampledToken> outputs);
 
-  // Return the bytes of the matrices, of the cache, and of a step of up to max_rows rows.
+  // Bytes of the matrices, of the cache, and of a step of up to max_rows rows.
   static size_t weight_bytes(const DraftHeadConfig& head, Format format);
   static size_t kv_bytes(const DraftHeadConfig& head, int num_full_pages);
   static size_t workspace_bytes(const DraftHeadConfig& head, int max_rows);
 
  private:
-  // Rows of floats; each step sets their number.
   struct Rows {
     std::vector<float> elements;
     View<float, 2> view{};
     void resize(ptrdiff_t num_rows, ptrdiff_t width);
   };
-  // The chains that still draft. Their rows in out_ are in this order.
+  // The chains that still draft, in the order of their rows in out_.
   struct Chains {
     std::vector<size_t> indices;  // of DraftSlots::chains
     std::vector<BatchRow> rows;   // inputs of the next level
     std::vector<int> outputs;     // all of these rows
   };
-  // Runs of the chains, of which only the page table is read.
+  // A run per chain, of which only the page table is read.
   struct ChainRuns {
     std::vector<std::vector<PageId>> pages;
     std::vector<Run> runs;
@@ -73,12 +71,11 @@ class HeadDrafter {
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
   KvCache kv_;
-  // taps_ to sines_ have the rows of the step or the chains; the list below has the rows whose output is
-  // needed.
+  // taps_ to sines_ have one row per row of the step or of the chains, the others one per output row.
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;
-  Rows out_;  // g
+  Rows out_;  // the head's output g (reference/draft_head.h)
 };
 
 }  // namespace nibble::cpu

@@ -1,6 +1,6 @@
-// A matrix of a draft head, and its product with some rows. By default it is held in MXFP4, if its rows are
-// whole blocks. A head only guesses, and the cost of a draft is the bytes that it reads: with a quarter of
-// the bytes, hardly fewer drafts are accepted (figures in docs/speculation.md).
+// A matrix of a draft head and its product with some rows. It is held in MXFP4 by default, if its rows are
+// whole blocks: a draft costs the bytes that are read, and with a quarter of the bytes of BF16 hardly fewer
+// drafts are accepted (figures in docs/speculation.md).
 #pragma once
 
 #include <memory>
@@ -18,13 +18,12 @@ namespace nibble::cpu {
 
 class HeadMatrix {
  public:
-  // `format`: kMxfp4, or kBf16 for a matrix that stays as stored. `int8`: activations of MXFP4 are int8, like
-  // those of the model, if the matrix makes whole strips. Throws InputError if no kernel reads the stored
-  // format; `source` is for the message.
+  // `format`: kMxfp4, or kBf16 to keep the stored format. `int8`: int8 activations for MXFP4 in whole strips.
+  // Throws InputError, which names `source`, if no kernel reads the stored format.
   HeadMatrix(const Matrix& matrix, Format format, const Machine& machine, bool int8,
              const std::string& source);
   int rows() const { return matrix_.rows; }
-  // Computes y = W x for each row. x [T, cols*] is in split order, y [T, rows] in natural order.
+  // y = W x for each row: x [T, cols*] in split order, y [T, rows] in natural order.
   void multiply(const Machine& machine, View<const float, 2> x, View<float, 2> y) const;
 
  private:

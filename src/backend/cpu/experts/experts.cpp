@@ -14,8 +14,8 @@
 namespace nibble::cpu {
 namespace {
 
-// Pairs (row, k) of own experts, sorted by expert: places [group.first, group.first + group.count) hold the
-// pairs of group.expert, rows ascending. The number of a pair is row * K + k.
+// The pairs (row, k) of this rank's experts, sorted by expert, then by row; pair number = row * K + k. A
+// group's pairs are at places [first, first + count).
 struct Group {
   int expert;  // index among the own experts
   ptrdiff_t first, count;
@@ -74,7 +74,7 @@ void swiglu_block(const float* u, const float* biases, float limit, float* gated
   }
 }
 
-// The rows of a panel that give one block of h: 32 gates and their linear rows.
+// Rows of W1 that give one block of h: 32 gates and their linear rows.
 constexpr ptrdiff_t kBlockRows{2 * kBlock};
 void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t block) {
   const Vector bias = args.layer.gate_up.bias(group.expert);
@@ -97,8 +97,7 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
   }
 }
 
-// Multiplies rows [first_row, ...) of W1, in which gates and linear rows alternate, with the float
-// activations of one expert's pairs.
+// Multiplies rows [first_row, ...) of W1 with the float activations of one expert's pairs.
 constexpr ptrdiff_t kUpRows{32};
 void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
                      ptrdiff_t first_row) {
@@ -130,8 +129,7 @@ void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) 
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 
-// Multiplies rows [first_row, ...) of every expert's W2 and adds the results to x. `storage` has room for T K
-// panels.
+// Adds the products of rows [first_row, ...) of every expert's W2 to x. `storage` has room for T K panels.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
   const ptrdiff_t num_rows =
       std::min<ptrdiff_t>(args.machine.panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);
@@ -195,7 +193,6 @@ void experts(const ExpertsArgs& args) {
         first = row;
       }
     });
-    // A work item is a panel of gates and the same number of linear rows.
     const ptrdiff_t up_blocks = up.rows / kBlockRows;
     const ptrdiff_t step = std::max(1, args.machine.panel_rows(num_rows) / kBlock);
     const ptrdiff_t items = (up_blocks + step - 1) / step;

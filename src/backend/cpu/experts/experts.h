@@ -1,20 +1,15 @@
 // Mixture of experts: x[t] += sum_k weights[t,k] (W2[e] h[t,k] + b2[e]),   e = chosen[t,k],
-//
 //   h[t,k,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[2i], limit)      l = clamp(u[2i+1], -limit, limit)
 //   u = W1[e] normed[t] + b1[e]
-//
 //   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded by block in registers, never expanded in memory
+// Activations are float32 or, with packed weights, int8 (q8.h): quantised once per token after the norm, and
+// h where it is computed. Bytes: an expert is read once per kTokenBlock of its rows (20b, one token: 52.9 MB
+// per layer).
 //
-// Activations are float32 or, with packed weights, int8 (q8.h): the norm's output is quantised once per
-// token, h where it is computed.
-//
-// Bytes: an expert that any row chose is read once per kTokenBlock of its rows; 20b, one token: 52.9 MB per
-// layer.
-// Design: (row, k) pairs are grouped by expert, so that an expert's weights are read once for all its rows. A
-// work item of the first half is a panel of one expert's W1; it applies swiglu as well, since a panel holds
-// gates next to their linear rows. An item of the second half is a panel of W2 for all experts: it has all K
-// terms of its elements of x and adds them in the order of k, which is the router's. So the bits of a row do
-// not depend on the experts of other rows.
+// Design: (row, k) pairs are grouped by expert. A work item of the first half is a panel of one expert's W1,
+// and applies swiglu as well, since gates and their linear rows alternate. An item of the second half is a
+// panel of W2 of all experts: it adds the K terms of its elements of x in the router's order of k, so the
+// bits of a row do not depend on the experts of other rows.
 #pragma once
 
 #include "backend/cpu/machine.h"

@@ -1,11 +1,8 @@
-// Router: norm, gate, top K, softmax over the chosen.
-//
+// Router: norm, gate, top K, softmax over the chosen:
 //   h = rms_norm(x)      l = Wr h + br      chosen[t] = the K largest of l[t], descending
 //   weights[t,k] = exp(l[t,chosen[t,k]]) / sum over the K chosen
-//
-// The lower index wins among equal logits. Bytes: Wr, 184 KB per layer for the 20b. A work item runs the
-// whole router for a few rows of the batch, since starting a second parallel loop would cost more than
-// reading Wr.
+// The lower index wins among equal logits. Bytes: Wr (20b: 184 KB per layer). A work item runs the whole
+// router for a few rows, since starting a second parallel loop would cost more than reading Wr.
 #pragma once
 
 #include "backend/cpu/machine.h"

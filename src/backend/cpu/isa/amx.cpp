@@ -1,16 +1,11 @@
-// AMX (Intel servers since Sapphire Rapids): one instruction multiplies tiles, here 16 tokens by 16 weight
-// rows over the 32 columns of a block. The sums of a block go through memory to AVX-512, which scales and
-// adds them in the order of the other kernels, so the bits are the same. Small numbers of tokens use those
-// kernels.
-//
+// AMX (Intel servers since Sapphire Rapids): one instruction multiplies 16 tokens by 16 weight rows over the
+// 32 columns of a block. AVX-512 scales the block sums and adds them in the order of the other kernels, so
+// the bits are the same. Fewer than kLeastTokens tokens use those kernels.
 //   A  16 tokens x 32 bytes: codes of activations as stored, one row of blocks per token
-//   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip of Q8_0 as stored; MXFP4 is
-//      expanded to it
+//   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip: Q8_0 as stored, MXFP4 expanded
 //   C  16 tokens x 16 weight rows, int32
-//
-// Bytes: works on kChunk blocks at a time, so that the activations of 16 tokens (22 KB) stay in L1 for all
-// strips. A product of 8,192 multiply-adds takes 30 clocks: 16 for the tile instruction, the rest for 48
-// vector instructions and 48 loads.
+// kChunk blocks at a time: the activations of 16 tokens (22 KB) stay in L1 for all strips. A product of 8,192
+// multiply-adds takes 30 clocks: 16 for the tile instruction, the rest for 48 vector instructions and loads.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -43,7 +38,7 @@ void configure(int num_tokens) {
   for (int tile = 0; tile < 4; ++tile) set(tile, num_tokens, 4 * kRows);
   for (int tile = 4; tile < 6; ++tile) set(tile, num_tokens, kBlock);
   for (int tile = 6; tile < 8; ++tile) set(tile, kBlock / 4, 4 * kRows);
-  asm volatile("" : : "r"(&config) : "memory");  // GCC 12 assumes that it reads the first 8 bytes only
+  asm volatile("" : : "r"(&config) : "memory");  // GCC 12 assumes that only the first 8 bytes are read
   _tile_loadconfig(&config);
 }
 
@@ -51,7 +46,6 @@ struct Mxfp4 {
   static constexpr ptrdiff_t kCodeBytes{kBlockBytes / 2}, kScaleBytes{kRows};
   static constexpr auto kFew = &avx512_vnni::strip_mxfp4;
 
-  // Expands to doubled weights.
   static const int8_t* expand(const uint8_t* codes, ptrdiff_t num_blocks, int8_t* to) {
     const __m512i table =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
@@ -64,7 +58,7 @@ struct Mxfp4 {
     }
     return to;
   }
-  // Returns 2^(e - 127) per row (see avx2_strip.h).
+  // 2^(e - 127) of each row, as in avx2_strip.h.
   static __m512 scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(
@@ -91,7 +85,7 @@ struct Whole {
   static constexpr bool value{is_whole};
 };
 
-// Up to 16 tokens, one strip, one chunk: y += block sums, or y = block sums for the first chunk.
+// Product of up to 16 tokens with one chunk of a strip; the first chunk stores y, the others add to it.
 struct ProductArgs {
   const int8_t* weights;  // [num_blocks, kBlockBytes]
   const __m512* scales;   // [num_blocks]
@@ -102,7 +96,7 @@ struct ProductArgs {
   bool is_first;
   float* y;
   ptrdiff_t y_stride;
-  const uint8_t* ahead;  // each block prefetches one line from here on
+  const uint8_t* ahead;  // each block prefetches one cache line from here on
 };
 
 // Intrinsics take tile numbers as immediates, so each tile number needs its own code.
@@ -137,7 +131,7 @@ inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   }
 }
 
-// Products run kAhead blocks before their sums are loaded: this hides the latency of product and store.
+// Products run kAhead blocks before their sums are loaded, to hide the latency of product and store.
 constexpr ptrdiff_t kAhead{3};
 
 inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sums)[kTile * kRows]) {
@@ -153,7 +147,7 @@ inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sum
   }
 }
 
-// With fewer than 16 tokens the sums of missing tokens stay zero and are scaled by the last token's scale.
+// With fewer than 16 tokens the sums of missing tokens stay zero.
 template <bool is_whole>
 inline void product(const ProductArgs& args) {
   alignas(64) int32_t sums[4][kTile * kRows];
@@ -219,8 +213,7 @@ inline void strips(const StripArgs& args) {
           scales[s][b] = Format::scale(args.scales + (block + b) * Format::kScaleBytes);
       }
       asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from these arrays
-      // Every product prefetches a part of what follows this chunk: the next chunk of each strip, or the next
-      // strips.
+      // Each product prefetches part of what follows: the next chunk of each strip, or the next strips.
       const bool is_last = first + count == num_blocks;
       const auto multiply_tile = [&](int token, auto is_whole) {
         for (ptrdiff_t s = 0; s < num_strips; ++s) {

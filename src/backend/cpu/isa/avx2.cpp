@@ -1,4 +1,4 @@
-// AVX2 with FMA and F16C, 8 floats per vector: any x86-64 since Haswell and Zen, which have all three.
+// AVX2 with FMA and F16C, 8 floats per vector: x86-64 since Haswell and Zen.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -38,10 +38,9 @@ struct Avx2 {
             _mm256_castsi256_ps(_mm256_and_si256(words, upper))};
   }
 
-  // Each of the two codes of a 16-bit word becomes a half-precision number: the code's exponent becomes the
-  // lower four of the half's five exponent bits, its mantissa the upper three of ten. That gives 2^-8 of the
-  // value, also for subnormals, and the conversion to float32 is exact. The code of NaN (all bits but the
-  // sign set) would become a number, so all bits are set instead.
+  // The two codes of a 16-bit word become halves: exponent into the lower four of five exponent bits,
+  // mantissa into the upper three of ten. That is 2^-8 of the value, also for subnormals, and the conversion
+  // to float32 is exact. NaN's code (all bits but the sign) would become a number, so all bits are set.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -53,8 +52,8 @@ struct Avx2 {
             _mm256_cvtph_ps(_mm_or_si128(odd, _mm_srai_epi16(nan, 8)))};
   }
 
-  // vpermps looks up 8 entries, the magnitudes, by the low 3 bits of each lane. Bit 3 is the sign. The table
-  // is multiplied by the scale once per block; this is exact because the scale is a power of two.
+  // vpermps looks up the magnitude by the low 3 bits of each lane; bit 3 is the sign. Multiplying the table
+  // by the scale is exact because the scale is a power of two.
   static Table table(float scale) {
     return _mm256_mul_ps(_mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f),
                          _mm256_set1_ps(scale));
@@ -70,7 +69,7 @@ struct Avx2 {
 };
 
 struct Mxfp4 : Avx2Mxfp4 {
-  // The sum of two products is at most 2 * 24 * 127 = 6,096, and four such sums fit into 16 bits.
+  // A sum of two products is at most 2 * 24 * 127 = 6,096, so four of them fit into 16 bits.
   static __m256i four_words(const __m256i* weights, const int8_t* codes) {
     __m256i sum = _mm256_setzero_si256();
     for (int w = 0; w < 4; ++w) {
@@ -87,8 +86,8 @@ struct Mxfp4 : Avx2Mxfp4 {
   }
 };
 
-// Multiplies the magnitudes of signed weights by activations that take the weights' signs. The sum of two
-// products is at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
+// Multiplies the weights' magnitudes by activations with the weights' signs. A sum of two products is at most
+// 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
 struct Q8_0 : Avx2Q8_0 {
   static Weights unpack(const uint8_t* p) {
     Weights weights;

@@ -1,4 +1,4 @@
-// Strips for AVX2: vectors of 8 rows. The files that include this define the block sum (isa/strip.h).
+// Strips for AVX2: vectors of 8 rows. The files that include this header define the block sum (isa/strip.h).
 #pragma once
 
 #include <immintrin.h>
@@ -43,9 +43,8 @@ struct Avx2Mxfp4 : Avx2Strips {
     return weights;
   }
 
-  // Returns 2^(e - 127): the byte becomes the float's exponent. For 0 that would give 0, so the maximum
-  // replaces it by the subnormal 2^-127. For 255 it gives infinity, which fma(scale, 0, scale) turns into the
-  // NaN it stands for; all other numbers are unchanged.
+  // 2^(e - 127): the byte becomes the float's exponent, except that 0 becomes the subnormal 2^-127 (by the
+  // maximum) and 255 NaN (infinity, which fma(scale, 0, scale) turns into NaN).
   static Floats scale(const uint8_t* p) {
     const __m256i exponents = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     const __m256 scale = _mm256_castsi256_ps(

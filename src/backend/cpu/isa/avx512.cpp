@@ -31,8 +31,8 @@ struct Avx512 {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
-  // Adds in the same order, but two halves at a time: 13 instructions instead of four times 7, which matters
-  // for attention's products of 64 elements.
+  // Adds in the order of sum(), but two halves at a time: 13 instructions instead of four times 7, which
+  // matters for attention's products of 64 elements.
   static void sums_of_four(Vec a, Vec b, Vec c, Vec d, float* to) {
     const auto halves = [](Vec x, Vec y) {
       return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
@@ -52,7 +52,7 @@ struct Avx512 {
             _mm512_castsi512_ps(_mm512_and_si512(words, upper))};
   }
 
-  // avx2.cpp explains the conversion of E4M3 and this factor.
+  // avx2.cpp explains the conversion of E4M3.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -64,8 +64,7 @@ struct Avx512 {
             _mm512_cvtph_ps(_mm256_or_si256(odd, _mm256_srai_epi16(nan, 8)))};
   }
 
-  // vpermps looks up by the low 4 bits of each lane, so the even code needs no mask. The table is multiplied
-  // by the scale once per block; this is exact because the scale is a power of two.
+  // vpermps reads only the low 4 bits of a lane: the even code needs no mask. Scaling by 2^n is exact.
   static Table table(float scale) {
     const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f,  //
                                          -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);

@@ -1,5 +1,4 @@
-// AVX-512 with VNNI and BW, 64 byte products per instruction: Intel servers since Cascade Lake, AMD since Zen
-// 4.
+// AVX-512 VNNI and BW, 64 byte products per instruction: Intel servers since Cascade Lake, AMD since Zen 4.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -26,7 +25,7 @@ struct Avx512Vnni {
   static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats to_float(Ints v) { return _mm512_cvtepi32_ps(v); }
 
-  // `offset`: initial value of the sum; compensates for the number that is added to the weights.
+  // `offset`: start of the sum, which compensates for the number added to the weights.
   static Ints dot(const Weights& weights, const int8_t* codes, int32_t offset) {
     __m512i sum = _mm512_set1_epi32(offset);
     for (int w = 0; w < 8; ++w) {
@@ -56,7 +55,7 @@ struct Mxfp4 : Avx512Vnni {
     return weights;
   }
 
-  // Returns 2^(e - 127) per row (see avx2_strip.h).
+  // 2^(e - 127) of each row, as in avx2_strip.h.
   static Floats scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(

@@ -1,5 +1,4 @@
-// AVX2 with AVX-VNNI, which is AVX-512's VNNI in 256 bits: Intel's client processors since Alder Lake, AMD
-// since Zen 5.
+// AVX-VNNI: AVX-512's VNNI in 256 bits, for Intel clients since Alder Lake and AMD since Zen 5.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -10,7 +9,7 @@
 namespace nibble::cpu {
 namespace {
 
-// `offset`: initial value of the sum; compensates for the number that is added to the weights.
+// `offset`: start of the sum, which compensates for the number added to the weights.
 __m256i block_sum(const Avx2Strips::Weights& weights, const int8_t* codes, int32_t offset) {
   __m256i sum = _mm256_set1_epi32(offset);
   for (int w = 0; w < 8; ++w) {

@@ -1,14 +1,12 @@
-// The loops that exist once per instruction set: their arguments and declarations.
+// Arguments and declarations of the loops that exist once per instruction set. Files of this folder are
+// compiled for instruction sets that the machine may lack. They include only intrinsics and headers of this
+// folder, and this header defines no function: the linker keeps any one copy of an inline function, perhaps
+// one with AVX-512 on a machine without it.
 //
-// The files of this folder are compiled for instruction sets that this machine may not support. So they
-// include only intrinsics and headers of this folder, and this header defines no function: each file would
-// emit its own copy of an inline function, the linker would keep any one of them, and a machine without
-// AVX-512 could run the copy that needs it.
-//
-// Float activations are in split order: in each block of 32 elements, first the 16 even ones, then the 16 odd
-// ones. Rows are zero-padded to whole blocks. In this order every weight format can be decoded without a
-// shuffle: a 32-bit word of BF16, a 16-bit word of FP8 and a byte of MXFP4 codes each hold an even element in
-// the low half and an odd one in the high half.
+// Float activations are in split order: in each block of 32 elements the 16 even ones, then the 16 odd ones,
+// rows zero-padded to whole blocks. So every weight format is decoded without a shuffle: a 32-bit word of
+// BF16, a 16-bit word of FP8 and a byte of MXFP4 codes hold an even element in the low half and an odd one in
+// the high half.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +25,10 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kBlock{32};  // elements of a row that are decoded together: the size of an MXFP4 block
+inline constexpr int kBlock{32};  // elements of a row decoded together: the size of an MXFP4 block
 
-// y[t][r] = sum over c of w[first_row + r][c] * x[t][c]. The order of the sum over c depends only on the
-// instruction set: no bit of any y[t][r] depends on the number of tokens or of rows.
+// y[t][r] = sum over c of w[first_row + r][c] * x[t][c]. The order of the sum depends only on the instruction
+// set, so y[t][r] has the same bits for any number of tokens and rows.
 struct DotArgs {
   const void* weights;      // [rows, cols], row-major: BF16, E4M3, or MXFP4 codes (16 bytes per 32 elements)
   const uint8_t* scales;    // for MXFP4: E8M0, [rows, cols / 32]
@@ -58,9 +56,8 @@ using WeighKernel = void (*)(const WeighArgs&);
 
 inline constexpr int kMaxStripRows{16};
 
-// A block of int8 activations in natural order: x[c] = 2 * half_scale * codes[c]. The scale is halved because
-// MXFP4 weights are doubled. The offsets compensate for the number that is added to weights if the
-// instructions need unsigned ones (StripArgs).
+// 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c], halved since MXFP4 weights are
+// doubled. The offsets compensate for the number added to weights where instructions need unsigned ones.
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;
@@ -68,21 +65,16 @@ struct Q8Block {
   int32_t q8_0_offset;  // -128 * sum of codes, for Q8_0
 };
 
-// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], with weights in strips and int8 activations. A strip
-// has as many rows as a vector has 32-bit lanes (StripRow::strip_rows). The bytes of one vector are 4
-// adjacent columns of all rows, and are multiplied by a broadcast word of activations. A block of a strip
-// takes the same number of bytes as in a file:
-//
+// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], with weights in strips and int8 activations; y[t][r]
+// has the same bits for any number of tokens and rows. A strip has one row per 32-bit lane of a vector
+// (StripRow::strip_rows). A vector holds 4 adjacent columns of all rows, and is multiplied by a broadcast
+// word of activations. A block of a strip takes the same number of bytes as in a file:
 //   MXFP4   16 bytes of codes per row: word v = 0..3 of every row in turn, with columns 8 v + j in the low
 //           and 8 v + 4 + j in the high nibble of byte j; and one E8M0 scale per row
 //   Q8_0    32 bytes per row: word w = 0..7 of every row in turn, columns 4 w + j, int8; and one scale d per
 //           row, an IEEE half
-//
-//   block sum = sum over c of 2 w[c] * codes[c] of MXFP4, of w[c] * codes[c] of Q8_0: exact, in int32
-//   y = sum over blocks, in order, in float32, of block sum * (2^(e - 127) * half_scale); for Q8_0, of
-//       block sum * (2 d * half_scale)
-//
-// No bit of any y[t][r] depends on the number of tokens or of rows.
+//   block sum = sum over c of 2 w[c] * codes[c] (MXFP4) or w[c] * codes[c] (Q8_0): exact, in int32
+//   y = sum over blocks, in order, in float32, of block sum * (s * half_scale),  s = 2^(e - 127) or 2 d
 struct StripArgs {
   const uint8_t* codes;   // [rows / strip_rows, cols / 32, 4 or 8, strip_rows, 4]
   const uint8_t* scales;  // [rows / strip_rows, cols / 32, strip_rows]

@@ -1,4 +1,4 @@
-// NEON as in every AArch64 processor, 4 floats per vector, with a fused multiply-add.
+// NEON of every AArch64 processor, 4 floats per vector, with a fused multiply-add.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64
@@ -32,7 +32,7 @@ struct Neon {
             vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xFFFF0000u)))};
   }
 
-  // avx2.cpp explains the conversion of E4M3 and this factor.
+  // avx2.cpp explains the conversion of E4M3.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const uint8x8_t codes = vld1_u8(p);
@@ -44,9 +44,8 @@ struct Neon {
             vcvt_f32_f16(vreinterpret_f16_s16(vorr_s16(odd, vshr_n_s16(nan, 8))))};
   }
 
-  // Only the upper two bytes of a code's float32 are nonzero. So the code is copied to the upper two bytes of
-  // a lane, and each copy is looked up in a table of its own; the two tables are consecutive. An out-of-range
-  // index gives the zeros of the lower bytes.
+  // Only the upper two bytes of a code's float32 are nonzero. The code is copied to the upper two bytes of a
+  // lane, each looked up in its own 16-entry table; the out-of-range indices of the lower bytes give zero.
   static Table table(float scale) { return vdupq_n_f32(scale); }
   static Pair mxfp4(const uint8_t* p, Table scale) {
     constexpr uint8_t kUpperTwo[32]{0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,   // bits 16 to 23
@@ -67,7 +66,7 @@ struct Neon {
   }
 };
 
-// The sum of two products is at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
+// A sum of two products is at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
 template <class Format>
 struct Strip : Format {
   static int32x4_t dot(const NeonStrips::Weights& weights, const Q8Block& x) {

@@ -1,5 +1,4 @@
-// Block sums by sdot, which multiplies 4 columns of 4 rows by a word of activations: 16 products per
-// instruction.
+// Block sums by sdot, which multiplies 4 columns of 4 rows by a word of activations: 16 products.
 #pragma once
 
 #include "backend/cpu/isa/neon_strip.h"

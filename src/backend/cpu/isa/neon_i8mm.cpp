@@ -1,5 +1,4 @@
-// NEON with the int8 matrix extension, 32 products per instruction: Arm since Neoverse V1 and N2, Apple since
-// M2.
+// NEON's int8 matrix extension, 32 products per instruction: Arm since Neoverse V1 and N2, Apple since M2.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64
@@ -8,13 +7,10 @@
 namespace nibble::cpu {
 namespace {
 
-// smmla multiplies 8 columns of 2 rows by those of 2 tokens:
-//
+// smmla multiplies 8 columns of 2 rows by those of 2 tokens. One token would waste half, so it uses sdot:
 //                       columns 8 v ... 8 v + 7
 //   weights   [ row r     . . . . . . . . ]        sums   [ token t,     row r     token t,     row r + 1 ]
 //             [ row r + 1 . . . . . . . . ]               [ token t + 1, row r     token t + 1, row r + 1 ]
-//
-// A single token would waste half of that, so it uses sdot, which gives the same sums.
 template <class Format>
 struct I8mm : Format {
   using OfOneToken = Dotprod<Format>;

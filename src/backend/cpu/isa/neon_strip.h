@@ -1,4 +1,4 @@
-// Strips for NEON: vectors of 4 rows. The files that include this define the block sum (isa/strip.h).
+// Strips for NEON: vectors of 4 rows. The files that include this header define the block sum (isa/strip.h).
 #pragma once
 
 #include <arm_neon.h>
@@ -15,8 +15,7 @@ struct NeonStrips {
     int8x16_t words[8];  // 4 columns of 4 rows
   };
   static constexpr int kStripRows{4};
-  // 8 sums, 8 vectors of weights, the scale and 2 activations fit into 32 registers.
-  static constexpr int kTileTokens{8};
+  static constexpr int kTileTokens{8};  // 19 registers: 8 sums, 8 vectors of weights, a scale, 2 activations
 
   static Floats zero() { return vdupq_n_f32(0); }
   static Floats broadcast(float x) { return vdupq_n_f32(x); }
@@ -30,7 +29,6 @@ struct NeonStrips {
 struct NeonMxfp4 : NeonStrips {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
-  // Unpacks to doubled weights.
   static Weights unpack(const uint8_t* p) {
     constexpr int8_t kDoubled[16]{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     const int8x16_t table = vld1q_s8(kDoubled);
@@ -43,7 +41,7 @@ struct NeonMxfp4 : NeonStrips {
     return weights;
   }
 
-  // Returns 2^(e - 127) per row (see avx2_strip.h).
+  // 2^(e - 127) of each row, as in avx2_strip.h.
   static Floats scale(const uint8_t* p) {
     uint32_t bytes;
     __builtin_memcpy(&bytes, p, sizeof bytes);

@@ -1,12 +1,11 @@
-// Runs on any machine: the compiler's vectors of 4 floats (SSE2, NEON, or plain code if there is neither).
-// Multiplies and adds with two roundings, since not every machine has an fma.
+// For any machine: the compiler's vectors of 4 floats (SSE2, NEON, or plain code). Multiplies and adds with
+// two roundings, since not every machine has an fma.
 #include "backend/cpu/isa/strip.h"
 #include "backend/cpu/isa/tile.h"
 
 namespace nibble::cpu {
 namespace {
 
-// The value of every E4M3 code (core/e4m3.h has the format).
 struct E4m3Floats {
   float of[256];
 };
@@ -25,7 +24,7 @@ constexpr E4m3Floats kE4m3 = [] {
 struct Portable {
   using Vec = float __attribute__((vector_size(16)));
   using Words = uint32_t __attribute__((vector_size(16)));
-  using Table = float;  // only the scale: without a shuffle instruction, a table in registers is useless
+  using Table = float;  // the scale: without a shuffle instruction, a table in registers is useless
   struct Pair {
     Vec even, odd;
   };
@@ -123,7 +122,7 @@ struct Q8_0 : PortableStrips {
     __builtin_memcpy(&weights, p, sizeof weights);
     return weights;
   }
-  // Returns twice the IEEE half at p; core/f16.h explains the conversion.
+  // Twice the IEEE half at p; core/f16.h explains the conversion.
   static float doubled(const uint8_t* p) {
     uint16_t half;
     __builtin_memcpy(&half, p, sizeof half);

@@ -1,15 +1,10 @@
-// The loop over strips (isa/kernels.h) for vectors of any width. Included like tile.h, and in an unnamed
-// namespace for the same reason.
+// The loop over strips (isa/kernels.h) for vectors of any width, in an unnamed namespace like tile.h. Bytes:
+// 4.25 or 8.5 bits per weight and tile of tokens; a strip's codes (20b: 23 or 46 KB) stay in L1.
 //
-// `Strip` is a struct of static functions for one format and one instruction set: Floats and Ints have
-// kStripRows lanes; zero, broadcast, store, mul, fma and to_float operate on them; unpack(p) converts a
-// block's kCodeBytes to vectors of weights; scale(p) converts its kScaleBytes to float32, doubled if the
-// weights are not; dot(weights, x) computes a block sum; kTileTokens tokens share an unpacked block. An
-// instruction set that multiplies tokens in pairs has dot_pair(weights, x, y) instead of dot, and OfOneToken
-// for the last token of an odd number.
-//
-// Bytes: 4.25 or 8.5 bits per weight and tile of tokens; the codes of a strip (20b: 23 or 46 KB) stay in L1
-// for the next tile.
+// `Strip` has static functions for one format and one instruction set: Floats and Ints have kStripRows lanes;
+// unpack(p) converts a block's kCodeBytes to vectors of weights; scale(p) converts its kScaleBytes to
+// float32, doubled if the weights are not; dot(weights, x) computes a block sum; kTileTokens tokens share an
+// unpacked block. If tokens are multiplied in pairs: dot_pair(weights, x, y), and OfOneToken for an odd one.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
@@ -17,7 +12,7 @@
 namespace nibble::cpu {
 namespace {
 
-// The prefetch distance for codes: the hardware prefetcher stops at the end of a 4 KB page.
+// Prefetch distance for codes: the hardware prefetcher stops at the end of a 4 KB page.
 constexpr ptrdiff_t kPrefetchBytes{2048};
 
 template <class Strip, int num_tokens>
@@ -53,7 +48,7 @@ inline void strip_tile(const StripArgs& args, int strip, int token) {
   for (int t = 0; t < num_tokens; ++t) Strip::store(y + t * args.y_stride, sums[t]);
 }
 
-// Processes all tokens in tiles of num_tokens, and the rest in tiles of half the size.
+// Processes tokens in tiles of num_tokens, and the rest in tiles of half the size.
 template <class Strip, int num_tokens>
 inline void strip_tokens(const StripArgs& args, int strip, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)

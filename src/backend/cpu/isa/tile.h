@@ -1,21 +1,17 @@
-// The loops of DotArgs and WeighArgs (isa/kernels.h) for vectors of any width. Each file of this folder
-// includes this header and passes its vector type. Everything is in an unnamed namespace, so that every file
-// has its own copy and the linker merges none (isa/kernels.h has the reason).
+// The loops of DotArgs and WeighArgs (isa/kernels.h) for vectors of any width, in an unnamed namespace, so
+// that each file that includes this header has its own copy.
 //
-// `Simd` is a struct of static functions: Vec has kLanes floats; zero, load, store, broadcast and fma operate
-// on it; sum adds its lanes in a fixed order, and the optional sums_of_four(a, b, c, d, to) does so for four
-// vectors at once; bf16(p), e4m3(p) and mxfp4(p, table) decode 2 * kLanes elements into one vector of the
-// even and one of the odd elements; kE4m3Factor is a power of two by which results of e4m3 must be
-// multiplied; table(scale) is the table for mxfp4; kTileTokens tokens share a decoded block.
+// `Simd` has static functions: Vec has kLanes floats; sum adds its lanes in a fixed order, sums_of_four(a, b,
+// c, d, to), if present, those of four vectors; bf16(p), e4m3(p) and mxfp4(p, table) decode 2 * kLanes
+// elements into a vector of the even and one of the odd elements; results of e4m3 must be multiplied by
+// kE4m3Factor, a power of two; table(scale) is the table for mxfp4; kTileTokens tokens share a decoded block.
 //
 //             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
 //   w[row]     .     .     .     .       Each of the R x T sums is a vector register of its own and takes its
 //   w[row+1]   .     .     .     .       blocks in the same order for all R and T, so the bits of a token are
 //   w[row+2]   .     .     .     .       the same alone and in a batch. A block of weights is decoded into
 //   w[row+3]   .     .     .     .       registers once and multiplies all tokens of the tile.
-//
-// Bytes: a decode step (one token) reads every weight once and is memory-bound; in prefill w stays in L1 for
-// all tokens. bench/cpu_kernels_bench.cpp reports both.
+// A decoded token reads every weight once and is memory-bound; in prefill, w stays in L1 for all tokens.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
@@ -25,8 +21,7 @@ namespace {
 
 constexpr int kTileRows{4};
 
-// 2^(e - 127) for every E8M0 byte, exactly; 255 is NaN. The byte is the float's exponent except for 0, since
-// 2^-127 is subnormal. This is a table because a broadcasting load costs the vector units nothing.
+// 2^(e - 127) for every E8M0 byte; 255 is NaN. A broadcasting load costs the vector units nothing.
 struct E8m0Floats {
   float of[256];
 };
@@ -37,15 +32,14 @@ constexpr E8m0Floats kE8m0 = [] {
   return floats;
 }();
 
-// A row of weights, one struct per format. decode() returns 2 * kLanes elements starting at `offset` in a
-// block. prefetch() fetches the rows of the next tile, one block's share at a time: a row of MXFP4 is too
-// short (20b: 1,440 bytes) for the hardware prefetcher, and one core reads 1.8 times as fast with this.
-// finish() turns the sum over a row into the result. Formats of single elements define Element; their rows
-// may end within a block.
+// One row of weights, a struct per format. decode() returns 2 * kLanes elements from `offset` in a block.
+// prefetch() fetches a block's share of the next tile's rows: an MXFP4 row (20b: 1,440 bytes) is too short
+// for the hardware prefetcher, and one core reads 1.8 times as fast with it. finish() turns the sum into the
+// result. Formats with an Element type may end within a block.
 template <class Simd>
 struct Bf16Row {
   using Element = uint16_t;
-  static constexpr float kFactor{1};  // the element is this times the result of decode()
+  static constexpr float kFactor{1};  // element = kFactor * result of decode()
   const Element* elements;
 
   void open(const DotArgs& args, int row) {
@@ -109,7 +103,6 @@ struct Sums {
   typename Simd::Vec at[num_rows][num_tokens];
 };
 
-// sums += w . x over one block, which begins at `x_offset` in x.
 template <class Simd, int num_rows, int num_tokens, class Row>
 inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff_t x_offset,
                       Sums<Simd, num_rows, num_tokens>& sums) {
@@ -126,7 +119,7 @@ inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff
   }
 }
 
-// Adds the last cols % 32 columns as a zero-padded block. MXFP4 rows are always whole blocks.
+// Adds the last cols % 32 columns as a zero-padded block; MXFP4 rows are always whole blocks.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void add_tail(const DotArgs& args, int row, const float* const* x,
                      Sums<Simd, num_rows, num_tokens>& sums) {
@@ -152,8 +145,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
-  // Only the first tile of tokens prefetches the next rows, and not past the panel: the next panel may be
-  // another thread's.
+  // Only the first tile of tokens prefetches, and not past the panel: the next panel may be another thread's.
   const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
   for (int block = 0; block < num_blocks; ++block) {
     if (is_followed) rows[0].prefetch(args, block);
@@ -177,7 +169,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
           rows[r].finish(Simd::sum(sums.at[r][t]));
 }
 
-// Processes all tokens in tiles of num_tokens, and the rest in tiles of half the size.
+// Processes tokens in tiles of num_tokens, and the rest in tiles of half the size.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void dot_rows(const DotArgs& args, int row, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)
@@ -194,8 +186,7 @@ inline void dot(const DotArgs& args) {
   for (; row < end; ++row) dot_rows<Simd, Row, 1, Simd::kTileTokens>(args, row, 0);
 }
 
-// Computes 32 elements of out, starting with `first`, for num_heads heads. An incomplete last block is copied
-// and zero-padded.
+// Computes 32 elements of `out` from `first` on; an incomplete last block is copied and zero-padded.
 template <class Simd, class Row, int num_heads>
 inline void weigh_block(const WeighArgs& args, int head, int first) {
   const bool is_whole = first + kBlock <= args.head_dim;

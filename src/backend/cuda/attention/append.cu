@@ -1,5 +1,5 @@
-// Writes the keys and values of a step's rows to the cache before attention runs, for steps in which some
-// sequence has several rows, which attend to each other. In other steps attend_rows() writes them.
+// Writes K and V of a step's rows to the cache before attention, for steps in which rows of one sequence
+// attend to each other. In other steps attend_rows() writes them.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/layout/image.h"
@@ -59,7 +59,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Calls f(kernel) with the kernel for pages of the format.
 template <typename F>
 void with_kernel(KvFormat format, const F& f) {
   f(format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>);

@@ -1,7 +1,5 @@
-// Launch functions of attention. Each kernel waits for the kernels before it (pipeline/pdl.cuh).
-//
-// Dimensions: T tokens, D = 64 head size, Nq query heads, Nkv key/value heads. Activations are bfloat16, sums
-// are float32.
+// Launch functions of attention. Each kernel waits for those before it (pdl.cuh). Dimensions: T tokens, D =
+// 64 head size, Nq query heads, Nkv key/value heads. Activations are bfloat16, sums float32.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -18,8 +16,8 @@ struct LayerPages {
   KvFormat format;
 };
 
-// Pages of the KV cache that the attention after qkv() reads. qkv() prefetches them into L2 once its own
-// weights have arrived: otherwise memory would be idle until attention has started and knows its pages.
+// KV cache pages that the attention after qkv() reads. qkv() prefetches them into L2 once its own weights
+// have arrived: otherwise memory would idle until attention has started and knows its pages.
 struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
@@ -32,8 +30,8 @@ struct RopeInput {
   float concentration;
 };
 
-// Writes rope(k) and v of every row to the KV cache, in the slots of StepInput. Used by steps in which rows
-// of one sequence see each other; in other steps attend_rows() writes k and v.
+// Writes rope(k) and v of every row to the KV cache slots of StepInput, in steps in which rows of one
+// sequence see each other; in other steps attend_rows() writes k and v.
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -41,14 +39,12 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). If they are an image, the columns of a cell
-  // are in natural order.
+  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). In an image, cells have natural column order.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v over the positions that a row sees, one row at a time. A row of a
-// draft tree sees the rows on its path (RowPath).
+// out = softmax(rope(q) k / 8, sink) v over the positions (or the path, RowPath) that each single row sees.
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -58,14 +54,13 @@ struct AttendArgs {
   LayerPages pages;
   int window;          // 0: no window
   const float* sinks;  // [Nq]
-  // Whether attend_rows() also writes the rows' own k and v. All rows must then be of different sequences.
+  // Whether attend_rows() also writes the rows' k and v, which must then be of different sequences.
   int writes_kv;
   int first_row, max_chunks;
   float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]
   unsigned* tickets;  // [rows of the launch, Nkv], zero before and after every launch
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats], zero before and after every launch. A launch with at most
-  // mailbox_partials partial results may combine them here.
+  // [mailbox_partials, kPartialFloats], zero between launches: for up to mailbox_partials partial results.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
@@ -75,12 +70,10 @@ inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
-// Fewest rows of a sequence for which attention works in tiles. Fewer rows are computed one at a time, with
-// one CTA per chunk.
+// Fewest rows of a sequence for attention in tiles; fewer are computed one by one, with a CTA per chunk.
 inline constexpr int kMinTiledRows{32};
 
-// Attention as in attend_rows(), but for tiles: consecutive rows of one sequence, which share the keys and
-// values that are loaded. append() must have written k and v of all rows.
+// Attention in tiles: consecutive rows of one sequence share loaded K and V. append() must have run.
 struct AttendTilesArgs {
   StepInput input;
   int num_heads, num_kv_heads;
@@ -88,8 +81,7 @@ struct AttendTilesArgs {
   int window;            // 0: no window
   const float* sinks;    // [Nq]
   Activations attended;  // [T, Nq D]: the queries as append() left them; overwritten by the result
-  // [kMostTileCtas, kTileTotals], zero before and after every launch: through it attend_wgmma() passes the
-  // totals of tiles that several CTAs share.
+  // [kMostTileCtas, kTileTotals], zero before and after every launch: for totals of tiles shared by CTAs.
   float* mailbox{nullptr};
 };
 inline constexpr int kMostTileCtas{144};                    // multiprocessors of a full GH100
@@ -100,7 +92,6 @@ void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs
 size_t attend_tiles_shared_bytes();  // dynamic shared memory of a CTA
 size_t attend_wgmma_shared_bytes();
 
-// Set the kernels' shared memory limits (prepare.h).
 void prepare_append();
 void prepare_attend_rows();
 void prepare_attend_tiles();

@@ -1,6 +1,5 @@
-// Moves keys and values of accepted drafts of trees to the cache slots of their positions, where later steps
-// read them. The bits there are then those that a chain of drafts would have written: a key is rotated by its
-// position, not by its slot.
+// Moves K and V of accepted drafts of trees to the cache slots of their positions, where later steps read
+// them. The bits are those that a chain would have written: keys are rotated by position, not by slot.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/attention/page.cuh"
@@ -20,8 +19,8 @@ struct KeptTile {
 };
 
 // Moves rows of `row_bytes` of all heads, keys and values. A thread moves the same 16 bytes of each row, one
-// row after another. No move writes a row that a later move reads: a draft's slot is never before the slot it
-// moves to, and the slots of later drafts are after it. So kAhead rows can be read before they are written.
+// row after another. kAhead rows can be read before they are written: a draft moves to its own or an earlier
+// slot, and later drafts are in later slots, so no move writes a row that a later move reads.
 __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const uint2* moves, int num_moves) {
   constexpr int kAhead{4};
   const int row_quads = row_bytes / 16;
@@ -74,7 +73,6 @@ __global__ void __launch_bounds__(kKeepThreads)
       tile.num_right = num_right;
     }
     __syncthreads();
-    // An accepted draft moves to the slot of its position; if it is in that slot already, `from` equals `to`.
     if (thread < tile.num_right) {
       const int row_index = run.first_row + tile.right[thread];
       const RowInput row = args.input.rows[row_index];
@@ -86,7 +84,7 @@ __global__ void __launch_bounds__(kKeepThreads)
       tile.moves[thread] = {place_of(args.input.slots[row_index]), place_of(row.position)};
     }
     __syncthreads();
-    int first_move = 0;  // the drafts before the first one that moves are in their slots already
+    int first_move = 0;  // drafts before the first one that moves are in their slots already
     while (first_move < tile.num_right && tile.moves[first_move].x == tile.moves[first_move].y) ++first_move;
     const int row_bytes = kHeadDim * (pages.format == KvFormat::kBf16 ? 2 : 1);
     move_rows(pages.data, args.num_kv_heads, row_bytes, tile.moves + first_move, tile.num_right - first_move);

@@ -9,9 +9,8 @@
 
 namespace nibble::cuda {
 
-// Runs after the sampling of a step with draft trees: moves keys and values of the accepted drafts to the
-// slots of their positions, in all layers, and reports to the host which drafts were accepted
-// (StepExchange::kept).
+// Runs after the sampling of a step with draft trees: moves K and V of accepted drafts to the slots of their
+// positions in all layers, and reports the accepted drafts to the host (StepExchange::kept).
 struct KeepDraftsArgs {
   const DraftRun* runs;  // [num_runs]
   DraftChoices choices;

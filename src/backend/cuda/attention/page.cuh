@@ -1,11 +1,10 @@
-// Code that the attention kernels share: cache elements, rope, and the softmax of a page.
+// Shared by the attention kernels: cache elements, rope, and the softmax of a page.
 //
-// Each page of a row gets a partial softmax of its own, relative to a power of two: exponentials are 2^(score
-// - R), where the reference R is the page's largest score, rounded up to a whole number. The partial
-// softmaxes of a chunk (8 pages, counted from the row's first) are merged in order, then those of the chunks
-// in order. Rescaling a sum to another reference multiplies it by a power of two, which is exact. So
-// decoding, which merges chunks computed in parallel relative to the largest reference, and prefill, which
-// merges them one after another, give the same bits (unless a sum falls below 2^-126, where float32 loses
+// Each page of a row gets a partial softmax relative to a power of two: exponentials are 2^(score - R), where
+// R is the page's largest score rounded up to a whole number. Partial softmaxes of a chunk (8 pages from the
+// row's first) are merged in order, then those of chunks. Rescaling to another R multiplies by a power of
+// two, which is exact. So decoding, which merges chunks computed in parallel relative to the largest R, and
+// prefill, which merges them serially, give the same bits, unless a sum falls below 2^-126 (float32 loses
 // bits).
 #pragma once
 
@@ -47,8 +46,7 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Shifting a code's exponent and mantissa to where bfloat16 has them gives the value times 2^-120; the
-  // multiplication undoes that.
+  // Exponent and mantissa, shifted to bfloat16's place, are the value times 2^-120; the product undoes that.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
       const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
@@ -74,21 +72,18 @@ struct Rotation {
   }
 };
 
-// Returns an element of a query as multiplied with keys: divided by sqrt(D) and times log2(e), so that
-// exponentials are powers of two. It is rounded once, after this factor, and the products are then the
-// exponents directly.
+// A query element as multiplied with keys: divided by sqrt(D) and times log2(e), so that products are
+// exponents of powers of two. Rounded once, after this factor.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v, as qkv() writes it: one or two partial sums (dense/args.h). Reading an element adds
-// them.
+// A row of q, k and v as qkv() writes it: one or two partial sums (dense/args.h), which reading adds.
 struct QkvRow {
   const float* row;
   size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
-// `args`: AttendArgs or AppendArgs.
 template <typename Args>
 __device__ QkvRow qkv_row(const Args& args, int row) {
   const int width = (args.num_heads + 2 * args.num_kv_heads) * kHeadDim;
@@ -101,7 +96,7 @@ __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& inp
   return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
 }
 
-// Returns the keys of one head on a page of a row. `args`: AppendArgs or AttendTilesArgs.
+// The keys of one head on a page of a row. `args`: AppendArgs or AttendTilesArgs.
 template <KvFormat format, typename Args>
 __device__ typename KvCodec<format>::Element* page_of(const Args& args, const RowInput& row, int page,
                                                       int kv_head) {
@@ -110,9 +105,8 @@ __device__ typename KvCodec<format>::Element* page_of(const Args& args, const Ro
          (size_t{2} * id * args.num_kv_heads + kv_head) * kPageElements;
 }
 
-// Returns 2^exponent for a whole exponent of at most 0. Returns 0 if the exponent is below -126, -inf or NaN.
-// Adding the constant puts the exponent into the lowest bits of the sum. A conversion instruction would use
-// the unit that also computes exponentials.
+// 2^exponent for a whole exponent of at most 0; 0 below -126, for -inf and for NaN. Adding the constant puts
+// the exponent into the sum's lowest bits; a conversion would use the unit that computes exponentials.
 __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
@@ -121,15 +115,13 @@ __device__ inline float power_of_two(float exponent) {
 // masked (-inf), R is -2^126, so that every exponential is 0, not NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
-// Returns the largest score that a lane holds of one row: the upper row g (half 0) or the lower row g + 8
-// (half 1). The lane's scores of that row are for positions 8 n + {2 t, 2 t + 1}, in elements [n][2 half] and
-// [n][2 half + 1]. Masked scores are -inf.
+// The largest score that a lane holds of the upper row g (half 0) or the lower row g + 8 (half 1): scores of
+// positions 8 n + {2 t, 2 t + 1} are elements [n][2 half] and [n][2 half + 1]. Masked scores are -inf.
 template <int half>
 __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// Replaces a row's scores with exponentials relative to R.
 template <int half>
 __device__ void take_exponentials(float (&scores)[4][4], float reference) {
 #pragma unroll
@@ -145,9 +137,8 @@ __device__ float exponentials_of_page(float (&scores)[4][4]) {
   return reference;
 }
 
-// Two ones in bfloat16. The sum of exponentials is computed as a product with ones, so it adds the same
-// rounded exponentials that multiply the values. So if one position outweighs all others, the output is its
-// value, unchanged.
+// Two ones in bfloat16. A product with ones sums the same rounded exponentials that multiply the values: if
+// one position outweighs all others, the output is exactly its value.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references and adds them.
@@ -164,8 +155,7 @@ struct Join {
   }
 };
 
-// Applies the sink, which is added to the sum of exponentials once, after all pages. Divides once per row and
-// head, then multiplies each output.
+// Applies the sink, added to the sum of exponentials once, after all pages. Divides once per row and head.
 class SinkFactor {
  public:
   __device__ SinkFactor(float reference, float sum, float sink_logit) {

@@ -1,7 +1,7 @@
-// Partial softmaxes of attend_rows() (rows.cu). The warps of a CTA exchange those of pages in shared memory.
-// CTAs exchange those of chunks in global memory: if a row has many chunks, several CTAs poll a mailbox, and
-// each merges one head at a time (join_head()). Otherwise, or if the mailbox is too small or not all CTAs are
-// resident, the last CTA to finish merges all of them.
+// Partial softmaxes of attend_rows() (rows.cu). Warps of a CTA exchange those of pages in shared memory, CTAs
+// those of chunks in global memory. If a row has many chunks, several CTAs poll a mailbox, and each merges
+// one head at a time (join_head()). If the mailbox is too small or CTAs are not all resident, the last CTA to
+// finish merges all.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -13,9 +13,8 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// The partial softmaxes of a page or chunk, in shared or global memory: outputs [8 heads][64], then
-// references [8], then sums [8]. The order of a head's outputs, as float4s, avoids bank conflicts in shared
-// memory, both when lanes store a page's outputs and when a lane reads two adjacent elements.
+// Partial softmaxes of a page or chunk: outputs [8 heads][64], references [8], sums [8]. The order of a
+// head's outputs, as float4s, avoids bank conflicts when a page is stored and when a lane reads two.
 struct Partial {
   float* data;
   __device__ float4& four(int head, int i) const {
@@ -24,7 +23,7 @@ struct Partial {
   __device__ float2& two(int head, int i) const {
     return reinterpret_cast<float2*>(&four(head, i / 2))[i % 2];
   }
-  // Returns the index of the element of a head's output that is stored at `place`.
+  // Index of the element of a head's output that is stored at `place`.
   static __device__ int element_at(int head, int place) {
     const int four = place / 4;
     return 4 * (four ^ (four / 8 + head % 2 * 2)) + place % 4;
@@ -44,11 +43,9 @@ struct Joined {
   }
 };
 
-// The partial softmaxes of the pages of a chunk, in shared memory.
-using PagePartials = float[kAttendWarps][kPartialFloats];
+using PagePartials = float[kAttendWarps][kPartialFloats];  // of a chunk's pages, in shared memory
 
-// Merges a head's partial softmaxes of the pages of a chunk. Called by a warp.
-__device__ inline Joined join_pages(PagePartials& of_pages, int head, int num_pages) {
+__device__ inline Joined join_pages(PagePartials& of_pages, int head, int num_pages) {  // called by a warp
   // Lane p holds the reference, then the factor, of page p.
   const int lane = threadIdx.x % 32;
   float factor = -INFINITY, sum = 0;
@@ -67,7 +64,6 @@ __device__ inline Joined join_pages(PagePartials& of_pages, int head, int num_pa
   return joined;
 }
 
-// Stores a head's partial softmax of a chunk. Called by a warp.
 __device__ inline void store_chunk(const Joined& joined, int head, const Partial& to) {
   const int lane = threadIdx.x % 32;
   store_relaxed(&to.two(head, lane), {as_word(joined.out.x), as_word(joined.out.y)});
@@ -77,9 +73,8 @@ __device__ inline void store_chunk(const Joined& joined, int head, const Partial
   }
 }
 
-// Merges the chunks of one head, all of which are in memory. Called by a warp of the last CTA of a row and
-// key/value head. It waits mostly for memory, so a lane loads outputs of 32 chunks ahead, with references and
-// sums, and replaces each output that it adds with that of 32 chunks later. `of_row`: the row's first chunk.
+// Merges one head's chunks, all in memory, in a warp of the last CTA of a row and key/value head. The wait is
+// for memory, so a lane loads outputs, references and sums 32 chunks ahead. `of_row`: the row's first chunk.
 __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
   const float2* const outs = &of_row.two(head, lane);
@@ -115,16 +110,14 @@ __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_ch
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-// Number of chunks whose partial softmaxes of one head fit in JoinedTile, in shared memory.
-inline constexpr int kTileChunks{72};  // a whole row of 16,384 positions
+inline constexpr int kTileChunks{72};  // chunks of a head that fit in JoinedTile: a row of 16,384 positions
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Merges the chunks of one head as they arrive in the mailbox, and clears their words there. All threads of a
-// CTA call it; lane l of its first warp gets the elements stored at places 2 l and 2 l + 1
-// (Partial::element_at). `of_row`: the row's first chunk in the mailbox.
+// Merges one head's chunks as they arrive in the mailbox, and clears their words. `of_row`: the first chunk.
+// All threads call it; lane l of warp 0 gets the elements at places 2 l and 2 l + 1 (Partial::element_at).
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);

@@ -1,11 +1,9 @@
-// The pages that a warp of attend_rows() (rows.cu) attends to: one page of each of its CTA's chunks. They are
-// found, loaded and multiplied here.
+// Pages that a warp of attend_rows() (rows.cu) finds, loads and multiplies: one of each chunk of its CTA.
 //
 // Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A
-// lane's B registers are 16 bytes of the key of position g, and it gets the scores of head g at positions 2 t
-// and 2 t + 1. The second product, heads x D over positions, needs exactly these as its A registers. A value
-// is read as 16 bytes of D for one position; byte permutations pair two positions, so that the lane's column
-// n of tile j is element 8 n + j of D.
+// lane's B registers are 16 bytes of the key of position g; it gets scores of head g at positions 2 t and 2 t
+// + 1, its A registers of the second product, heads x D over positions. A value is read as 16 bytes of D for
+// one position; byte permutations pair two positions: the lane's column n of tile j is element 8 n + j of D.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -16,13 +14,11 @@
 
 namespace nibble::cuda {
 
-// The positions that a row sees.
-struct SeenPositions {
+struct SeenPositions {  // the positions that a row sees
   int first, last;
 };
 
-// A CTA's share of the launch: one row, one key/value head, and chunks first_chunk, first_chunk - chunk_step,
-// and so on.
+// A CTA's share of the launch: one row, one key/value head, chunks first_chunk, first_chunk - chunk_step, ...
 struct RowShare {
   int kv_head;
   int launch_row, row_index;  // the row, counted from the launch's first row and from the step's
@@ -37,8 +33,7 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
-// The row's own data in shared memory: rotated query heads and, if the CTA writes them, its key and value,
-// encoded as in the cache.
+// The row's rotated query heads in shared memory and, if the CTA writes them, its key and value (encoded).
 template <KvFormat format>
 struct OwnRow {
   using Element = typename KvCodec<format>::Element;
@@ -59,7 +54,6 @@ struct OwnRow {
   }
 };
 
-// The keys and values of one page in a lane's registers.
 template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
@@ -72,9 +66,8 @@ struct PageRegisters {
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // Calls keys_from(position, element) with the lane's own indices. The returned function at(positions,
-  // elements) gives the address that many positions and elements further on; its arguments are compile-time
-  // constants.
+  // keys_from(position, element) returns a function at(positions, elements), which gives the address that
+  // many positions and elements further on; its arguments are compile-time constants.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -96,8 +89,7 @@ struct PageRegisters {
       for (int i = 0; i < 4; ++i)
         values[half][i] = *reinterpret_cast<const Eight*>(value_at(values_apart(half, i), 0));
   }
-  // Inserts the key and value at `position` of the page: those of the current row, which were not in the
-  // cache yet when the page was loaded.
+  // Inserts the current row's key and value at `position` of the page, loaded before they were in the cache.
   __device__ void replace(int position, const Element* key, const Element* value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -114,8 +106,8 @@ struct PageRegisters {
   }
 };
 
-// A lane's part of a page's partial softmax, for head g: the sum of exponentials 2^(score - reference), and
-// the outputs before the division, in product tile j, columns 2 t and 2 t + 1.
+// A lane's part of a page's partial softmax for head g: the sum of exponentials 2^(score - reference), and
+// the undivided outputs in product tile j, columns 2 t and 2 t + 1.
 struct PageSums {
   float reference, sum;
   float out[8][2];
@@ -135,9 +127,8 @@ struct PageSums {
 };
 
 // Returns the partial softmax of a page. `queries`: the lane's A registers of the four 16-wide steps over D.
-// Positions that the row does not see are masked; it sees at least one position of the page. Most pages are
-// seen entirely and skip the masking code. Calls keys_are_used() when the registers of the page's keys may
-// be overwritten.
+// Positions that the row does not see, at most all but one, are masked; most pages skip that code. Calls
+// keys_are_used() when the page's key registers may be overwritten.
 template <KvFormat format, typename KeysAreUsed>
 __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
                                 const uint32_t (&queries)[4][2], const KeysAreUsed& keys_are_used) {
@@ -196,14 +187,12 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, con
   return sums;
 }
 
-// Finds and loads a warp's pages, and attends to them: the page of the current chunk, whose keys and values
-// the warp's registers hold, and that of the CTA's next chunk.
+// A warp's pages, found, loaded and attended to: the current chunk's, in registers, and the next chunk's.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
 
  public:
-  // Begins with the page of the CTA's first chunk.
   __device__ WarpPages(const AttendArgs& args, const RowShare& share)
       : args_(args),
         share_(share),
@@ -211,14 +200,12 @@ class WarpPages {
         cache_(static_cast<Element*>(args.pages.data)),
         here_(find(share.first_chunk)) {}
 
-  // Whether the warp has a page of the current chunk.
-  __device__ bool has_page() const { return here_.is_there; }
+  __device__ bool has_page() const { return here_.is_there; }  // whether the warp's page exists
   __device__ void load() {
     if (!here_.is_there) return;
     page_.load_keys(keys_from(here_));
     page_.load_values(keys_from(here_), to_value_);
   }
-  // `chunk`: the CTA's next chunk; negative if it has none.
   __device__ void find_next(int chunk) { next_ = find(chunk); }
   // Prefetches the next page to L2, since registers hold only one page: each lane prefetches one position.
   __device__ void prefetch_next() const {
@@ -230,7 +217,6 @@ class WarpPages {
     prefetch_to_l2(key);
     prefetch_to_l2(key + to_value_);
   }
-  // Load the next page into the registers of the current one.
   __device__ void load_next_keys() {
     if (next_.is_there) page_.load_keys(keys_from(next_));
   }
@@ -239,8 +225,7 @@ class WarpPages {
   }
   __device__ void advance() { here_ = next_; }
 
-  // If the page contains the row's own position: inserts the row's key and value, and writes them to the
-  // cache.
+  // If the page contains the row's own position: inserts its key and value, and writes them to the cache.
   __device__ void add_own(int chunk, const OwnRow<format>& own) {
     if (share_.seen.last / kPagePositions != page_of(chunk)) return;
     const int position = share_.seen.last % kPagePositions, lane = threadIdx.x % 32;
@@ -254,8 +239,7 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // Returns the partial softmax of the page. The next page's keys are loaded as soon as the registers of this
-  // page's keys are free.
+  // Returns the page's partial softmax; loads the next page's keys once this page's key registers are free.
   __device__ PageSums attend(int chunk, const OwnRow<format>& own) {
     uint32_t queries[4][2];
     own.load_queries(queries);
@@ -264,15 +248,14 @@ class WarpPages {
   }
 
  private:
-  // The location of a page is an index, not a pointer, so that the compiler knows that the page is in global
-  // memory.
+  // A page's location is an index, not a pointer: it tells the compiler that pages are in global memory.
   struct Place {
     bool is_there;      // false: the row has no such page
     uint32_t keys;      // start of its keys, in pages of a head from the start of the cache
     uint32_t lane_key;  // in_trees only: key_on_path()
   };
 
-  // Returns the number of the warp's page of a chunk, counted from the sequence's first page.
+  // The number of the warp's page of a chunk, counted from the sequence's first page.
   __device__ int page_of(int chunk) const {
     const int warp = threadIdx.x / 32;
     return share_.first_page + chunk * kChunkPages + warp;
@@ -288,9 +271,8 @@ class WarpPages {
     return place;
   }
 
-  // Returns where the key of position `lane` of the page is, as a row of a draft tree sees it: an offset in
-  // units of kHeadDim elements from the start of the layer's cache. Positions after the row's own are masked,
-  // so any slot will do for them.
+  // Where the key of position `lane` of the page is for a row of a draft tree, in units of kHeadDim elements
+  // from the start of the layer's cache. Positions after the row's own are masked, so any slot will do.
   __device__ uint32_t key_on_path(int page) const {
     const RowPath path = args_.input.paths[share_.row_index];
     const int position = page * kPagePositions + static_cast<int>(threadIdx.x) % 32;
@@ -303,7 +285,6 @@ class WarpPages {
                kPagePositions +
            static_cast<uint32_t>(slot % kPagePositions);
   }
-  // Returns the function keys_from(position, element) that PageRegisters loads with.
   __device__ auto keys_from(const Place& place) const {
     return [cache = cache_, place](int position, size_t element) {
       if constexpr (in_trees) {

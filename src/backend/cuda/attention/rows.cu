@@ -1,10 +1,9 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
-// key/value head with the query heads that share it, and chunks of eight pages, one page per warp. The keys
-// and values of a CTA's next chunk are loaded as soon as the registers of the current chunk's are free.
-// Scores and outputs are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half,
-// the lower half is zero. Only the row's position decides which page goes to which warp and chunk, and the
-// order in which their results are merged. So a row gets the same bits in every batch. Registers: see
-// row_pages.cuh.
+// key/value head with its query heads, and chunks of eight pages, one page per warp; the next chunk is loaded
+// as soon as the current one's registers are free. Scores and outputs are tensor-core products with 16 rows:
+// the (up to 8) query heads in the upper half, zeros in the lower (registers: row_pages.cuh). Only the row's
+// position decides which page goes to which warp and chunk, and the order of merging: a row gets the same
+// bits in every batch.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -19,14 +18,12 @@ namespace {
 
 constexpr int kAttendCtas{2};  // per SM
 
-// Variants of the kernel. kOne: every row has one chunk. kOneOfCta: rows have several chunks, one per CTA.
-// kSeveralOfCta: several chunks per CTA. A loop over chunks costs a one-chunk row half a microsecond. The
-// code that merges chunks is two thirds of the instructions, and its address decides which of a layer's
-// kernels stay in an SM's instruction cache (docs/decisions/0016).
+// Variants of the kernel: one chunk per row; several chunks per row, one per CTA; several per CTA. A loop
+// over chunks costs a one-chunk row 0.5 us. Code that merges chunks is two thirds of the instructions, and
+// its address decides which of a layer's kernels stay in an SM's instruction cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
-// num_joining: maximum number of CTAs that merge a row's chunks of a key/value head, through the mailbox. 0:
-// the last CTA to finish merges them.
+// num_joining: most CTAs that merge a row's chunks of a head by mailbox. 0: the last CTA merges them.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
 };
@@ -44,15 +41,14 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
   share.first_page = first / kPagePositions;
   share.num_pages = last / kPagePositions - share.first_page + 1;
   share.num_chunks = chunks == Chunks::kOne ? 1 : (share.num_pages + kChunkPages - 1) / kChunkPages;
-  // Chunks are assigned last to first, so the CTA with blockIdx.y == 0 has the chunk with the row's own key.
+  // Chunks are assigned last to first: the CTA with blockIdx.y == 0 has the chunk with the row's own key.
   share.first_chunk = share.num_chunks - 1 - static_cast<int>(blockIdx.y);
   return share;
 }
 
-// Loads the row's own q, k and v, and stores them as OwnRow. Thread i has elements i % 32 and i % 32 + 32
-// of query head i / 32. Of the key and value, 32 threads have two key elements each, 64 threads one value
-// element each. All loads are without a branch, so the compiler issues them together with those before and
-// after them. Threads of heads that do not exist repeat the last head.
+// Loads the row's own q, k and v, and stores them as OwnRow. Thread i has elements i % 32 and i % 32 + 32 of
+// query head i / 32; 32 threads have two key elements each, 64 threads one value element each. Loads have no
+// branch, so the compiler issues them with those around them; threads of absent heads repeat the last head.
 template <KvFormat format>
 class OwnRowLoad {
  public:
@@ -87,7 +83,6 @@ class OwnRowLoad {
   float first_, second_;
 };
 
-// The outputs of the CTA's row and key/value head.
 struct RowOutputs {
   const AttendArgs& args;
   const RowShare& share;
@@ -104,7 +99,6 @@ struct RowOutputs {
   }
 };
 
-// The partial softmaxes of a row's chunks in global memory.
 struct RowPartials {
   float* data;
   size_t first;  // number of the row's first chunk
@@ -114,15 +108,14 @@ struct RowPartials {
   __device__ Partial at(int chunk) const { return {data + (first + chunk) * kPartialFloats}; }
 };
 
-// The results of the pages of one chunk; after all chunks, one head's results of several chunks. With space
-// for two chunks of pages, the attention of a layer took 0.1 us longer (docs/decisions/0016).
+// The results of one chunk's pages; after all chunks, one head's results of several chunks. With space for
+// two chunks of pages, the attention of a layer took 0.1 us longer (docs/decisions/0016).
 union RowResults {
   PagePartials of_pages;
   JoinedTile of_chunks;
 };
 
-// Merges the pages of a chunk for head number `warp`, and stores the result: the output if the row has a
-// single chunk, otherwise the chunk's partial softmax.
+// Merges a chunk's pages for head number `warp`: stores a partial softmax, or the output of a one-chunk row.
 __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, PagePartials& of_pages,
                              int chunk, float sink) {
   const RowShare& share = outputs.share;
@@ -134,8 +127,7 @@ __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& parti
     store_chunk(joined, warp, partials.at(chunk));
 }
 
-// Merges a row's chunks in several CTAs, each of which takes one head at a time and polls that head's words
-// of all chunks. `of_row`: the row's first chunk.
+// Merges a row's chunks in several CTAs, which poll one head's words at a time. `of_row`: the first chunk.
 __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outputs, JoinedTile& tile,
                                 const Partial& of_row) {
   const RowShare& share = outputs.share;
@@ -150,7 +142,6 @@ __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outp
   }
 }
 
-// Merges a row's chunks in the last of its CTAs to finish.
 __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row,
                                  float sink) {
   const RowShare& share = outputs.share;
@@ -161,17 +152,15 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
   outputs.store(join_chunks(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
 
-// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); otherwise the slot of
-// each key is its position. This changes only where the keys are, not what a lane computes. `group_heads`:
-// query heads per key/value head, passed because computing it in the kernel takes a division.
+// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); this changes where
+// keys are, not what a lane computes. `group_heads`: query heads per key/value head, to save a division.
 template <KvFormat format, bool in_trees, Chunks chunks>
 __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ OwnRow<format> own;
   __shared__ __align__(16) RowResults results;
-  // The step's input, the weights and the cache of earlier steps do not depend on the kernels launched before
-  // this one, so they are read before the wait for these kernels.
+  // Read before the wait: the input, weights and earlier steps' cache do not depend on previous launches.
   const RowShare share = share_of_cta<chunks>(args);
   if (share.first_chunk < 0) return;  // the grid covers the longest row of the graph
   const int warp = threadIdx.x / 32;
@@ -181,10 +170,10 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // Each warp merges the results of one head. Load the sink now, but do not use it until after the products:
-  // a use here would stall on the page loads issued before it, and so delay the loads of q.
+  // Each warp merges the results of one head. The sink is loaded now but not used until after the products: a
+  // use here would wait for the page loads issued before, and delay the loads of q.
   const float sink = warp < group_heads ? load_now(args.sinks + share.kv_head * group_heads + warp) : 0.0f;
-  // The CTAs of this kernel leave SMs free, on which the next launch can prefetch its first weights.
+  // This kernel's CTAs leave SMs free, on which the next launch can prefetch its first weights.
   let_successor_start_early();
   wait_for_predecessor(timestamps);
 
@@ -207,7 +196,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     if (pages.has_page()) {
       if (writes_kv) pages.add_own(chunk, own);
       pages.attend(chunk, own).store(Partial{results.of_pages[warp]});
-    } else {  // the row's last chunk is not full and has no page for this warp
+    } else {  // the row's last chunk has no page for this warp
       pages.load_next_keys();
     }
     pages.load_next_values();
@@ -223,20 +212,17 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     join_in_last_cta(args, outputs, partials.at(0), sink);
 }
 
-// kMostChunks: maximum chunks per CTA in a step of more than kFewRows rows, which would otherwise wait for
-// its longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several
-// chunks in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while
-// the current chunk's are merged.
+// kMostChunks: most chunks per CTA in a step of more than kFewRows rows, which would otherwise wait for its
+// longest row. With fewer rows, their number keeps all CTAs resident. Several chunks in one CTA cost less
+// than CTAs one after another: the next chunk's pages are loaded while the current one's are merged.
 constexpr int kMostChunks{4}, kFewRows{2};
 
-// Up to this number of chunks, the last CTA to finish merges them. For the chunks of 16,384 positions this
-// took 7 us, because the next launch's weights keep memory busy, and one SM gets only its share of the
-// bandwidth. More chunks are merged by several CTAs, each of which takes one head at a time and polls that
-// head's words of all chunks. For that all CTAs must be resident: attend_rows() checks their number, and
-// __launch_bounds__ guarantees kAttendCtas per SM (docs/decisions/0016).
+// Up to this number of chunks, the last CTA to finish merges them. For 16,384 positions that took 7 us: the
+// next launch's weights keep memory busy, and one SM gets only its share of the bandwidth. More chunks are
+// merged by several CTAs (join_by_mailbox()), which must all be resident: attend_rows() checks their number,
+// and __launch_bounds__ guarantees kAttendCtas per SM (docs/decisions/0016).
 constexpr int kLastJoins{8};
 
-// Calls f(kernel) with the variant of the kernel for these properties of a launch.
 template <typename F>
 void with_kernel(KvFormat format, bool in_trees, Chunks chunks, const F& f) {
   const auto with_rest = [&](auto of_format) {

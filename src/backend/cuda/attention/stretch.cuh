@@ -1,16 +1,15 @@
-// Divides the tiles of a launch evenly among its CTAs if there are more tiles than CTAs. All tiles of the
-// first head, then those of the second and so on, form a sequence; each CTA takes a stretch of it of the same
-// cost (pages, plus kTileCost per tile). A stretch may begin and end inside a tile, after a whole chunk: the
-// CTA with the first pages of the tile sends its totals to the CTA that continues the tile (ChunkTotals), so
-// chunks are merged in their usual order.
+// Divides the tiles of a launch evenly among its CTAs if there are more tiles than CTAs. The tiles of the
+// first head, then of the second and so on, form a sequence; each CTA takes a stretch of equal cost (pages,
+// plus kTileCost per tile). A stretch may begin and end inside a tile, after a whole chunk: the CTA with the
+// tile's first pages sends its totals to the CTA that continues it (ChunkTotals), so chunks are merged in
+// their usual order.
 //
-// A CTA processes the tiles of its stretch last to first (McNaughton's rule of 1959). So it first computes
-// the totals that the next CTA waits for, and last the tile that needs the previous CTA's totals. By then
-// these have arrived, unless a single tile is longer than a stretch. A CTA waits only for the previous CTA,
-// which was started earlier, so no deadlock is possible.
+// A CTA takes the tiles of its stretch last to first (McNaughton 1959): first the totals that the next CTA
+// waits for, last the tile that needs the previous CTA's totals, which have arrived by then, unless one tile
+// is longer than a stretch. A CTA waits only for the previous one, started earlier, so no deadlock is
+// possible.
 //
-// With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves, which take as long as
-// 6.
+// With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves, as slow as 6.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -32,8 +31,7 @@ struct TileStretch {
 // Returns the stretch of this CTA; all its threads call it.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
-  // Fixed cost of a tile, in pages: its queries, its outputs and the latency of its first page; measured
-  // (docs/decisions/0014).
+  // Fixed cost of a tile in pages: queries, outputs, first page's latency; measured (docs/decisions/0014).
   constexpr int kTileCost{12};
   const int cta = static_cast<int>(blockIdx.x), num_ctas = static_cast<int>(gridDim.x);
   if (num_ctas == num_tiles * args.num_kv_heads) return {{cta, 0}, {cta + 1, 0}};
@@ -48,8 +46,7 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
   // Two cuts within a tile must differ. They do if a stretch is at least two chunks plus kTileCost long: a
-  // cut is less than one chunk before its ideal place, and the last cut of a tile is less than two chunks
-  // before the tile's end.
+  // cut is less than one chunk before its ideal place, and a tile's last cut less than two before its end.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {

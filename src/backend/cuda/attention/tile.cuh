@@ -1,13 +1,12 @@
-// Code that both tiled attention kernels share (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive
-// rows of one sequence and one key/value head. Each of 12 warps has two rows of the tile: the (up to 8) query
-// heads of the first are the upper 8 of the 16 rows of the warp's products, those of the second the lower 8.
-// Element [n][2 half + i] of a lane's sums belongs to head g = lane / 4, to the first (half 0) or second row,
-// and to column 8 n + 2 t + i, with t = lane % 4.
+// Shared by both tiled attention kernels. A tile is up to 24 consecutive rows of one sequence and one
+// key/value head. Each of 12 warps has two rows of it: the (up to 8) query heads of the first are the upper 8
+// of the 16 rows of the warp's products, those of the second the lower 8. Element [n][2 half + i] of a lane's
+// sums belongs to head g = lane / 4 of the first (half 0) or second row, and to column 8 n + 2 t + i, with t
+// = lane % 4.
 //
-// A row's partial softmaxes are merged in the same order as in attend_rows(), and so to the same bits
-// (page.cuh): each page starts from zero; the pages of a chunk are merged in order, then the chunks in order.
-// A lane keeps the sums of a page and of a chunk in registers, and those of all earlier chunks in shared
-// memory, which it accesses once per 8 pages.
+// Partial softmaxes are merged in the order of attend_rows(), and so to the same bits (page.cuh): each page
+// starts from zero; a chunk's pages are merged in order, then chunks. A lane keeps the sums of a page and a
+// chunk in registers, those of earlier chunks in shared memory, which it accesses once per 8 pages.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -28,8 +27,7 @@ struct TileSums {
   Outputs outputs{};
 };
 
-// The merged partial softmax of all earlier chunks: 16 outputs per thread and row in shared memory,
-// references and sums in registers.
+// Merged partial softmax of earlier chunks: 16 outputs per thread and row in shared memory, rest in registers
 class ChunkTotals {
   static constexpr int kOutputs{32};
   static_assert(kTileTotals == (kOutputs + 4) * kTileThreads);
@@ -39,8 +37,7 @@ class ChunkTotals {
 
   __device__ explicit ChunkTotals(uint8_t* memory)
       : memory_(reinterpret_cast<float*>(memory) + threadIdx.x) {}
-  // Merges the chunk's partial softmax into the total of the lane's row `half`, and resets `chunk` for the
-  // next one.
+  // Merges the chunk into the total of the lane's row `half`, and resets `chunk` for the next one.
   template <int half>
   __device__ void add(TileSums& chunk) {
     const Join join(reference_[half], chunk.reference[half]);
@@ -71,8 +68,7 @@ class ChunkTotals {
         last.outputs[j][2 * half + c] =
             join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
   }
-  // send() sends the totals to the CTA that continues the tile, which calls receive(). The mailbox has
-  // kTileTotals words; receive() clears them.
+  // send() passes totals to the CTA that continues the tile, in kTileTotals words that its receive() clears.
   __device__ void send(float* mailbox) const {
     float* const to = mailbox + threadIdx.x;
 #pragma unroll
@@ -127,18 +123,15 @@ struct Tile {
         first_page(first_seen_by(first_row.position) / kPagePositions),
         num_pages(last_position / kPagePositions - first_page + 1) {}
 
-  // Returns the first position that a row at `position` sees.
-  __device__ int first_seen_by(int position) const {
+  __device__ int first_seen_by(int position) const {  // first position that a row sees
     return args.window ? max(0, position - args.window + 1) : 0;
   }
 };
 
-// A lane's two rows: index in the step, position, and first position that the row sees. If the tile has fewer
-// rows, the missing ones repeat its last row and are not stored.
+// A lane's two rows. If the tile has fewer, missing ones repeat its last row and are not stored.
 class TileLane {
  public:
-  // `page`: the first page that the caller processes, counted from the tile's first. A chunk of every row
-  // begins there.
+  // `page`: the caller's first page, counted from the tile's first. A chunk of every row begins there.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -149,9 +142,9 @@ class TileLane {
     }
   }
 
-  // Loads the lane's A registers of the four products of q k. A product takes 4 columns of each of four
-  // adjacent pieces of 8 columns, as in attend_rows(). in_order: the columns of a product keep their order.
-  // Otherwise lane t takes the columns of piece t, so that its B registers are contiguous in a key.
+  // Loads the lane's A registers of the four products q k, each over 4 columns of each of four adjacent
+  // pieces of 8, as in attend_rows(). in_order: a product's columns keep their order. Otherwise lane t takes
+  // the columns of piece t, so that its B registers are contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -184,7 +177,7 @@ class TileLane {
     return 2 * warp_ < tile_.rows.num_rows && page * kPagePositions <= position_[1] &&
            page * kPagePositions + kPagePositions > first_[0];
   }
-  // Sets the scores of positions that a row does not see to -inf. On most pages both rows see all positions.
+  // Sets scores of positions that a row does not see to -inf. On most pages both rows see all positions.
   __device__ void mask(int page, float (&scores)[4][4]) const {
     const int begin = page * kPagePositions;
     if (begin + kPagePositions - 1 <= position_[0] && begin >= first_[1]) return;
@@ -196,8 +189,8 @@ class TileLane {
             at < first_[c / 2] || at > position_[c / 2])
           scores[i][c] = -INFINITY;
   }
-  // Whether a chunk of the row ends with this page and another chunk follows. Must be called for the row's
-  // pages in order. A row's chunks are counted from the first page that the row sees.
+  // Whether a chunk of the row ends with this page and another chunk follows. Chunks count from the first
+  // page that the row sees. Call for pages in order.
   template <int half>
   __device__ bool ends_chunk(int page) {
     if (page != end_of_chunk_[half]) return false;
@@ -219,8 +212,7 @@ class TileLane {
                                      finish(sums.outputs[j][2 * half + 1]));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image (layout/image.h), the pairs of columns that a lane has of four adjacent product tiles are
-      // contiguous: 16 bytes.
+      // In an image (layout/image.h), a lane's pairs of columns of four product tiles are contiguous.
       if (tile_.args.attended.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)

@@ -1,8 +1,6 @@
 // Prefill attention by mma.sync, for every GPU family. One CTA per tile (tile.cuh). Pages pass through stages
-// in shared memory, which all warps read.
-//
-// Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32 products of a page take as long as
-// reading them from shared memory, 256 bytes each.
+// in shared memory, which all warps read. Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32
+// products of a page take as long as reading them from shared memory, 256 bytes each.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -13,8 +11,7 @@
 namespace nibble::cuda {
 namespace {
 
-// kPagesAtOnce: two pages are processed at once. The scores and exponentials of one page do not depend on the
-// other's, and warps synchronize half as often.
+// kPagesAtOnce: two pages have independent scores and exponentials, and warps synchronize half as often.
 constexpr int kStages{6}, kPagesAtOnce{2};
 constexpr int kPageBytes{kPageElements * 2};  // bytes of a page's keys, or of its values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
@@ -30,7 +27,7 @@ __device__ int value_place(int position, int piece) {
   return kPageBytes + position * 128 + (piece ^ (position % 8)) * 16;
 }
 
-// Copies pages to stages. Positions after the tile's last row are zeroed: they have not been written yet.
+// Copies pages to stages. Positions after the tile's last row, not written yet, are zeroed.
 template <KvFormat format>
 class PageCopier {
   using Codec = KvCodec<format>;
@@ -38,7 +35,7 @@ class PageCopier {
  public:
   __device__ PageCopier(const Tile& tile, uint8_t* stages) : tile_(tile), args_(tile.args), stages_(stages) {}
 
-  // Starts copying a page to a stage. Must be called for pages in order.
+  // Starts copying a page to a stage. Call for pages in order.
   __device__ void start(int page, int stage) {
     const int last_page = tile_.last_position / kPagePositions;
     if constexpr (format == KvFormat::kBf16) {
@@ -65,8 +62,7 @@ class PageCopier {
       }
     }
   }
-  // Number of pages started ahead of those being multiplied. In FP8 a page reaches its stage when the next
-  // one is started.
+  // Pages started ahead of those multiplied. In FP8 a page reaches its stage when the next one is started.
   static constexpr int kAhead{kStages - kPagesAtOnce};
   // Waits until this thread's share of the oldest kPagesAtOnce pages has arrived.
   __device__ void wait() const {
@@ -74,8 +70,7 @@ class PageCopier {
   }
 
  private:
-  // Calls visit(n, offset in the stage, element of the page, whether the position is written) for each piece
-  // of the thread.
+  // Calls visit(n, offset in the stage, element of the page, is written) for each of the thread's pieces.
   template <typename Visit>
   __device__ void for_each_piece(int page, const Visit& visit) const {
 #pragma unroll
@@ -110,8 +105,7 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
     }
 }
 
-// outputs += exponentials v, and sums += exponentials: element 0 is the sum of row g, element 2 that of row g
-// + 8.
+// outputs += exponentials v, sums += exponentials. Element 0 is the sum of row g, element 2 of row g + 8.
 __device__ void add_values(const uint8_t* stage, const float (&exponentials)[4][4], Outputs& outputs,
                            float (&sums)[4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -153,7 +147,6 @@ struct PageScores {
   }
 };
 
-// Multiplies a page's exponentials with its values and adds the result to the chunk.
 __device__ void add_page(const uint8_t* stage, const PageScores& page, TileSums& sums) {
   Outputs outputs{};
   float page_sums[4]{};
@@ -225,7 +218,6 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   lane.store(sums);
 }
 
-// Calls f(kernel) with the kernel for pages of the format.
 template <typename F>
 void with_kernel(KvFormat format, const F& f) {
   f(format == KvFormat::kBf16 ? attend_tiles_kernel<KvFormat::kBf16> : attend_tiles_kernel<KvFormat::kE4m3>);

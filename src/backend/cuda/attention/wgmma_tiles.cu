@@ -1,18 +1,18 @@
 // Prefill attention by wgmma, for Hopper. Up to one CTA per SM; the tiles (tile.cuh) are divided evenly among
-// the CTAs (stretch.cuh). Three warpgroups handle a third of a tile's rows each. Four more warps load pages
-// into stages in shared memory, as far ahead as the stages allow, so that the warpgroups do not wait for each
-// other: one warpgroup multiplies while another computes exponentials. Within a warpgroup, the exponentials
-// of a page overlap the product with the values of the previous page.
+// CTAs (stretch.cuh). Three warpgroups handle a third of a tile's rows each. Four more warps load pages into
+// stages in shared memory, as far ahead as there are stages, so that warpgroups do not wait for each other:
+// one multiplies while another computes exponentials. Within a warpgroup, a page's exponentials overlap the
+// product with the previous page's values.
 //
-// The bits equal those of attend_rows() (rows.cu). In attend_rows() a lane loads 8 adjacent columns of a key
-// for two products, so a product has the same 4 columns of four pieces of 8. The order of columns within a
-// product does not change the bits (docs/decisions/0014), but the set of columns does. So keys are copied in
-// half pieces, which makes the columns of a product contiguous. Values keep their order and are 64 of the 72
-// columns of their product; the last 8 columns are ones, which sum the exponentials.
+// The bits equal those of attend_rows(), where a lane loads 8 adjacent columns of a key for two products, so
+// a product has the same 4 columns of four pieces of 8. The order of a product's columns does not change the
+// bits (docs/decisions/0014), but the set does. So keys are copied in half pieces, which makes a product's
+// columns contiguous. Values keep their order; 8 more columns of their product are ones, which sum the
+// exponentials.
 //
-// Work for 8 heads: 4 D FLOP per head, row and position, half of it in each product. Per page and warpgroup,
-// the products take 136 clocks, the exponentials 128, and the instructions about 200 on each scheduler, which
-// three warpgroups share.
+// Work for 8 heads: 4 D FLOP per head, row and position, half in each product. Per page and warpgroup,
+// products take 136 clocks, exponentials 128, and instructions about 200 on each scheduler, which three
+// warpgroups share.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -30,11 +30,10 @@ constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
 constexpr int kPageBytes{kPagePositions * kCellBytes};  // of a page's keys, or its values, in bfloat16
 
-// A stage holds the keys of a page, then its values. Declared outside the unnamed namespace, because GPU
-// families without wgmma would get warnings about unused members.
+// A stage: a page's keys, then values. In the unnamed namespace, unused members would warn without wgmma.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  // Number of stages whose copies may be in flight while a loading warp starts the next page.
+  // Stages whose copies may be in flight while a loading warp starts the next page.
   static constexpr int kUnderWay{5};
 };
 
@@ -47,17 +46,17 @@ constexpr size_t kTileBytes{kTotalsAt + ChunkTotals::kBytes};
 
 #if NIBBLE_WGMMA
 
-// The pages of a tile that one CTA processes: num_pages pages from first_page on, counted from the tile's
-// first page. first_stage: running number of the first page's stage, counted from the start of the kernel.
+// The pages of a tile that one CTA processes: num_pages from first_page on, counted from the tile's first
+// page. first_stage: running number of the first page's stage since the start of the kernel.
 struct Part {
   const Tile& tile;
   int first_page, num_pages;
   unsigned first_stage;
 };
 
-// A warp that loads pages: eight positions of each page. In a stage, a position is a row of 128 bytes; the
-// 16-byte piece p of row r is at p ^ (r % 8). So from a lane's piece of one row to its piece of another, the
-// address advances by whole rows, and some bits of the piece number are flipped.
+// A warp that loads eight positions of each page. In a stage, a position is a row of 128 bytes, and piece p
+// (16 bytes) of row r is at p ^ (r % 8). So from a lane's piece of one row to its piece of another, the
+// address advances by whole rows, with some bits of the piece number flipped.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -65,7 +64,6 @@ class PageBringer {
   using Eight = typename Codec::Eight;
 
  public:
-  // `memory`: start of the stages in shared memory.
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 
@@ -100,16 +98,15 @@ class PageBringer {
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
 
-  // Products read shared memory through the async proxy, so writes must be made visible to it first. The
-  // loading warps do this, since they have time to spare.
+  // Makes writes visible to the async proxy, by which products read shared memory; loading warps have time.
   __device__ void tell_full(unsigned stage) const {
     show_to_products();
     stages_.tell_full(stage);
   }
-  // Returns the byte offset in a row at which half piece `half` of a key is stored, before the row's swizzle.
+  // Byte offset in a row at which half piece `half` of a key is stored, before the row's swizzle.
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
-  // Returns the warp's first key of page n of the part. The value of a key is to_value() elements after it.
+  // The warp's first key of page n of the part. The value of a key is to_value() elements after it.
   __device__ const Element* keys_of(const Part& part, int n) {
     const Tile& tile = part.tile;
     if (n % 32 == 0)
@@ -124,16 +121,15 @@ class PageBringer {
   static __device__ size_t to_value(const Part& part) {
     return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
   }
-  // Returns the number of the warp's positions of page n that have been written; it may be negative or exceed
-  // kPositions. Keys at later positions are not used, since their scores are masked; values there are zeroed.
+  // How many of the warp's positions of page n have been written; may be negative or exceed kPositions. Later
+  // keys are not used, since their scores are masked; later values are zeroed.
   __device__ int num_written(const Part& part, int n) const {
     const Tile& tile = part.tile;
     return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
   }
 
   __device__ void copy(const Part& part, int n) {
-    // Keys are copied in half pieces: a product takes the same half of four pieces, and these halves become
-    // contiguous.
+    // Keys are copied in half pieces: a product takes the same half of four pieces, which become contiguous.
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -181,7 +177,7 @@ class PageBringer {
           i * kAtOnce + row < written ? Codec::to_bf16(values_[i]) : make_uint4(0, 0, 0, 0);
     }
   }
-  // Returns the address of the lane's first 8 elements: one piece of one of the first four positions.
+  // The address of the lane's first 8 elements: one piece of one of the first four positions.
   __device__ const Element* of_lane(const Element* keys) const {
     return keys + lane_ / kPieces * kHeadDim + 8 * (lane_ % kPieces);
   }
@@ -215,12 +211,11 @@ __device__ void start_scores(uint32_t stage, const uint32_t (&queries)[4][4], fl
   end_products();
 }
 
-// Returns the number to add to a descriptor of rows (describe_rows()) so that it describes rows num_bytes
-// further on. The columns of ones do not move, so the distance to them shrinks by num_bytes.
+// What to add to a descriptor of rows (describe_rows()) for rows num_bytes further on. The columns of ones do
+// not move, so the distance to them shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
-// Starts page = exponentials v. `values`: descriptor of the page's values; their last 8 columns are ones,
-// which sum the exponentials.
+// Starts page = exponentials v. `values`: descriptor of the values, with 8 columns of ones for the sums.
 __device__ void start_outputs(uint32_t values, const uint32_t (&exponentials)[2][4], float (&page)[9][4]) {
   fence_products();
   wgmma_bf16_by_rows<false>(page, exponentials[0], values);
@@ -228,22 +223,19 @@ __device__ void start_outputs(uint32_t values, const uint32_t (&exponentials)[2]
   end_products();
 }
 
-// Returns the mailbox in which this CTA (before = 0) or the previous CTA (-1) leaves totals for the CTA after
-// it.
+// The mailbox in which this CTA (before = 0) or the previous one (-1) leaves totals for the CTA after it.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
 
-// The exponentials of a page, computed by a lane from its scores.
-class PageExponentials {
+class PageExponentials {  // a lane's exponentials of a page, from its scores
  public:
   float scores[4][4];
   // Pairs in bfloat16, relative to the references of the page's chunk: the A registers of two products.
   uint32_t scaled[2][4];
   float before[2];  // factors for the sums of the chunk's earlier pages
 
-  // Computes the exponentials relative to the page's own references.
-  __device__ void compute(const TileLane& lane, int page) {
+  __device__ void compute(const TileLane& lane, int page) {  // exponentials relative to the page's R
     hold(scores);
     lane.mask(page, scores);
     // Of a pair of adjacent lanes, one reduces the upper row for both, the other the lower row.
@@ -261,8 +253,7 @@ class PageExponentials {
       for (int half = 0; half < 2; ++half)
         rounded_[n][half] = from_here(pair_of(scores[n][2 * half], scores[n][2 * half + 1]));
   }
-  // Scales the exponentials from the page's own references to those of its chunk, by a power of two, which is
-  // exact.
+  // Scales exponentials from the page's references to its chunk's, by a power of two, which is exact.
   __device__ void scale(float (&references)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -283,12 +274,11 @@ class PageExponentials {
  private:
   float references_[2];
   uint32_t rounded_[4][2];  // pairs in bfloat16, relative to the page's references
-  // Keep the parity in a register: otherwise the compiler reads the thread index again for each page.
+  // Keeps the parity in a register: otherwise the compiler reads the thread index again for each page.
   const bool is_lower_{from_here(threadIdx.x) % 2 != 0};
 };
 
-// Adds a page to the sums of its chunk. `page`: its outputs, then its sums of exponentials. `before`: factors
-// for the sums.
+// Adds a page to its chunk's sums. `page`: outputs, then sums of exponentials. `before`: factors of the sums.
 __device__ void add_page(float (&page)[9][4], const float (&before)[2], TileSums& sums) {
   hold(page);
 #pragma unroll
@@ -359,7 +349,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
 
 #endif
 
-// Empty for GPU families without wgmma, where no row of the kernel table (kernel_table.cpp) launches it.
+// Empty for GPU families without wgmma, where no row of kernel_table.cpp launches it.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {
@@ -398,7 +388,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   for_parts([&](const Part& part) {
     if (warp / 4 * 8 < part.tile.rows.num_rows) {
       attend(part, stages, shared_address(memory + kOnesAt), memory + kTotalsAt);
-    } else {  // The warpgroup has no rows.
+    } else {  // the warpgroup has no rows
       for (int n = 0; n < part.num_pages; ++n) {
         stages.wait_until_full(part.first_stage + static_cast<unsigned>(n));
         stages.tell_empty(part.first_stage + static_cast<unsigned>(n));
@@ -408,7 +398,6 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
-// Calls f(kernel) with the kernel for pages of the format.
 template <typename F>
 void with_kernel(KvFormat format, const F& f) {
   f(format == KvFormat::kBf16 ? attend_wgmma_kernel<KvFormat::kBf16> : attend_wgmma_kernel<KvFormat::kE4m3>);

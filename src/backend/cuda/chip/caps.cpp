@@ -13,7 +13,7 @@ namespace nibble::cuda {
 namespace {
 
 // `code`: the compute capability whose code the family runs (cmake/Cuda.cmake lists what is compiled). Code
-// of sm_80 is also included as PTX, so chips without code of their own run it.
+// of sm_80 is also included as PTX, for chips without code of their own.
 struct FamilyRow {
   Family family;
   int compute_capability, code;
@@ -42,8 +42,8 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
   return *nearest;
 }
 
-// From vendors' datasheets. Memory is in units of 1e9 bytes, as sold; that of the H200 is what its driver
-// reports. The first chip of a family represents it.
+// Facts of a chip from its vendor's datasheet, except the H200's memory, which its driver reports; gigabytes
+// are 1e9 bytes. The first chip of a family represents it.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;
@@ -53,11 +53,11 @@ struct ChipRow {
   ChipLink link{};
 };
 
-// Products per clock: every mma.sync of sm_12x and sm_89 issues once in 4 clocks, and half as often on
-// GeForce with float32 sums (flashinfer#3628: 51 TFLOP/s of BF16 on a 5060 Ti, 102 of FP8; 3090:
-// Don-Chad/ninfer-3090#17). A100: 312 TFLOP/s from its datasheet. Hopper: `nibble verify`'s rates on an H200.
-// B200 runs the code of sm_80: assumed equal to A100, not measured. Clocks: the highest of the datasheet, or
-// what was seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
+// Products per clock: every mma.sync of sm_12x and sm_89 issues once in 4 clocks, on GeForce with float32
+// sums half as often (flashinfer#3628: a 5060 Ti reaches 51 TFLOP/s of BF16, 102 of FP8; 3090:
+// Don-Chad/ninfer-3090#17). A100: 312 TFLOP/s from its datasheet; B200, which runs sm_80's code, is assumed
+// equal. Hopper: `nibble verify` on an H200. Clocks: the datasheet's highest, or as seen under load (GB10:
+// 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
 constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpereProducts{0.5};
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, source};
@@ -66,8 +66,8 @@ constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double product
 constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, source};
 }
-// Two H200 were measured: the bandwidth between them, and an NCCL all-reduce in a graph. Figures for more
-// cards and for other links are from others (sgl-project/sglang#22734 and #32479).
+// Measured with two H200: the bandwidth, and NCCL all-reduces in a graph. Other figures are from
+// sgl-project/sglang#22734 and #32479.
 constexpr ChipLink kNvLink4{387e9, {12.7e-6, 16e-6, 20e-6}, true, "two H200 of one host"};
 constexpr ChipLink kNvLink4OfOthers{
     kNvLink4.bandwidth, {12.7e-6, 16e-6, 20e-6}, false, "as two H200 of one host"};

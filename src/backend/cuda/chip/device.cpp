@@ -17,7 +17,7 @@ namespace nibble::cuda {
 
 namespace {
 
-// Whether this process's context on the GPU is unusable after this error.
+// True if this process's context on the GPU is unusable after the error.
 bool is_sticky(cudaError_t error) {
   switch (error) {
     case cudaErrorCudartUnloading:

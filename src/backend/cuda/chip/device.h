@@ -1,5 +1,4 @@
-// The GPU of the calling thread, the first one unless the thread selects another (ranks/cards.h): properties
-// and streams.
+// The GPU of the calling thread: the first, unless the thread selects another (ranks/cards.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,18 +11,15 @@
 
 namespace nibble::cuda {
 
-// Returns, in one line, why no GPU is usable; empty if one is.
-std::string why_no_device();
+std::string why_no_device();  // one line; empty if a GPU is usable
 
-// Returns the properties of the calling thread's GPU, which are queried once per GPU.
-const DeviceCaps& device_caps();
-// Returns the memory that is free now. It queries the driver each time, so it is for planning, not for
-// launches. On a GPU that shares the host's memory it returns what the host has available: there the driver
-// counts the page cache as used.
+const DeviceCaps& device_caps();  // of the calling thread's GPU; queried once
+// Memory that is free now. Queries the driver each time: for planning, not for launches. If the GPU shares
+// the host's memory, what the host has available, because the driver counts the page cache as used.
 size_t free_device_bytes(const DeviceCaps& caps);
 
 // Copies or fills, and returns once the bytes are in the GPU's memory: cudaMemcpy and cudaMemset may return
-// before that, and this program's streams do not wait for either. `what` describes the operation in an error.
+// before, and this program's streams do not wait for them. `what` describes the operation in an error.
 void copy_to_device(void* to, const void* from, size_t bytes, const char* what);
 void fill_on_device(void* to, int byte, size_t bytes, const char* what);
 

@@ -1,6 +1,5 @@
-// Facts of the GPU. The runtime knows what it is. The management library (NVML) reports driver, current
-// clocks, power and temperature; it comes with the driver and is loaded only here. If it is missing, these
-// stay unknown.
+// The management library (NVML) reports driver, current clocks, power and temperature. It comes with the
+// driver and is loaded only here; without it these stay unknown.
 #include "backend/cuda/chip/device_facts.h"
 
 #include <dlfcn.h>
@@ -34,7 +33,7 @@ class ManagementLibrary {
     return found && reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) == 0;
   }
 
-  // Returns a number that the function writes to its last argument.
+  // The number that the function writes to its last argument.
   template <typename... Arguments>
   std::optional<int> number(const char* function, Arguments... arguments) const {
     unsigned value = 0;

@@ -5,7 +5,6 @@
 
 namespace nibble::cuda {
 
-// Returns what the GPU is, and its present state.
 DeviceFacts device_facts();
 
 }  // namespace nibble::cuda

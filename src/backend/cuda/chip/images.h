@@ -1,5 +1,5 @@
-// Images: the kernels of this program as compiled for one architecture each (NIBBLE_CUDA_ARCHITECTURES), and
-// which image a GPU runs. Unrelated to the images of activations in layout/image.h.
+// Images: this program's kernels as compiled for one architecture each (NIBBLE_CUDA_ARCHITECTURES), and which
+// image a GPU runs. Unrelated to the images of activations in layout/image.h.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,6 @@
 
 namespace nibble::cuda {
 
-// The kernels compiled for one architecture.
 struct Image {
   int compute_capability{0};                   // 90: sm_90
   bool is_specific{false};                     // sm_90a: runs on that compute capability alone
@@ -18,14 +17,12 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-// Parses "80,90a-real", CMake's syntax with commas instead of semicolons: -real is machine code only,
-// -virtual PTX only.
+// Parses "80,90a-real", CMake's syntax with commas: -real is machine code only, -virtual PTX only.
 std::vector<Image> parse_images(std::string_view architectures);
 std::string describe(std::span<const Image> images);  // "sm_80 (also PTX), sm_90a"
 
-// The image that the CUDA runtime selects for a GPU, and whether the driver has to compile it. Machine code
-// without "a" runs on its compute capability and on later ones of the same major version, PTX on all later
-// ones; machine code is preferred.
+// The image that the CUDA runtime selects: machine code, which runs on its compute capability and, without
+// "a", on later ones of the same major version; otherwise PTX, which the driver compiles for any later one.
 struct ImageChoice {
   Image image;
   bool is_compiled_at_start{false};
@@ -35,9 +32,8 @@ std::optional<ImageChoice> choose_image(std::span<const Image> images, int compu
 std::span<const Image> images();  // the images in this program
 std::string images_text();        // "cuda 13.0: sm_80 (also PTX), sm_90a"
 
-// Throws InputError if the GPU can run none of the images, or if the driver would have to compile an image
-// and may_compile is false. Logs a warning if the driver compiles: the first start takes long, and the
-// kernels are not those made for the GPU.
+// Throws InputError if the GPU can run no image, or if the driver would have to compile one and may_compile
+// is false. Warns if the driver compiles: the first start is slow, and the kernels are not made for the GPU.
 void check_images(std::string_view gpu, int compute_capability, std::span<const Image> images,
                   bool may_compile);
 

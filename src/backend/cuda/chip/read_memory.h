@@ -1,4 +1,3 @@
-// Reads device memory, to measure its bandwidth.
 #pragma once
 
 #include <vector_types.h>

@@ -1,5 +1,4 @@
-// Timestamps of a step's launches, for profile(). Kernels write them to device memory; a launch that is not
-// recorded costs one comparison.
+// Timestamps of a step's launches, for profile(). A launch that is not recorded costs one comparison.
 #pragma once
 
 #include <vector>
@@ -15,10 +14,8 @@ class Recorder {
   Recorder();
   // Reserves the timestamps of the next launch. `is_draft`: see TimedWork.
   Timestamps next(const Label& label, bool is_draft);
-  // Resets all timestamps. Must be called before the launches run.
-  void clear(cudaStream_t stream);
-  // Reads the timestamps in launch order, after all have run.
-  std::vector<TimedWork> read() const;
+  void clear(cudaStream_t stream);      // resets all timestamps; called before the launches run
+  std::vector<TimedWork> read() const;  // in launch order; called after all have run
 
  private:
   static constexpr size_t kMaxLaunches{4096};  // per step

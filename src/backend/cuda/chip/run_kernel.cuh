@@ -1,5 +1,4 @@
-// Launches a kernel that is not part of a step: it starts when everything earlier in the stream has ended,
-// and it is not timed. The kernels of steps are launched by pdl.cuh.
+// Launches a kernel that is not part of a step (pdl.cuh): untimed, after everything earlier in the stream.
 #pragma once
 
 #include <cuda_runtime.h>

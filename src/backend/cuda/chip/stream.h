@@ -11,15 +11,14 @@ namespace nibble::cuda {
 
 class Recorder;
 
-// Where a launch writes its timestamps, in nanoseconds of the device's clock: `begin`: when its first CTA
-// could begin. `end`: when its last CTA was done. `middle`, in a launch that does routing and then experts:
-// when its last CTA was done with routing. Null: the launch is not recorded.
+// Addresses of a launch's timestamps, in nanoseconds of the device's clock; null: not recorded. `begin`: when
+// its first CTA could begin. `end`: when its last CTA was done. `middle`, only with routing before experts:
+// when its last CTA was done with routing.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// The operation and the name of a launch; `first_operation` and `first_name` are those of its part before the
-// middle timestamp, if it has one.
+// `first_operation` and `first_name`: of the launch's part before the middle timestamp, if it has one.
 struct Label {
   Operation operation;
   const char* name;
@@ -27,18 +26,15 @@ struct Label {
   const char* first_name{nullptr};
 };
 
-// A CUDA stream, and the recorder of its launches' timestamps (null unless profiling).
 struct Stream {
   cudaStream_t handle{nullptr};
-  Recorder* recorder{nullptr};
-  bool is_draft{false};  // its launches are recorded as a draft head's
+  Recorder* recorder{nullptr};  // null unless profiling
+  bool is_draft{false};         // record its launches as a draft head's
   operator cudaStream_t() const { return handle; }
 };
 
-// Returns the most shared memory that a CTA may have on the calling thread's GPU, in bytes.
-size_t device_shared_bytes();
+size_t device_shared_bytes();  // the most that a CTA may have on the calling thread's GPU
 
-// Returns where the next launch in the stream writes its timestamps.
 Timestamps timestamps_of_next(const Stream& stream, const Label& label);
 
 }  // namespace nibble::cuda

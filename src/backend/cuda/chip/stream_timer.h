@@ -24,8 +24,7 @@ class StreamTimer {
  public:
   explicit StreamTimer(const OwnedStream& stream) : stream_(stream) {}
 
-  // Returns the time that the stream takes for the work that launch() submits. `what` describes it in an
-  // error.
+  // Time of the work that launch() submits to the stream. `what` describes it in an error.
   template <typename Launch>
   float milliseconds(const char* what, const Launch& launch) const {
     check(cudaEventRecord(start_, stream_), what);
@@ -36,7 +35,6 @@ class StreamTimer {
     check(cudaEventElapsedTime(&milliseconds, start_, end_), what);
     return milliseconds;
   }
-  // Returns the smallest of several times.
   template <typename Launch>
   float least_milliseconds(int num_passes, const char* what, const Launch& launch) const {
     float least = milliseconds(what, launch);

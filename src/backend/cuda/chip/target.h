@@ -17,8 +17,8 @@ struct Target {
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
-// Whether products use wgmma: if the chip has it, and memory for its stages. Then every such kernel uses it,
-// because activations are stored in one layout only.
+// True if the chip has wgmma and memory for its stages: then every kernel that can use wgmma must, because
+// activations have one layout only.
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }
@@ -26,8 +26,7 @@ constexpr bool multiplies_by_wgmma(const Target& target) {
 // Throws InputError if the chip supports no budget, or less than the options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
-// The first argument of every launch function.
-struct LaunchContext {
+struct LaunchContext {  // the first argument of every launch function
   Stream stream;
   Target target;
 };

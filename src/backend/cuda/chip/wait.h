@@ -9,13 +9,11 @@ namespace nibble::cuda {
 
 inline constexpr double kPatienceSeconds{120};
 
-// Polls until query() no longer returns cudaErrorNotReady, and checks the result. From time to time it calls
-// `between`, which may throw. Throws BackendLost after the timeout. `what` describes the operation in an
-// error.
+// Polls until query() no longer returns cudaErrorNotReady, and checks the result. Now and then calls
+// `between`, which may throw. Throws BackendLost after the timeout. `what` names the operation in errors.
 void wait_until_ready(const std::function<cudaError_t()>& query, const char* what,
                       double patience_seconds = kPatienceSeconds, const std::function<void()>& between = {});
 
-// Waits in the same way for all work of a stream.
-void wait_for_stream(cudaStream_t stream, const char* what);
+void wait_for_stream(cudaStream_t stream, const char* what);  // for all of its work
 
 }  // namespace nibble::cuda

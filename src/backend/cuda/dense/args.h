@@ -1,15 +1,11 @@
-// Launch functions of the embedding, the norms, and the dense products: qkv, project and unembed. Each kernel
-// waits for the kernels before it (pipeline/pdl.cuh).
+// Launch functions of the embedding, norms, and dense products. Each kernel waits for those before it
+// (pdl.cuh). Dimensions: T tokens, H hidden size, D = 64 head size, Nq query heads, Nkv key/value heads, V
+// vocabulary. Activations are bfloat16, sums float32.
 //
-// Dimensions: T tokens, H hidden size, D = 64 head size, Nq query heads, Nkv key/value heads, V vocabulary.
-// Activations are bfloat16, sums are float32.
-//
-// If whole strips would not spread evenly over the multiprocessors, a matrix is cut anywhere, even within a
-// strip. A row's sum then consists of two partial sums, [2, T, rows], which the reader adds. Kernels for many
-// tokens, which take the norm as input, compute both partial sums of a row in one CTA, and store their sum.
-//
-// Each kernel reads activations in one layout, and writes each layout for which its arguments have a
-// destination (layout/activations.h).
+// If whole strips would not spread evenly over the SMs, a matrix is cut anywhere, even within a strip. A
+// row's sum then has two partial sums, [2, T, rows], which the reader adds. Kernels for many tokens, which
+// take the norm as input, compute both in one CTA and store their sum. A kernel reads activations in one
+// layout, and writes each layout with a destination in its arguments (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -24,7 +20,7 @@
 
 namespace nibble::cuda {
 
-// x = embedding[token] for each row. First the launch begins the step: it increments the step number, records
+// x = embedding[token] for each row. The launch also begins the step: it increments the step number, records
 // the time, copies the step's input from the host, and fills in the tokens that the previous step chose.
 struct EmbedArgs {
   StepExchange exchange;
@@ -39,24 +35,21 @@ struct EmbedArgs {
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// normed = norm(x). Also writes x with its terms added, possibly in place, and, if `blocks` has a
-// destination, the norm in a block-scaled format.
+// normed = norm(x). Also stores x with its terms added (maybe in place), and a block-scaled norm to `blocks`.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;            // [T, H] or null
-  Activations normed;  // [T, H], as rows or as an image
-  BlockRows blocks{};  // [T, H]
-  // [num_tokens]: indices of the rows of the step to normalise; null: all.
-  const int* rows{nullptr};
+  float* x;                  // [T, H] or null
+  Activations normed;        // [T, H], as rows or as an image
+  BlockRows blocks{};        // [T, H]
+  const int* rows{nullptr};  // [num_tokens]: rows of the step to normalise; null: all
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
-  // [T, H], read by kernels that take the norm (kernel_table.h: Pass).
-  Activations normed;
+  Activations normed;  // [T, H], read by kernels that take the norm (Pass)
   Strips weights;
   const float* bias;  // or null
   int num_tokens;
@@ -78,7 +71,7 @@ struct ProjectArgs {
   int num_tokens;
   float* parts;          // [2, T, H]; x and b are in the first part
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
-  // Chunks of the longest row in the attention before this product; 0: no attention before it. While a short
+  // Chunks of the longest row in the attention before this product; 0: no attention before. While a short
   // attention runs, project() prefetches less (spares_attention() in dense/stream.cu).
   int attended_chunks{0};
 };
@@ -90,12 +83,9 @@ struct UnembedArgs {
   const int* rows;  // [num_rows], indices into the step's rows
   int num_rows;
   Strips weights;
-  // [num_rows, V], from the token of the weights' first row on.
-  float* logits;
-  // [num_rows, H], read by kernels that take the norm (kernel_table.h: Pass).
-  Activations normed{};
-  // Floats from one row's logits to the next row's: more than weights.rows if `weights` is one rank's share
-  // of V.
+  float* logits;         // [num_rows, V], from the token of the weights' first row on
+  Activations normed{};  // [num_rows, H], read by kernels that take the norm (Pass)
+  // Floats between rows of logits: more than weights.rows if `weights` is one rank's share of V.
   int row_stride{weights.rows};
   unsigned* deals{nullptr};  // [1 + kMostDeals], 0 before and after: counters of unembed_dealt()
 };
@@ -107,7 +97,7 @@ void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weigh
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
-// For many tokens by wgmma.
+// The same products by wgmma, for many tokens.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
 void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens; items are segments
@@ -120,7 +110,6 @@ void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 
-// Set the kernels' shared memory limits (prepare.h).
 void prepare_embed();
 void prepare_rms_norm();
 void prepare_linear();

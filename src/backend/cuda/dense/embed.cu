@@ -1,4 +1,3 @@
-// embed: the first kernel of a step, which also copies the step's input from the host.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/input/row_input.h"
@@ -48,8 +47,8 @@ __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   }
 }
 
-// A CTA for each row. The host's memory is a microsecond or two away, so all loads from it are issued early:
-// first those of the row and the header, then, while the embedding is read, those of the rest.
+// One CTA per row. The host's memory is 1 to 2 us away, so all loads from it are issued early: first the row
+// and the header, then, while the embedding is read, the rest.
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const __grid_constant__ EmbedArgs args, Timestamps timestamps) {
   static_assert(sizeof(RowInput) == sizeof(uint4) && sizeof(InputHeader) == sizeof(uint4));

@@ -1,5 +1,4 @@
-// The products of dense matrices with a step's tokens, for any shape (pipeline.cuh): qkv, project, the
-// router's logits and unembed.
+// Dense matrix products of a step's tokens, for any shape (pipeline.cuh): qkv, project, router, unembed.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -14,8 +13,7 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: a block of rows with a block of tokens. Items with the same rows follow each
-// other, so that memory delivers each strip once.
+// Items of a dense matrix: blocks of rows x blocks of tokens. Items of the same rows are adjacent: one read.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // weights: blocks of tokens share them
@@ -34,9 +32,8 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix that are one segment each, of a block of rows, with all tokens: the shape must have
-// a column for every token. Segments of the same rows follow each other, so that CTAs that run at the same
-// time read adjacent weights.
+// Items of a dense matrix: one segment of a block of rows, with all tokens, for which the shape must have
+// columns. Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};
@@ -50,14 +47,12 @@ struct SegmentItems {
   }
 };
 
-// Returns activations of `cols` columns, in rows or, for a shape that takes it, in an image.
 template <typename Shape>
 __device__ typename Shape::Rows rows_of(const Activations& activations, int cols) {
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// The output of a dense product: out[token, row] = (x + bias) + sum, for that token and row. `out` and `x`
-// must not overlap: a partial sum may be in `out` before x is read.
+// out[token, row] = (x + bias) + sum. x must not overlap `out`, where a partial sum may be before x is read.
 struct DenseOutput {
   float* out;         // [T, rows]
   const float* bias;  // [rows] or null
@@ -65,9 +60,8 @@ struct DenseOutput {
   int rows;           // rows of `out`: the rows of the matrix, or more
 };
 
-// Writes a strip's sums to their place. If the matrix may be cut within strips (`cuts`), decode/ leaves two
-// partial sums, which the reader adds. This class adds the second partial sum, or zero if the strip is whole,
-// immediately, in the same order.
+// Writes a strip's sums to their place. If strips may be cut (`cuts`), decode kernels leave two partial sums
+// that the reader adds. This class adds the second one (zero for a whole strip) at once, in that order.
 template <typename Shape>
 class DenseSums {
  public:
@@ -92,14 +86,12 @@ class DenseSums {
       // __fmul_rn: the product is rounded separately, as in decode, and not fused with the addition.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
-    // Keep the first of two partial sums in `out`, where the result will be. Do not add x and bias yet: the
-    // warp would have to wait for them, and so would the other warps of its warpgroup, whose strips are cut
-    // elsewhere.
+    // The first of two partial sums stays in `out`, the result's place. x and bias are not added yet: the
+    // warp would wait for them, and so would its warpgroup's other warps, whose strips are cut elsewhere.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
-    // All of a run's loads are issued before its first sum is stored: one at a time, each would take the
-    // latency of memory.
+    // Issues all loads of a run before storing its first sum: one at a time, each takes memory's latency.
     constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
     for (int run = 0; run < tiles; run += kRun) {
@@ -123,9 +115,9 @@ class DenseSums {
   }
 
  private:
-  // Calls f(n, i, half, element) for each sum of tiles [first, last) that exists, with its element of
-  // [T, rows]. A pointer advances from token to token: with addresses computed from n and i, an item of qkv
-  // ended with 64 times 20 instructions (docs/decisions/0014).
+  // Calls f(n, i, half, element) for each existing sum of tiles [first, last) with its element of [T, rows].
+  // A pointer advances from token to token: with addresses computed from n and i, an item of qkv ended with
+  // 64 times 20 instructions (docs/decisions/0014).
   template <typename Element, typename F>
   __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
     Element* of_token = elements + place_ + size_t{8} * first * to_.rows;

@@ -1,5 +1,4 @@
-// The shapes of dense launches for few tokens: grid and warps. Used by the recipe of a step (recipe.h) and by
-// the launch functions. Needs no GPU. C++17, for device code.
+// Grid and warps of dense launches for few tokens. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +8,12 @@
 
 namespace nibble::cuda {
 
-// Returns the number of CTAs that share a dense matrix: each gets at least one unit.
+// Number of CTAs that share a dense matrix: each gets at least one unit.
 inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }
 
-// A dense product whose strips are shared evenly (dense.cu): the CTAs of a pass, and the passes.
+// A dense product whose strips are shared evenly (dense/stream.cu): CTAs of a pass, and passes.
 struct DenseLaunch {
   unsigned num_ctas{0}, num_passes{0};
   StreamShape stream{};

@@ -1,4 +1,4 @@
-// qkv, project, the router's logits and unembed of many tokens, by mma.sync.
+// qkv, project, router logits and unembed of many tokens, by mma.sync.
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/pipeline/bf16_columns.cuh"

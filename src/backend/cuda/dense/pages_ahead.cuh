@@ -1,4 +1,4 @@
-// Prefetches the pages of the KV cache that the attention after qkv() reads (PagesAhead in attention/args.h).
+// Prefetches the KV cache pages that the attention after qkv() reads (PagesAhead in attention/args.h).
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -8,9 +8,8 @@
 
 namespace nibble::cuda {
 
-// Each of the launch's first threads prefetches one page of one row. Pages are taken last to first, because
-// attention begins with the last. A thread reads the page's id well before: after wait_for_predecessor(), and
-// after other loads for which the thread waits anyway.
+// Each of the launch's first threads prefetches one page of a row, last pages first, as attention reads them.
+// It loads the page's id early, among other loads after wait_for_predecessor() that it waits for anyway.
 class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}

@@ -1,4 +1,3 @@
-// The norm as a launch of its own.
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/normed_rows.cuh"
@@ -29,8 +28,8 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   out.pad(token);
 }
 
-// A CTA for each token. If there are more tokens than multiprocessors, two CTAs share one: one CTA loads
-// while the other adds up, and each has registers for half the number of loads in flight.
+// One CTA per token. With more tokens than SMs, two CTAs share an SM: one loads while the other adds up, and
+// each has registers for half the number of loads in flight.
 template <int ctas>
 __global__ void __launch_bounds__(kThreads, ctas)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
@@ -39,7 +38,6 @@ __global__ void __launch_bounds__(kThreads, ctas)
   rms_norm_token<2 / ctas>(args, timestamps, row);
 }
 
-// Computes the norm, and also writes it in a block-scaled format.
 template <BlockFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     rms_norm_blocks_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {

@@ -1,4 +1,4 @@
-// The dense matrix products: qkv, project, unembed.
+// Dense matrix products for few tokens: qkv, project, unembed.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/launch.h"
@@ -13,7 +13,6 @@
 namespace nibble::cuda {
 namespace {
 
-// The matrix product of a launch.
 struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
@@ -23,12 +22,11 @@ struct StreamedMatrix {
 
 // A kernel's steps in stream_matrix().
 //
-//   load(to, first column, count, fill)   loads the activations, and calls fill() once more weights no longer
-//       delay them: that fills the rest of the rings
-//   prepare(row, column)   returns what joins the sum, such as a bias. It is called before streaming, which
-//       hides its latency
-//   take(row, column, sum, prepared, part, is_whole)   is called for each sum of the CTA's strips
-//   at_end()   is called when the last weights have arrived, before their sums are taken
+//   load(to, first column, count, fill)   loads the activations; calls fill(), which fills the rest of the
+//       rings, once more weights no longer delay them
+//   prepare(row, column)   returns what joins the sum, such as a bias; streaming hides its latency
+//   take(row, column, sum, prepared, part, is_whole)   for each sum of the CTA's strips
+//   at_end()   after the last weights have arrived, before their sums are taken
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 struct StreamSteps {
   Load load;
@@ -39,7 +37,6 @@ struct StreamSteps {
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 StreamSteps(Load, Prepare, Take, AtEnd) -> StreamSteps<Load, Prepare, Take, AtEnd>;
 
-// Streams this CTA's share of a matrix past the activations.
 template <Layout layout, int warps, int slots, bool is_short, typename Steps>
 __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix& matrix,
                               const Steps& steps) {
@@ -93,22 +90,19 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether a warp has few units of qkv() and project(). In MXFP4, whose slots hold a whole unit, it has one or
-// two on Hopper. In BF16 and FP8 a unit takes several slots.
+// Whether a warp has few units of qkv() and project(): 1 or 2 in MXFP4 on Hopper, whose slots hold a unit.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
-// Whether qkv() fills its rings as soon as the norm's terms have arrived; otherwise only after it has
-// computed the norm. On an H100 filling them early saved 0.4 us per layer in BF16, and cost 0.3 us in FP8 and
-// 0.1 us in MXFP4 (docs/decisions/0016).
+// Whether qkv() fills its rings once the norm's terms have arrived, not after computing the norm. On an H100
+// this saved 0.4 us per layer in BF16, and cost 0.3 us in FP8 and 0.1 us in MXFP4 (docs/decisions/0016).
 template <Layout layout>
 inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-// Batches of sums end where strips end, or where the CTA's range ends. The previous CTA may own the beginning
-// of the first strip: then its partial sum is part 0, and this CTA's is part 1. If a CTA has a whole strip,
-// it writes 0 as part 1.
+// Batches of sums end with strips or with the CTA's range. If the previous CTA has the beginning of the first
+// strip, its partial sum is part 0 and this CTA's is part 1. A CTA with a whole strip writes 0 as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
@@ -137,17 +131,16 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Whether project() prefetches one slot per ring fewer while attention may still run, whose reads queue up
-// after the prefetches. If attention is short, this helps in FP8: on an H100 steps of 1, 2, 4 and 8 rows took
-// 0.4, 1.1, 0.8 and 0.4 % less. With more chunks it gained nothing. With one row it cost 0.8 % in BF16, and
-// 0.4 % in MXFP4, whose rings have one slot to spare (docs/decisions/0016).
+// Whether project() prefetches one slot per ring fewer while attention may still run, whose reads queue after
+// the prefetches. In FP8 with short attention, steps of 1, 2, 4 and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less
+// on an H100; more chunks gained nothing. With one row it cost 0.8 % in BF16, and 0.4 % in MXFP4, whose rings
+// have one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};
   return layout == Layout::kE4m3 && slots > 2 && chunks > 0 && chunks <= kShort;
 }
 
-// The terms that project() adds to a sum.
 struct ProjectTerms {
   ResidualTerms<float> residual;
   float bias;
@@ -171,8 +164,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto take = [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
     const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                  at = size_t{1} * token * residual.hidden + row;
-    // Keep the compiler from adding the terms earlier: the warp would then wait for them before the
-    // products.
+    // Keeps the compiler from adding the terms earlier: the warp would wait for them before the products.
     terms.residual.x = from_here(terms.residual.x);
     const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
     args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
@@ -205,7 +197,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, Ignore{}});
 }
 
-// Launches a dense product. kernel(warps, slots) returns the kernel for these constants.
 template <Layout layout, typename Args, typename Kernel>
 void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int num_tokens, Args args,
                    const Kernel& kernel) {
@@ -244,7 +235,7 @@ void project(const LaunchContext& gpu, const ProjectArgs& args) {
   if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;  // not measured on other families
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }
-// The same matrix product as project(), with norms as activations and without a residual.
+// Like project(), with norms as activations and without a residual.
 void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
   ResidualInput none;
   none.hidden = args.weights.rows;

@@ -1,5 +1,5 @@
-// unembed of few rows with dynamic scheduling of strips (dealt.cuh): no launch of a step reads more, 1.2 GB
-// in bfloat16. In MXFP4 it does not pay off, and the kernel table keeps equal shares (dense.cu).
+// unembed of few rows with dynamic scheduling of strips (dealt.cuh): it reads more than any other launch, 1.2
+// GB in bfloat16. In MXFP4 this does not pay off, and the kernel table keeps equal shares (dense/stream.cu).
 #include <algorithm>
 #include <climits>
 
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     unembed_dealt_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns,
                          Timestamps timestamps) {
   using Hands = DealtHands<layout>;
-  // Units: those in the slots of all warps, and the one that each warp prefetches next.
+  // Units in the slots of all warps, and the one that each warp prefetches next.
   constexpr int kMostAhead{(slots + 1) * warps};
   static_assert(Hands::most_between_syncs(kMostAhead, 1) > 0);
   const EndTimestamp end_timestamp(timestamps);
@@ -75,7 +75,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
     args.deals[1 + threadIdx.x] = 0;
 }
 
-// Calls f(layout) with integral constants.
 template <typename F>
 void for_dealt_layouts(const F& f) {
   f(std::integral_constant<Layout, Layout::kBf16>());

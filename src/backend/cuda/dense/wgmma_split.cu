@@ -1,11 +1,10 @@
-// qkv and project for a batch, by wgmma. An item is one segment of four strips: for gpt-oss both products
-// have 720 items, which spread over all CTAs. Whole strips would be 80 and 45 items for 132 multiprocessors,
-// each with 45 and 64 tiles one after another, and a tile waits longer for its own latencies than for memory.
-// Two CTAs share a multiprocessor: while one waits, the other multiplies.
+// qkv and project for a batch, by wgmma. An item is one segment of four strips: 720 items for gpt-oss, spread
+// over all CTAs. Whole strips would be 80 and 45 items for 132 SMs, of 45 and 64 serial tiles, each waiting
+// longer for its own latencies than for memory. Two CTAs share an SM: while one waits, the other multiplies.
 //
-// The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them up
-// in order: first the bias and the residual, then the partial sums before and after the strip's cut, as
-// DenseSums (dense_items.cuh) does. So the bits are those of the other kernels.
+// The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
+// the order of DenseSums (items.cuh): bias and residual, then the partial sums before and after the strip's
+// cut. So the bits are those of the other kernels.
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/dense/launch.h"
@@ -54,16 +53,14 @@ struct JoinArgs {
   unsigned cuts;  // CTAs that share the matrix if it is cut (strips.h)
   DenseOutput to;
 };
-// Few threads, so that 16 tokens of 2,880 rows have 192 CTAs.
-constexpr int kJoinThreads{64};
+constexpr int kJoinThreads{64};  // few, so that 16 tokens of 2,880 rows have 192 CTAs
 
 constexpr int kFour{4};
 
-// Each thread adds up four adjacent rows of a token. The number of rows is a multiple of 4: they are heads of
-// 64, or a width that is a multiple of 32.
+// Each thread adds up four adjacent rows of a token; row counts are multiples of 4 (heads of 64, or 32 n).
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
-  constexpr int kRun{16};  // segments that are requested at once: all of 4,096 columns
+  constexpr int kRun{16};  // segments requested at once: all of 4,096 columns
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const DenseOutput& to = args.to;
@@ -110,7 +107,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   float joined[kFour];
 #pragma unroll
   for (int i = 0; i < kFour; ++i) {
-    // __fmul_rn: rounded separately, as everywhere. If a strip is whole, its second part is zero.
+    // __fmul_rn: rounded separately, as everywhere. The second part of a whole strip is zero.
     joined[i] = (to.x ? x_of[i] + bias[i] : bias[i]) + __fmul_rn(scale[i], parts[0][i]);
     joined[i] += cut < segments ? __fmul_rn(scale[i], parts[1][i]) : 0.0f;
   }

@@ -18,23 +18,20 @@ namespace {
 static_assert(kNumTaps == DraftHeadConfig::kNumTaps);
 static_assert(kMaxDraftingRuns <= kOutputRows);  // the sampling's scratch is for kOutputRows rows
 
-// The logit that stands for "no sink". With minus infinity, the difference of two such logits would be NaN.
+// The logit for "no sink"; with minus infinity, the difference of two such logits would be NaN.
 constexpr float kNoSinkLogit{-1e30f};
-// Number of rows whose slots are filled at a time: enough for the products to use the GPU well, and few
-// enough for the scratch to be small compared with a step's.
+// Rows whose slots are filled at a time: enough for fast products, few enough for small scratch.
 constexpr int kSliceRows{512};
 
-// The last position that attention supports.
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Returns the number of floats for a product's sums of up to `rows` rows: products of up to kFewTokens rows
-// leave two partial sums each.
+// Floats for a product's sums of up to `rows` rows: up to kFewTokens rows leave two partial sums each.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
-// Returns the options of the head's KV cache: it has the pages of the full-attention layers, a spare page
-// (graph_rows in step_input.h), and one page per chain for the slots after those of the chain's run.
+// Options of the head's KV cache: the pages of full-attention layers, a spare page (graph_rows in
+// step_input.h), and a page per chain for slots after those of its run.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
   own.num_full_pages = options.num_full_pages + kMaxDraftingRuns;
@@ -82,7 +79,7 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   return size;
 }
 
-// Returns the number of bytes from HeadWorkspace::starts to the last result of a step's chains.
+// Bytes from HeadWorkspace::starts to the last result of a step's chains.
 size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
   const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
   return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -
@@ -138,8 +135,7 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// Computes y = W x, and the residual, for activations in rows. Returns y in the one or two parts that `parts`
-// holds.
+// Computes W x plus the residual for activations in rows. Returns the one or two parts in `parts`.
 ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;
@@ -156,7 +152,7 @@ ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const 
   return y;
 }
 
-// Computes y = W norm(x), for rows of the chains.
+// Computes W norm(x) for rows of the chains.
 ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights,
                                              int num_rows, float* parts) const {
   if (num_rows > kFewTokens) {
@@ -183,8 +179,8 @@ DraftInputArgs HeadDrafter::input_args() const {
   return args;
 }
 
-// Computes the head's keys and values for rows [first, first + num_rows) of the step and appends them to its
-// KV cache. Also stores the first inputs of the draft chains that begin at these rows.
+// Computes K and V of rows [first, first + num_rows) of the step and appends them to the head's KV cache.
+// Also stores the first inputs of the draft chains that begin at these rows.
 void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputParts& in, int first,
                              int num_rows) const {
   const DraftHeadConfig& config = head_->config;
@@ -211,7 +207,6 @@ void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputP
                       nullptr});
 }
 
-// Launches attention for a limited number of rows at a time: the scratch limits the rows of a launch.
 void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace& work,
                          AttendArgs args) const {
   args.max_chunks = shape.draft_chunks;
@@ -224,9 +219,8 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// Computes g (reference/draft_head.h) of the chains' slots, whose inputs are in the workspace. fill_slots()
-// has written the keys and values of the first draft's slots to the cache; those of later drafts are written
-// here.
+// Computes g (reference/draft_head.h) of the chains' slots, whose inputs are in the workspace. K and V of the
+// first draft's slots are in the cache, by fill_slots(); those of later drafts are written here.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

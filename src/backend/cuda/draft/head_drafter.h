@@ -1,12 +1,10 @@
-// Runs a draft head after the steps of the model that it drafts for. Its formulas are in
-// reference/draft_head.h, the contract with a step in backend/draft_chain.h, and how the device finds where
-// drafts begin in input/draft_slots.h.
+// Runs a draft head after the model's steps. Formulas: reference/draft_head.h; contract with a step:
+// backend/draft_chain.h; how the device finds where drafts begin: input/draft_slots.h.
 //
-// The head's kernels are launched after those of the step, in the same stream or graph, without waiting for
-// the host: the tokens that the rows chose and the tokens that the head drafts stay on the device until the
-// step's results are copied. The head uses the model's product kernels: up to 16 rows stream the weights as
-// decode does (dense/stream.cu); for more rows, many share a pass over the weights (dense/mma.cu, by
-// mma.sync on every chip). Keys and values are BF16, in the head's own pages.
+// The head's kernels follow the step's in the same stream or graph, without waiting for the host: chosen
+// tokens and drafts stay on the device until the results are copied. The head uses the model's product
+// kernels: up to 16 rows stream the weights (dense/stream.cu), more rows share passes by mma.sync on every
+// chip (dense/mma.cu). K and V are BF16, in the head's own pages.
 #pragma once
 
 #include <memory>
@@ -36,19 +34,16 @@ struct HeadWorkspace {
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
   unsigned* attend_tickets{nullptr};  // zero before and after every launch
-  // Contiguous, because one copy brings both to the host; the next step reads them too: starts [N], then
-  // results [drafts, N].
+  // starts [N], then results [drafts, N]: contiguous, for one copy to the host; the next step reads both too.
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
-  // Constant from here on.
-  // [2 N]: N rows that request the likeliest token and its log-probability, then N that also request the
-  // kMaxTop likeliest.
+  // Constant from here on. [2 N]: N rows that request the likeliest token and its log-probability, then N
+  // that also request the kMaxTop likeliest.
   SampleRow* sample_rows{nullptr};
   int* row_numbers{nullptr};  // [N]: 0, 1, ...
   float *sinks{nullptr}, *rope_frequencies{nullptr};
 };
 
-// The drafts of a step in transfer to the host.
 struct DraftDownload {
   PinnedBuffer bytes;
   struct Asked {
@@ -65,19 +60,17 @@ class HeadDrafter {
   HeadDrafter(const Weights& model, const DeviceWeights& device, const BackendOptions& options,
               const Target& target, Stream stream);
 
-  // Called after each layer: stores the residual stream if the head reads it after this layer.
+  // Call after each layer: stores the residual stream if the head reads it after this layer.
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
-  // Called after the sampling of a step: fills the head's KV cache for the step's rows, and drafts for the
-  // runs that request drafts.
+  // Call after the sampling of a step: fills the head's KV cache, and drafts for the runs that request it.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
-  // Returns the chains and drafts that draft() leaves on the device for the next step's embed.
+  // The chains and drafts that draft() leaves on the device for the next step's embed.
   MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
   // Enqueues the copy of the drafts to the host; read() may be called after the step has ended.
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;
   std::vector<Drafts> read(const DraftDownload& from) const;
 
-  // Return the device bytes of the head's KV cache, and of its workspace for steps of up to
-  // options.max_batch_tokens rows.
+  // Device bytes of the head's KV cache, and of its workspace for options.max_batch_tokens rows.
   static size_t kv_bytes(const BackendOptions& options);
   static size_t workspace_bytes(const BackendOptions& options);
 

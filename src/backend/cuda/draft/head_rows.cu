@@ -1,4 +1,4 @@
-// The row-wise kernels of a draft head, between its products. A row's numbers do not depend on other rows.
+// The row-wise kernels of a draft head. A row's numbers do not depend on other rows.
 #include "backend/cuda/draft/head_rows.h"
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/pdl.cuh"
@@ -16,9 +16,8 @@ __device__ float4 scaled(float4 x, float factor, float4 weights) {
                      x.w * factor * weights.w);
 }
 
-// Returns the factor of the RMS norm of a row of `size` elements. Each thread holds `fours` float4s of the
-// row (zeros past the end). All threads of the CTA call it. Two consecutive calls must not share `sums`: a
-// warp may still read the sums of the first call.
+// Factor of the RMS norm of a row of `size` elements; each thread holds `fours` float4s of it (zeros past the
+// end). All threads of the CTA call it. Consecutive calls must not share `sums`: a warp may still read them.
 template <int fours>
 __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, float (&sums)[kWarps]) {
   float squares = 0;
@@ -34,7 +33,6 @@ __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, floa
   return rsqrtf(sum / static_cast<float>(size) + eps);
 }
 
-// Returns the index in a row of the thread's float4 number n.
 __device__ int four_of(int n) { return n * kThreads + static_cast<int>(threadIdx.x); }
 
 __global__ void __launch_bounds__(kThreads)

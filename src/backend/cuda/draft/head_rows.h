@@ -1,5 +1,5 @@
-// Launch functions of the row-wise parts of a draft head, between its products. C++17, for device code.
-// Formulas and names are those of reference/draft_head.h. Activations that are multiplied are bfloat16.
+// Launch functions of a draft head's row-wise parts, between its products. Formulas and names:
+// reference/draft_head.h. Activations that are multiplied are bfloat16. C++17, for device code.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,7 +22,7 @@ struct KeepTapArgs {
 };
 void keep_tap(const LaunchContext& gpu, int num_rows, const KeepTapArgs& args);
 
-// taps = norm(taps), in place, with a row's three outputs as one vector.
+// taps = norm(taps), in place, with a row's three taps as one vector.
 struct NormTapsArgs {
   __nv_bfloat16* taps;   // [rows, 3 H]
   const float* weights;  // [3 H]
@@ -31,16 +31,15 @@ struct NormTapsArgs {
 };
 void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args);
 
-// Finds where the chains of a step begin, and fills the slots of its rows and the rows of the chains.
+// Finds where the chains of a step begin; fills the slots of its rows, and the rows of the chains.
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]
   DraftChoices choices;
   int num_chains, num_drafts, max_position;
   DraftSlot* slots;  // [T]
-  // [T]: the slot of each row in the head's cache, which is its position; -1 for a rejected draft of a tree.
-  // null: the step has no trees, so the slot of every row is its position.
+  // [T]: each row's slot (position) in the head's cache; -1: rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
-  // [num_drafts, num_chains]. Positions are clamped to max_position, since drafts beyond it are not used.
+  // [num_drafts, num_chains]. Positions are clamped to max_position; drafts beyond it are not used.
   RowInput* chain_rows;
   ChainStart* starts;  // [num_chains]
 };
@@ -53,8 +52,7 @@ struct DraftInputArgs {
   const __nv_bfloat16* embedding;  // [V, H]
   const float *token_norm, *hidden_norm;
   float eps;
-  // The slots of the rows. null: row n continues chain n, after its draft in `chosen`.
-  const DraftSlot* slots;
+  const DraftSlot* slots;      // the rows' slots; null: row n continues chain n after `chosen`
   const SampleResult* chosen;  // token ids are the head's own
   const int* tokens;           // [draft vocabulary]: token ids of the model
   __nv_bfloat16* z;            // [rows, 2 H], or null
@@ -74,7 +72,6 @@ struct DraftGateArgs {
 };
 void draft_gate(const LaunchContext& gpu, int num_rows, const DraftGateArgs& args);
 
-// Called once before the first launch.
-void prepare_head_rows();
+void prepare_head_rows();  // call once before the first launch
 
 }  // namespace nibble::cuda

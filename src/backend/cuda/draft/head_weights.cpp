@@ -55,7 +55,7 @@ HeadWeights place_head(const BackendOptions& options, Arena& arena) {
   return to;
 }
 
-// Returns the rows of a matrix from first_row on; first_row must be the first row of a strip.
+// The rows of a matrix from first_row on, which must be the first row of a strip.
 Strips rows_from(const Strips& strips, int first_row, int cols) {
   Strips rows = make_strips(strips.layout, strips.rows - first_row, cols);
   rows.data =

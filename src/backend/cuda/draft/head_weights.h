@@ -25,17 +25,15 @@ struct HeadWeights {
   DeviceBuffer storage;
 };
 
-// Throws InputError if the kernels do not support the head's shapes, or if no budget of the target holds a
-// row of its activations.
+// Throws InputError if kernels do not support the head's shapes, or no budget of the target holds a row.
 void check_head(const DraftHead& head, Format format, const Target& target);
 
-// Returns the device bytes, without the parts that the head shares with the model (see upload_head).
+// Device bytes, without the parts that the head shares with the model (see upload_head).
 size_t head_weight_bytes(const BackendOptions& options);
 
-// Uploads options.draft_head in options.draft_head_format. Matrices that the head lacks come from the model:
-// as views of `device`, which must then outlive the result, or uploaded from `model` if the device holds them
-// in another format. Uses kStagingBytes in addition to the result. Throws InputError for a format that no
-// kernel reads.
+// Uploads options.draft_head in options.draft_head_format, using kStagingBytes on top. Matrices that the head
+// lacks come from the model: views of `device`, which must outlive the result, or uploads from `model` if
+// `device` has another format. Throws InputError for a format that no kernel reads.
 HeadWeights upload_head(const Weights& model, const DeviceWeights& device, const BackendOptions& options);
 
 }  // namespace nibble::cuda

@@ -1,7 +1,6 @@
-// Launch functions of the experts' products. Each kernel waits for the kernels before it (pipeline/pdl.cuh).
-//
-// Dimensions: T tokens, H hidden size, E experts of which K are chosen, I units of an expert. Activations are
-// bfloat16 unless their layout says otherwise, sums are float32.
+// Launch functions of the experts' products. Each kernel waits for those before it (pdl.cuh). Dimensions: T
+// tokens, H hidden size, E experts of which K are chosen, I units of an expert. Activations are bfloat16
+// unless their layout says otherwise, sums float32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,12 +24,10 @@ struct ExpertsUpArgs {
   Groups groups;
   int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
   UpWeights up;
-  Activations gated;  // [T K, I], in the layout of `normed`; an image holds the pairs of groups
-  // Scratch of experts_up_images(): an image into which it gathers the rows of the groups' pairs.
-  Activations gathered{};  // [pairs of groups, H]
-  // If `routing` is set, the experts are not chosen yet (are_matched): each CTA of experts_up() ranks the
-  // experts of all tokens by these logits and groups the pairs itself. The first CTA also passes the routing
-  // on. `groups` then holds only its size.
+  Activations gated;       // [T K, I], in the layout of `normed`; an image holds the pairs of groups
+  Activations gathered{};  // [pairs of groups, H], scratch of experts_up_images(): an image
+  // If `routing` is set, experts are not chosen yet (are_matched), and `groups` has only a size: each CTA of
+  // experts_up() ranks all tokens' experts by these logits and groups pairs; the first passes the routing on.
   const float* logits{nullptr};  // [T, E]
   RoutingMailbox routing{};
   int num_experts{0};  // E, of all ranks
@@ -39,7 +36,7 @@ struct ExpertsUpArgs {
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
 
 // The norm, the router and experts_up() of up to kOwnNorms tokens in one launch. Its CTAs wait for each
-// other, so all of them must be resident at once: at most one per multiprocessor.
+// other, so all must be resident at once: at most one per SM.
 struct RouteAndExpertsUpArgs {
   NormInput norm;  // input: the two parts of project()
   Strips router;   // [E, H]
@@ -52,8 +49,7 @@ struct RouteAndExpertsUpArgs {
   __nv_bfloat16* gated;  // [T K, I]
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
-// Returns whether route_and_experts_up() can run: its CTAs must be enough for the router's segments, and few
-// enough to be resident at once.
+// Whether route_and_experts_up() can run: CTAs must be enough for the router's segments, and all resident.
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
@@ -73,19 +69,18 @@ struct ExpertsDownArgs {
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-// For many tokens by mma.sync: weights are read once per kManyColumns tokens.
+// The same for many tokens by mma.sync: weights are read once per kManyColumns tokens.
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// For many tokens by wgmma.
+// The same for many tokens by wgmma.
 void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// For many tokens by block-scaled products, in the format of the activations.
+// The same for many tokens by block-scaled products, in the format of the activations.
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
 size_t block_shared_bytes(BlockFormat format);  // dynamic shared memory of a CTA of block-scaled products
 
-// Set the kernels' shared memory limits (prepare.h).
 void prepare_experts();
 void prepare_route_and_experts_up();
 void prepare_prompt_experts();

@@ -1,7 +1,6 @@
-// The experts' products of many tokens with block-scaled activations: experts_up (with SwiGLU) takes them
-// from rms_norm(), and leaves its results in the same format for experts_down. These activations never go
-// through memory in bfloat16, but all are rounded to bfloat16 before they are quantised: so MXFP8x2 computes
-// the same model as bfloat16.
+// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) takes them
+// from rms_norm() and leaves its results in the same format for experts_down. They never go through memory in
+// bfloat16, but are rounded to it before they are quantised: so MXFP8x2 computes the same model as bfloat16.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"
@@ -16,8 +15,8 @@
 namespace nibble::cuda {
 namespace {
 
-// A block of 32 of experts_up's results comes from four strips of 8 units each, which four adjacent warps
-// compute. They gather the results in shared memory, [columns of the item, 32], and quantise them from there.
+// A block of 32 of experts_up's results comes from four strips of 8 units, computed by four adjacent warps,
+// which gather it in shared memory, [columns of the item, 32], and quantise it from there.
 constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
 static_assert(kGatherWarps * kStripUnits == kBlockCols);
 
@@ -43,8 +42,7 @@ class Gathered {
   }
   // Synchronizes the four warps. Called before numbers are put, and before they are visited.
   __device__ void sync() const { sync_warps(1 + static_cast<int>(threadIdx.x) / kThreads, kThreads); }
-  // Calls visit(column, t, numbers) for numbers 8 t .. 8 t + 7 of every column; the four lanes of a quad have
-  // the same column.
+  // Calls visit(column, t, numbers) for numbers 8 t .. 8 t + 7 of every column, the same in a quad's 4 lanes.
   template <typename Visit>
   __device__ void for_each_eight(const Visit& visit) const {
     for (int i = static_cast<int>(threadIdx.x) % kThreads; i < Shape::kColumns * 4; i += kThreads)
@@ -56,8 +54,8 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// The strips of an item begin at a multiple of 12, and a matrix has whole blocks of 32 units (limits.h): so
-// of the four warps that share a block, either all have a strip or none has.
+// Items begin at strip 12 n and matrices have whole blocks: all of a block's four warps have a strip, or
+// none.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

@@ -1,6 +1,5 @@
-// The items of the experts' products (pipeline.cuh): a group with a block of rows of its expert. The items of
-// a group follow each other, so that memory delivers its activations once, and each strip once or, if an
-// expert has several groups, again soon after.
+// Items of the experts' products (pipeline.cuh): a group with a block of its expert's rows. A group's items
+// are adjacent: memory delivers activations once, and strips again soon if an expert has several groups.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -12,28 +11,25 @@
 
 namespace nibble::cuda {
 
-// `first_column` is where the group's pairs begin in Groups::pairs. A lane holds the pairs of some of its
-// warp's columns: column `lane` of each 32. The pairs are loaded with the item, long before its sums are
-// ready: at the end of an item, a warp would have to wait for the pairs, and then for the data that they
-// index.
+// `first_column`: where the group's pairs begin in Groups::pairs. The lane's pairs, of its warp's columns 32
+// n + lane, are loaded with the item, so that the item's end does not wait for them or for what they index.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
   int pairs[kParts];
 };
-// Returns the column of an item whose pair the lane holds.
+// The column of an item whose pair the lane holds.
 template <typename Shape>
 __device__ int column_of_lane(int part) {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
          min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
 }
 
-// Kernels by wgmma read groups before the previous launch has ended, but the groups are complete by then. The
-// launch that ranks the experts writes them. After it come the launches that gather pairs, experts_up and
-// experts_down. Each of these launches waits for its predecessor before it lets the next launch start
-// (pdl.cuh), and a launch starts only after every CTA of the previous launch has allowed it. So when
-// experts_up starts, each CTA that gathers has seen the ranking end. The data that a launch stored is in L2
-// when the wait for the launch is over, and __ldcg reads it from there. experts_down starts later still.
+// wgmma kernels read groups before the previous launch has ended; the groups are complete by then. The launch
+// that ranks experts writes them; then come gather, experts_up and experts_down. Each waits for its
+// predecessor before letting the next launch start (pdl.cuh), and a launch starts once every CTA of the
+// previous one allows it. So when experts_up starts, all gathering CTAs have seen the ranking end, and __ldcg
+// reads its stores from L2. experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
   static constexpr bool kAreReadOnce{true};  // weights, except of experts with several groups
@@ -61,8 +57,7 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// Takes the sums of rows g and g + 8 of a strip: store(pair, load(pair), upper, lower) is called for each
-// pair of the lane.
+// Takes sums of rows g and g + 8 of a strip: store(pair, load(pair), upper, lower) for each pair of the lane.
 template <typename Load, typename Store>
 struct PairSums {
   Load load;
@@ -70,16 +65,15 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-// The pairs that a lane holds, and the data that it loaded for each pair, until the item's sums are ready.
+// The lane's pairs, and the data loaded for each, until the item's sums are ready.
 template <typename Shape, typename Loaded>
 struct PairsOfLane {
   int pair[GroupItem<Shape>::kParts];
   Loaded loaded[GroupItem<Shape>::kParts]{};
 };
 
-// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. The lane
-// that holds a pair requests the pair's data (PairSums: load) before the products; after the products the
-// lanes exchange the data.
+// Multiplies groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. The lane
+// with a pair requests its data (PairSums: load) before the products; lanes exchange the data afterwards.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                 const Groups& groups, const RowOf& row_of, const Begin& begin) {
@@ -107,12 +101,11 @@ __device__ void multiply_groups(const Timestamps& timestamps, const ProductInput
   });
 }
 
-// Returns the biases of a gate row and its up row.
 __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
 }
 
-// Returns the PairSums that write rows g and g + 8 of a strip to the result of experts_down().
+// PairSums that write rows g and g + 8 of a strip to the result of experts_down().
 __device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int strip, int g) {
   const int row = strip * kStripRows + g;
   const float* bias = args.bias + size_t{1} * expert * args.hidden + row;

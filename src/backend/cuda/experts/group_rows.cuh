@@ -1,4 +1,3 @@
-// The activations of a CTA's groups in experts_down(): a row for each pair.
 #pragma once
 
 #include "backend/cuda/experts/group_table.cuh"
@@ -6,10 +5,9 @@
 
 namespace nibble::cuda {
 
-// Loads the rows of one group after another: prefetch() requests a group's rows, take() waits for them,
-// then prefetch() requests those of the next group. take() synchronizes the CTA. In this primary template,
-// shared memory has room for one group, so as many of the next group's rows as registers hold are
-// prefetched to registers.
+// The activations of a CTA's groups in experts_down(), a row per pair: prefetch() requests a group's rows;
+// take() waits for them and synchronizes the CTA; then prefetch() requests the next group's. Here shared
+// memory has room for one group, so registers hold as many of the next group's rows as fit.
 template <int warps, bool has_two>
 class GroupRows {
  public:
@@ -30,8 +28,7 @@ class GroupRows {
   __nv_bfloat16* const to_;
   RowPrefetch<warps> rows_;
 };
-// With room for two groups in shared memory: the next group's rows arrive while the current group is
-// multiplied. `columns`: the maximum columns of a group.
+// With room for two groups of `columns` rows, the next group's rows arrive during the current one's products.
 template <int warps>
 class GroupRows<warps, true> {
  public:

@@ -1,17 +1,16 @@
-// A CTA's share of the strips of several groups, which are numbered consecutively. Needs no GPU. C++17, for
-// device code.
+// A CTA's share of the strips of several groups. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"
 
 namespace nibble::cuda {
 
-// A CTA that crosses from one group to the next pauses: it adds up the sums of the first group, and moves the
-// activations of the second into place. That takes about as long as two strips (1.8 us on Hopper), and a
-// launch ends with its last CTA. So shares are even if each crossing counts as kCrossingStrips strips.
+// A CTA that crosses to the next group pauses, about as long as two strips take (1.8 us on Hopper): it adds
+// up the sums of one group and moves the activations of the other into place. A launch ends with its last
+// CTA, so shares are even if a crossing counts as kCrossingStrips strips.
 inline constexpr int kCrossingStrips{2};
 
-// Returns the number of places: the strips of all groups, and the crossings between them.
+// Number of places: the strips of all groups, and the crossings between them.
 constexpr unsigned num_places(const Strips& weights, int num_groups) {
   return num_groups == 0
              ? 0
@@ -20,31 +19,28 @@ constexpr unsigned num_places(const Strips& weights, int num_groups) {
 // Returns the first strip of a share that begins at `place`.
 constexpr int first_strip_at(const Strips& weights, unsigned place) {
   const int pitch = weights.num_strips + kCrossingStrips;
-  // `group` is the place's group or, because crossings take places too, a later group.
+  // The quotient is the place's group or a later one, because crossings take places too.
   auto group = static_cast<int>(weights.by_strips.quotient(place));
   while (group * pitch > static_cast<int>(place)) --group;
   const int strip = static_cast<int>(place) - group * pitch;
   return group * weights.num_strips + (strip < weights.num_strips ? strip : weights.num_strips);
 }
-// Returns the first strip of a CTA's even share, which ends where the next CTA's share begins.
+// The first strip of a CTA's even share, which ends where the next CTA's begins.
 constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta) {
   return first_strip_at(weights, part_of(num_places(weights, num_groups), cta, weights.by_ctas));
 }
 
 // Shares for CTAs that start one by one, as CTAs of the previous launch end, and are numbered (turns) in that
-// order. The first CTA requests its weights about 3 us before the last CTA, whose requests queue after those
-// of all others. Shares shrink evenly from turn to turn, so that a late CTA has less to do
-// (docs/decisions/0016 has the gain).
+// order. The first CTA requests weights about 3 us before the last, whose requests queue after all others'.
+// So shares shrink evenly from turn to turn (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // The first share is larger than the mean share by slope / kSlopeOne of the mean, and the last share is
-  // smaller by the same. `slope` is below kSlopeOne.
+  // The first share exceeds the mean by slope / kSlopeOne (below 1) of it; the last is as much smaller.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),
         factor_((uint64_t{1} << 48) / (kSlopeOne * num_ctas * num_ctas) + 1) {}
-  // Returns where the share of a turn begins, among `count` items; it ends where the next turn's share
-  // begins.
+  // Where a turn's share of `count` items begins; it ends where the next turn's begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
     const unsigned part = turn * (first_ - slope_ * turn);  // out of kSlopeOne num_ctas^2; below, out of 2^16
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);

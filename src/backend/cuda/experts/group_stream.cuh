@@ -1,7 +1,6 @@
-// How the experts' kernels for decode stream the weights of groups: a CTA's share of the strips of all groups
-// (group_share.h), which may be the end of one group and the beginning of the next, and what happens to the
-// sums. A single token has one group per expert, known before any groups are counted: in that case each slot
-// has its own CTAs.
+// How the experts' decode kernels stream the weights of groups: a CTA's share of all groups' strips
+// (group_share.h), e.g. the end of one group and the beginning of the next, and what happens to the sums. A
+// single token has one group per expert, known before groups are counted: each slot has its own CTAs.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +18,9 @@
 
 namespace nibble::cuda {
 
-// A CTA's share consists of whole strips. The strips of group n follow those of group n - 1.
+// The strips of group n follow those of group n - 1; a CTA's share is whole strips.
 
-// Returns the even share of `num_strips` strips of CTA blockIdx.x in row `row`, if `num_rows` rows of CTAs
-// divide them.
+// The even share of `num_strips` strips of CTA blockIdx.x in row `row` of `num_rows` rows of CTAs.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
@@ -33,9 +31,9 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
   return {first(cta), first(cta + 1)};
 }
 
-// The part of a single token's experts that a row of CTAs (blockIdx.y) computes. If other ranks hold some of
-// the chosen experts, the rows of those slots help with the remaining ones: if this rank holds two of four
-// chosen experts, each gets two rows; if it holds three, the fourth row does nothing.
+// The part of a single token's experts that a row of CTAs (blockIdx.y) computes. If other ranks hold some
+// chosen experts, those slots' rows help with the others: with two of four chosen experts here, each gets two
+// rows; with three, the fourth row does nothing.
 struct SlotPart {
   int slot, expert;        // the expert is numbered as in the weights
   unsigned row, num_rows;  // row of CTAs among the slot's rows; num_rows 0: no work
@@ -49,7 +47,6 @@ __device__ inline SlotPart part_of_slots(const IndexRange& own, int expert) {
   const int slot = __ffs(static_cast<int>(here)) - 1;
   return {slot, __shfl_sync(~0u, expert, slot) - own.first, blockIdx.y / count, num_rows};
 }
-// Returns this CTA's share of the strips of all groups.
 __device__ inline UnitRange share_of_groups(const Strips& weights, int num_groups) {
   const auto first = [&](unsigned cta) {
     return first_strip_of(weights, num_groups, cta) * weights.num_segments;
@@ -72,7 +69,6 @@ __device__ inline Piece piece_from(const Strips& weights, const UnitRange& share
 inline constexpr int kExpertSlots{2};  // slots of a warp's ring
 static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
 
-// The weights of the groups' experts.
 struct GroupMatrices {
   static constexpr bool kMayEnd{false};
   const Strips& weights;
@@ -84,26 +80,23 @@ struct GroupMatrices {
 template <int warps, typename Matrices>
 using ExpertStream = UnitStream<Layout::kMxfp4, warps, kExpertSlots, Matrices>;
 
-// Returns a group's columns if all tokens of the step have their rows in shared memory.
+// A group's columns, if all tokens of the step have their rows in shared memory.
 __device__ inline Columns columns_of(const Group& group, int experts_per_token,
                                      const __nv_bfloat16* activations, int stride) {
   return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
 }
 
-// Epilogue: adds up a piece's segments to kRows values for each strip and column. prepare(strip, row)
-// prefetches the bias. take(strip, row, column, prepared, sum) applies it and stores the result, where
-// sum(row) adds up the segments of a row of the strip.
+// Epilogue: adds up a piece's segments to kRows values per strip and column. prepare(strip, row) prefetches
+// the bias; take(strip, row, column, prepared, sum) applies it and stores the result. sum(row) adds up a row.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Prefetches the biases of the first sums. The biases are requested before any weights: otherwise their
-  // loads would queue up after those of the weights.
+  // Prefetches the biases of the first sums, before any weights: otherwise the loads would queue after those.
   __device__ Epilogue(const Strips& weights, const Piece& piece, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), piece_(piece), count_(count), prepare_(prepare), take_(take) {
     prepare_first(piece.first, piece.last);
   }
-  // Streams the piece's weights past the activations, and finishes the sums batch by batch.
   template <typename Stream>
   __device__ void run(Stream& stream, const Columns& columns, const CtaMemory& shared) {
     const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
@@ -147,7 +140,7 @@ class Epilogue {
   std::invoke_result_t<Prepare, int, int> first_{};
 };
 
-// Returns the epilogue of experts_up: adds the bias and applies SwiGLU.
+// The epilogue of experts_up: adds the bias and applies SwiGLU.
 template <int warps>
 __device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group& group,
                             __nv_bfloat16* gated) {

@@ -1,13 +1,11 @@
-// The groups of a step as the experts' kernels for decode read them: each is an expert and up to 8 pairs of a
-// token and a slot.
+// Groups as the experts' decode kernels read them: an expert and up to 8 pairs of a token and a slot.
 #pragma once
 
 #include "backend/cuda/route/args.h"
 
 namespace nibble::cuda {
 
-// An expert and its pairs: a list, or the bits of `matched`, or, if neither is set, the slot of a single
-// token.
+// An expert and its pairs: a list, the bits of `matched`, or, if neither is set, the slot of a single token.
 struct Group {
   int expert, count;
   const int* pairs;
@@ -23,9 +21,8 @@ struct Group {
   }
 };
 
-// The data about the groups from which a CTA finds its own groups. All of it is requested at once, because
-// each load takes as long as a strip's weights. If the step has few pairs (are_matched), this class groups
-// them: of the lanes whose pairs share an expert, the first lane holds their group.
+// The data by which a CTA finds its groups, loaded all at once: each load takes as long as a strip's weights.
+// Few pairs (are_matched) are grouped here: of lanes whose pairs share an expert, the first has the group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
@@ -56,8 +53,7 @@ class GroupTable {
   }
 
  private:
-  // Groups the lanes' pairs. `expert`: the expert of the lane's pair; negative if the lane has no pair, or if
-  // the expert is another rank's.
+  // Groups the lanes' pairs. `expert`: of the lane's pair; negative if absent, or another rank's.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;

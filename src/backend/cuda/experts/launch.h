@@ -1,5 +1,4 @@
-// The shapes of the experts' launches for few tokens: grid, warps, and the variant of a kernel. Used by the
-// recipe of a step (recipe.h) and by the launch functions. Needs no GPU. C++17, for device code.
+// Grid, warps and variant of the experts' launches for few tokens. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include <vector_types.h>
@@ -13,7 +12,7 @@
 
 namespace nibble::cuda {
 
-// Returns the grid for a single token: one row of CTAs per slot; the slots divide the multiprocessors evenly.
+// The grid for a single token: one row of CTAs per slot; the slots divide the SMs evenly.
 inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
   const int share = std::max(1, target.num_multiprocessors / num_slots);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots), 1};
@@ -21,7 +20,7 @@ inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_
 inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
 }
-// Returns the most units that a CTA takes of one expert, if all CTAs of the grid share `num_strips` strips.
+// Most units that a CTA takes of one expert, if all CTAs of the grid share `num_strips` strips.
 inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
   const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
@@ -30,7 +29,6 @@ inline unsigned strips_of_slots(const Strips& weights, int num_slots) {
   return static_cast<unsigned>(num_slots * weights.num_strips);
 }
 
-// The launch of experts_up or route_and_experts_up.
 struct ExpertsUpLaunch {
   dim3 grid{};
   StreamShape stream{};
@@ -41,7 +39,7 @@ inline ExpertsUpLaunch experts_up_launch(const Target& target, const Strips& wei
   return {grid, stream_shape(target.budget, weights, hidden, columns,
                              units_of_cta(grid, weights, num_places(weights, max_groups)))};
 }
-// Returns the launch for one token: each of its experts has CTAs of its own.
+// The launch for one token: each of its experts has CTAs of its own.
 inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Strips& weights, int hidden,
                                                 int experts_per_token) {
   const dim3 grid = grid_for_slots(target, weights, experts_per_token);
@@ -49,7 +47,6 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
                              units_of_cta(grid, weights, strips_of_slots(weights, experts_per_token)))};
 }
 
-// experts_down.
 struct ExpertsDownLaunch {
   bool is_single{false};  // one token: each of its experts has CTAs of its own
   bool has_all{true};     // for a single token: no other rank has experts
@@ -61,9 +58,8 @@ struct ExpertsDownLaunch {
   TurnShares shares() const { return TurnShares(grid.x, slope); }
 };
 
-// Returns the slope of TurnShares, for `mean` strips per CTA: on an H100 the first CTA gets 1.4 strips more,
-// and the last CTA 1.4 fewer. Steps of more tokens gained nothing from a slope; other chips were not
-// measured.
+// Slope of TurnShares for `mean` strips per CTA: on an H100 the first CTA gets 1.4 strips more, the last 1.4
+// fewer. Steps of more tokens gained nothing; other chips were not measured.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;

@@ -1,5 +1,4 @@
-// The experts' products of many tokens by mma.sync, group by group: experts_up (with SwiGLU) and
-// experts_down.
+// experts_up (with SwiGLU) and experts_down of many tokens by mma.sync, group by group.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"

@@ -1,5 +1,5 @@
-// The choice of experts for few tokens, and the mailboxes that pass it on (RoutingMailbox): to the other CTAs
-// of a launch, and to the next launch while this one still runs.
+// The choice of experts for few tokens, passed on by mailbox (RoutingMailbox): to a launch's other CTAs, and
+// to the next launch while this one still runs.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"
@@ -20,7 +20,6 @@ __device__ inline uint32_t tag_of(const RoutingMailbox& routing) {
   return load_now(routing.step) * routing.num_layers + routing.layer;
 }
 
-// The choice of experts for the tokens of a step.
 struct ExpertChoice {
   int num_experts, experts_per_token;
   const IndexRange& own;  // the experts of this rank

@@ -1,5 +1,4 @@
-// The norm, the router and experts_up of one or two tokens in one launch, whose CTAs pass each other the
-// router's sums.
+// Norm, router and experts_up of one or two tokens in one launch, whose CTAs exchange the router's sums.
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_stream.cuh"
 #include "backend/cuda/experts/launch.h"
@@ -14,8 +13,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Waits until `count` words carry the tag, and copies their payloads. Called by the whole CTA. Each thread
-// polls several words at once, so that their latencies overlap.
+// The CTA waits until `count` words carry the tag, and copies their payloads; a thread polls several at once.
 template <int threads>
 __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, float* to) {
   constexpr int kAhead{4};
@@ -43,17 +41,14 @@ struct RouterShare {
   uint32_t tag;
   float bias;  // of the expert whose logit the thread adds up
 };
-// Shared memory for the router's sums and logits. `sums`: room for the sums of all segments. It may overlap
-// the rings, because no weights are requested before the experts are known.
+// Shared memory for all the router's sums and logits; may overlap the rings, which are still empty.
 struct RouterMemory {
   float *sums, *logits;
 };
 
 // Computes the router's logits of one or two tokens in shared memory, kMaxExperts apart, and synchronizes the
-// CTA. For each segment of the router, one warp of the launch computes the sums and publishes them. Every CTA
-// polls for the sums of all segments and adds them up. So no kernel boundary is needed in between.
-//
-// `meanwhile` is called when the CTA has published its own sums.
+// CTA. One warp of the launch computes and publishes the sums of each segment; every CTA polls for all sums
+// and adds them up, so no kernel boundary is needed. Calls `meanwhile` once the CTA has published its own.
 template <int warps, int tokens, typename Meanwhile>
 __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterShare& share,
                               const Columns& columns, const RouterMemory& memory,
@@ -88,8 +83,7 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
   __syncthreads();
 }
 
-// The choice of experts of a single token, by the first warp of a CTA. `has_all`: this rank holds all
-// experts.
+// A single token's choice of experts, by the first warp of a CTA. `has_all`: this rank holds all experts.
 template <bool has_all>
 class SlotChoice {
  public:
@@ -98,12 +92,9 @@ class SlotChoice {
         tag_(tag),
         ranking_(chooses() ? args.router.rows : 0, [&](int e) { return logits[e]; }) {}
 
-  // Whether the calling warp chooses.
-  static __device__ bool chooses() { return threadIdx.x < 32; }
-  // The slot of this CTA.
+  static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp chooses
   static __device__ int slot() { return static_cast<int>(blockIdx.y); }
-  // Returns what this CTA computes. Chooses experts only down to this CTA's slot if that alone decides it:
-  // finding each further expert depends on the previous one.
+  // Returns what this CTA computes. Chooses experts only up to its slot if possible: each choice takes time.
   __device__ SlotPart choose() {
     const int expert = take(0, has_all ? slot() + 1 : args_.experts_per_token);
     return has_all ? SlotPart{slot(), expert, 0, 1} : part_of_slots(args_.own, of_lane_);
@@ -155,8 +146,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
-  // The router's sums are in the memory of the last warps' rings. The rings of the other warps are
-  // initialized while the sums of other CTAs arrive.
+  // The router's sums are in the last warps' rings; other rings are initialized while sums arrive.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, Later());
   const int sums_bytes = args.router.num_strips * args.router.num_segments * static_cast<int>(unit_bytes(1));
@@ -201,8 +191,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   epilogue.run(stream, {shared.activations, activation_stride(cols), 1}, shared);
 }
 
-// For two tokens. Every CTA ranks the experts of both tokens. The CTAs share the strips of all groups, so the
-// experts decide what a CTA computes. Both norms stay in shared memory, so nothing is loaded between groups.
+// For two tokens. Every CTA ranks the experts of both. CTAs share the strips of all groups, so the experts
+// decide what a CTA computes. Both norms stay in shared memory, so nothing is loaded between groups.
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_two_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args,
@@ -249,7 +239,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.fill_ring();
     }
     auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
-    // The group's columns: the norm of one token, or the norms of both tokens from the first on.
+    // The group's columns: the norm of one token, or of both from the first on.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
     from = piece.last;
@@ -258,7 +248,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 int num_router_units(const Strips& router) { return router.num_strips * router.num_segments; }
 
-// Returns the launch for two tokens, whose CTAs share the strips of all groups.
 ExpertsUpLaunch launch_for_two(const Target& target, const Strips& up, int hidden, int experts_per_token) {
   return experts_up_launch(target, up, hidden, 2, 2 * experts_per_token);
 }
@@ -273,7 +262,6 @@ bool has_route_and_experts_up_of_two(const Target& target, const Strips& router,
          units <= num_ctas * shape.of.warps;
 }
 
-// Call f(kernel) with the kernel for one token, and for two.
 template <typename F>
 void with_kernel_of_one(int warps, bool has_all, const F& f) {
   if (has_all)

@@ -1,5 +1,4 @@
-// The experts' matrix products for few tokens (decode): experts_up (with SwiGLU), which for the fewest tokens
-// also chooses their experts, and experts_down.
+// experts_up (with SwiGLU, and the choice of experts for very few tokens) and experts_down, for few tokens.
 #include <algorithm>
 #include <type_traits>
 
@@ -36,7 +35,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
           {args.num_experts, K, args.own, args.routing, tag_of(args.routing), blockIdx.x == 0}, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
           chosen);
-    // If some warps rank nothing, they load the rows.
+    // Warps that rank no token load the rows.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
       prefetch_rows(normed, {shared.activations, stride, args.num_tokens},
@@ -55,8 +54,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const Piece piece = piece_from(weights, share, from);
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
-    // Activations are requested before the weights: otherwise their loads would queue up after those of the
-    // weights.
+    // Activations are requested before the weights, or their loads would queue after those of the weights.
     if (!ranks && is_first) rows.prefetch(normed, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
@@ -78,7 +76,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
   }
 }
 
-// Adds the bias and multiplies by the pair's weight.
 template <int warps, typename WeightOf>
 __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, const Group& group,
                               const WeightOf& weight_of) {
@@ -96,8 +93,7 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
                                                                         prepare, take);
 }
 
-// A CTA of experts_down(), which multiplies one piece after another. `is_single` and `has_two`: see
-// experts_down_kernel().
+// A CTA of experts_down(), which multiplies one piece after another. Parameters: see experts_down_kernel().
 template <int warps, bool is_single, bool has_two>
 class DownCta {
  public:
@@ -119,11 +115,10 @@ class DownCta {
   const Timestamps& timestamps;
   int slot;  // for a single token
 
-  // Whether the calling warp reads a single token's experts from the mailbox. If so, it calls init_ring()
-  // afterwards; the rings of other warps are initialized already.
+  // Whether the warp polls for a single token's experts, and then calls init_ring(); other rings are ready.
   __device__ bool polls() const { return is_single && threadIdx.x < 32; }
   __device__ void init_ring() const { ring_.init(); }
-  // Whether the previous launch has chosen the experts. If so, this kernel forms the groups.
+  // Whether the previous launch has chosen the experts, and this kernel forms the groups.
   __device__ bool has_mailbox() const { return has_two || args.routing.experts; }
   __device__ int num_pairs() const { return args.num_tokens * args.experts_per_token; }
 
@@ -132,8 +127,8 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a piece. For the CTA's first piece, waits for the previous launch. Calls `prefetch_next` when
-  // the piece's rows are in shared memory.
+  // Multiplies a piece; a CTA's first waits for the previous launch. prefetch_next() follows its rows'
+  // arrival.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const Piece& piece, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
@@ -168,8 +163,7 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. route_and_experts_up publishes its choice long before it ends: weights are
-// requested before the activations are ready.
+// experts_down() of one token: requests weights early, once route_and_experts_up has published its choice.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -209,7 +203,6 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   cta.multiply(stream, piece_of_slot(share), {expert, 1, nullptr, 0, cta.slot}, true, [] {});
 }
 
-// experts_down() of several tokens.
 template <int warps, typename Cta>
 __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -261,12 +254,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
     multiply_groups<warps>(cta, shares);
 }
 
-// Calls f(warps) with an integral constant.
 template <typename F>
 void with_cta_warps(int warps, const F& f) {
   warps == 8 ? f(std::integral_constant<int, 8>()) : f(std::integral_constant<int, 16>());
 }
-// Call f(kernel) with the kernel for such a launch.
 template <typename F>
 void with_up_kernel(int warps, bool ranks, const F& f) {
   with_cta_warps(warps,

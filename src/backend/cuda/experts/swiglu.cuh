@@ -11,6 +11,4 @@ __device__ inline float swiglu(float gate, float linear, float limit) {
   return __fdividef(gate, 1 + exp2_of(-kAlpha * kLog2E * gate)) * (fminf(fmaxf(linear, -limit), limit) + 1);
 }
 
-// The widest residual stream that a CTA's threads hold in registers, four floats at a time.
-
 }  // namespace nibble::cuda

@@ -1,6 +1,6 @@
-// The experts' products of many tokens on Hopper, group by group: experts_up (with SwiGLU) and experts_down,
-// by wgmma or, for a batch, by mma.sync (image_columns.cuh). The pairs of a group are neighbouring rows of
-// images. A separate kernel gathers them before experts_up, whose results are then in place for experts_down.
+// experts_up (with SwiGLU) and experts_down of many tokens on Hopper, group by group, by wgmma or, for a
+// batch, by mma.sync (image_columns.cuh). A group's pairs are adjacent rows of images: a separate kernel
+// gathers them before experts_up, whose results are in place for experts_down.
 #include <algorithm>
 
 #include "backend/cuda/chip/target.h"
@@ -16,23 +16,20 @@
 namespace nibble::cuda {
 namespace {
 
-// A batch has few pairs per expert, and two CTAs share a multiprocessor: what counts is that memory is always
-// being read.
+// In a batch, with few pairs per expert, two CTAs share an SM, so that memory is always being read.
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
 constexpr int kGatherThreads{256};
-// Returns the pairs of a group that one CTA gathers.
 constexpr int gathered_rows(int columns) { return std::min(columns, 16); }
 static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
               kManyColumns % gathered_rows(kManyColumns) == 0 &&
               kMostColumns % gathered_rows(kMostColumns) == 0);
 
-// Copies the norms of up to `rows` pairs of a group to the group's rows in the image of pairs. The 16-byte
-// pieces of a row change places, because the swizzle depends on the row number modulo 8. In a batch, a group
-// has two or three pairs: so all threads share each pair's pieces, and the group's data are loaded before it
-// is known whether they are needed. With one thread per pair, 16 in a CTA, this took 6.4 us instead of 2.4
-// (16 rows of gpt-oss-120b, an H200).
+// Copies norms of up to `rows` pairs of a group to its rows in the image of pairs; pieces of 16 bytes change
+// places, as the swizzle depends on the row modulo 8. In a batch, a group has two or three pairs: all threads
+// share each pair's pieces, and load the group's data before it is known to be needed. With one thread per
+// pair, 16 in a CTA, this took 6.4 us instead of 2.4 (16 rows of gpt-oss-120b, an H200).
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -95,8 +92,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // Lanes with neighbouring g have neighbouring units of two columns. They exchange values, so that
-          // each stores two units of one column.
+          // Lanes of adjacent g have adjacent units of two columns; they swap, and each stores 2 units of 1.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +
@@ -129,7 +125,6 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
       [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }
 
-// Calls f(std::integral_constant<int, ...>) for the columns of a group.
 template <typename F>
 void with_columns(int columns, const F& f) {
   switch (columns) {

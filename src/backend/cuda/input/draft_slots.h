@@ -1,7 +1,6 @@
-// Determines on the device which drafts of a run are accepted, and where the next drafts begin, from the
-// tokens that the step's rows have chosen. backend/right_drafts.h states the rule; draft_slots() of
-// backend/draft_chain.h does the same on the host. Needs no GPU:
-// tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
+// Finds on the device, from the tokens that a step chose, which drafts of a run are accepted (right_drafts.h)
+// and where the next drafts begin, like draft_slots() of backend/draft_chain.h on the host. Tested without a
+// GPU: tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace nibble::cuda {
 
-// A run of the batch as a draft head sees it. Its rows are consecutive, in the step's order on the device.
+// A run as a draft head sees it; its rows are consecutive in the step's order on the device.
 struct DraftRun {
   int32_t first_row, num_rows;  // num_rows 0: padding, not a run
   int32_t num_drafted;          // the last num_drafted of these rows are drafts
@@ -28,13 +27,12 @@ struct DraftSlot {
   int32_t chain;  // the chain that begins with this slot; -1: none
 };
 
-// Where a chain of drafts begins.
 struct ChainStart {
   int32_t position;  // position of the last accepted row
   int32_t token;     // the token it chose, which the drafts follow; -1: none, and the chain does not exist
 };
 
-// The chains of a step, for the next step.
+// The draft chains of a step, read by the next step.
 struct MadeDrafts {
   const ChainStart* starts;     // [chains]
   const SampleResult* results;  // token ids are the head's own
@@ -42,8 +40,7 @@ struct MadeDrafts {
 };
 
 // Fills in a row from a draft chain: the first row of its run gets the token before the drafts, the others
-// get the drafts. If the chain does not exist, the run is computed in vain, at positions that its pages
-// cover.
+// get the drafts. If the chain is absent, the run is computed in vain, at positions that its pages cover.
 constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
@@ -57,7 +54,6 @@ constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput r
   return row;
 }
 
-// The tokens that the rows of a step have chosen.
 struct DraftChoices {
   const RowInput* rows;         // [T]
   const int* parents;           // [T], read for trees: the row of the run that each row follows
@@ -66,11 +62,10 @@ struct DraftChoices {
   const SampleResult* results;  // [outputs]
 };
 
-// The last row of a run whose token is known to be right, and the token after it.
-struct DraftStart {
-  int32_t row;     // index in the run
-  int32_t token;   // the token after that row
-  bool is_chosen;  // the row itself chose the token, so a chain may begin there
+struct DraftStart {  // last row of a run whose token is known to be right
+  int32_t row;       // index of the row in the run
+  int32_t token;     // the token after that row
+  bool is_chosen;    // the row itself chose the token, so a chain may begin there
 };
 
 // Returns the output in which a row of the run chooses a token; -1 if it chooses none.
@@ -89,28 +84,24 @@ constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int ro
   return is_there ? first : -1;
 }
 
-// Returns the token after a row of the run that chose none: the next row's token, unless the row or the next
-// row is a draft of a tree; otherwise DraftRun::next. If `next` is not set either, returns the row's own
-// token: the step that knows the next token rewrites the row's slot.
+// Returns the token after a row that chose none: the next row's, unless one of the two is a draft of a tree;
+// else DraftRun::next; else the row's own token: a later step that knows the next token rewrites the slot.
 constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();
   return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token.id();
 }
 
-// Returns the row of the run that a row follows.
 constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
-// Whether the row that a draft follows chose the draft's token, or chose none because only this draft can
-// follow.
+// Whether the parent of a draft chose the draft's token, or chose none because only this draft can follow.
 constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();
 }
 
-// Calls follow(row, next) for each accepted draft `next`, which follows `row`. Returns where the next drafts
-// begin.
+// Calls follow(row, next) for each accepted draft `next` after `row`. Returns where the next drafts begin.
 template <typename Follow>
 constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choices, const Follow& follow) {
   const int last_known = run.num_rows - 1 - run.num_drafted;

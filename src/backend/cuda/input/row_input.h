@@ -10,14 +10,12 @@ inline constexpr int kPagePositions{32};
 
 // Where a row's token comes from. The previous step may still run when the host writes the row.
 enum class TokenSource : uint32_t {
-  kKnown = 0,                      // the host
-  kOutputRow = uint32_t{1} << 30,  // an output row of the previous step, which chose the token
-  // A draft chain of the previous step, or the token before it (row_behind() of input/draft_slots.h)
-  kDraftChain = uint32_t{1} << 31,
+  kKnown = 0,                       // the host
+  kOutputRow = uint32_t{1} << 30,   // an output row of the previous step, which chose the token
+  kDraftChain = uint32_t{1} << 31,  // a draft chain, or the token before it (row_behind())
 };
 
-// A token, or the index of the output row or draft chain that has it. embed, the first kernel of a step,
-// replaces indices by tokens.
+// A token, or the index of the output row or draft chain that has it, which embed replaces by the token.
 struct TokenInput {
   static constexpr uint32_t kSourceBits{uint32_t{3} << 30};
 
@@ -32,16 +30,15 @@ struct TokenInput {
 
   constexpr TokenSource source() const { return static_cast<TokenSource>(bits & kSourceBits); }
   constexpr int index() const { return static_cast<int>(bits & ~kSourceBits); }
-  // The token, if the source is kKnown. kKnown is 0, so there are no bits to remove.
+  // The token, if the source is kKnown: 0, so there are no bits to remove.
   constexpr int id() const { return static_cast<int>(bits); }
 };
 
 struct alignas(16) RowInput {
   TokenInput token;
-  // For kDraftChain until embed: counted from the first position after the drafts accepted by the previous
-  // step.
+  // For kDraftChain, before embed runs: offset from the first position after the drafts accepted last.
   int32_t position;
-  // Where this row's page tables begin in the step's page ids, minus their first_page: position p is in
+  // Where the row's page tables begin in the step's page ids, minus their first_page: position p is in
   // page_ids[full_pages + p / kPagePositions].
   uint32_t full_pages, sliding_pages;
 };
@@ -52,11 +49,9 @@ struct TileInput {
 };
 inline constexpr int kTileRows{24};
 
-// The path along which a row of a draft tree sees its last positions. Keys and values are stored in slots of
-// the cache; in a chain of drafts, the slot of a row is its position.
+// Path of a row of a draft tree: KV cache slots of its last positions. In a chain, slots are positions.
 struct RowPath {
-  // Positions from `first` up to the row's own are on the path; the slot of an earlier position is the
-  // position itself.
+  // Positions from `first` to the row's own are on the path; the slot of an earlier position is the position.
   int32_t first;
   uint32_t slots;  // position p of the path is in slot page_ids[slots + p]
 };
@@ -66,8 +61,8 @@ struct StepInput {
   const RowInput* rows;      // [T]
   const TileInput* tiles;    // for attend_tiles()
   const uint32_t* page_ids;  // both page tables of every run, and the slots of the paths
-  // [T], only for steps with trees: the slot for each row's key and value (-1: do not store them), and each
-  // row's path. null: the slot of every row is its position.
+  // [T], only for steps with trees: the slot of each row's K and V (-1: do not store them), and each row's
+  // path. null: every row's slot is its position.
   const int32_t* slots{nullptr};
   const RowPath* paths{nullptr};
 };

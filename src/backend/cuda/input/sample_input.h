@@ -19,20 +19,17 @@ struct Adjustment {
   float raw;      // written by the device: the model's own logit, while the changed one replaces it
 };
 
-// The SampleParams of an output row, and its adjustments.
 struct SampleRow {
   uint64_t seed;
   // top_p in units of 2^-64, rounded up, minus 1: a sum above this share of the total reaches top_p.
-  // kAllTokens: top_p is 1.
   uint64_t top_p;
   Adjustment* adjustments;  // each token once
   const uint32_t* mask;     // bits of the allowed tokens, 32 per word; null: all are allowed
   int32_t num_adjustments;
-  // The row of the step whose token counts as one more output token, because the host does not know it yet;
-  // -1: none. After the row's adjustments there is space for one more, in case that token has none.
+  // The step's row whose token, which the host does not know yet, counts as one more output token; -1: none.
+  // The row's adjustments are followed by space for one more, in case that token has none.
   int32_t follows;
-  // Position of the token to be sampled. -1 - n: one after the position of the step's row n; used if only the
-  // device knows that position.
+  // Position of the token to sample. -1 - n: one after that of the step's row n, if only the device knows it.
   int32_t position;
   int32_t top_k;         // 0: no limit
   int32_t num_logprobs;  // -1: none; at most kMaxTop

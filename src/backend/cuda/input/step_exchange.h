@@ -1,10 +1,8 @@
-// The host and the kernels of a step exchange input and tokens through host memory, which the device accesses
-// directly: a copy by the copy engine before or after a step would leave the device idle while work moves
-// from one engine to the other.
+// Host and kernels exchange a step's input and tokens through host memory, which the device accesses
+// directly: copies by the copy engine would leave the device idle while work moves between engines.
 //
-// There are two input and two output buffers: step n uses number n % 2. Both sides count the steps, the
-// device in Workspace::step and the host in InputUpload, because the arguments of a graph are fixed. A step
-// reports its number (StepOutput::step), which the host compares with its own.
+// Step n uses input and output buffer n % 2. Graph arguments are fixed, so both sides count the steps: the
+// device in Workspace::step, the host in InputUpload, which compares with StepOutput::step.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +18,7 @@ struct alignas(16) InputHeader {
 };
 
 // Times are nanoseconds of the device's clock. A step begins when wait_for_predecessor() returns in its first
-// kernel; the kernel itself may start earlier. It ends at the latest time at which a row had its token.
+// kernel (which may start earlier), and ends when the last row has its token.
 struct RowOutput {
   unsigned long long end_ns;
   SampleResult result;  // only the first num_top entries of `top` are written
@@ -35,8 +33,8 @@ static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // the rows follow
 struct StepExchange {
   InputHeader* inputs[2]{};
   StepOutput* outputs[2]{};
-  // [T], for steps with draft trees: at the last known row of such a run and at each of its accepted drafts,
-  // the next accepted draft, as a row of the run; -1: none. Other entries are not written.
+  // [T], for steps with draft trees: at the last known row of such a run and at each accepted draft, the next
+  // accepted draft, as a row of the run; -1: none. Other entries are not written.
   int32_t* kept[2]{};
 };
 

@@ -17,7 +17,7 @@ enum class ActivationLayout {
 
 struct Activations {
   ActivationLayout layout{ActivationLayout::kRows};
-  int image_rows{0};  // rows of the image; 0 in the other layouts
+  int image_rows{0};  // 0 in the other layouts
   union {
     __nv_bfloat16* data;  // rows, or an image; null: no activations
     BlockRows blocks;

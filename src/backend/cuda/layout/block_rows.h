@@ -1,12 +1,9 @@
-// Activations in the formats of block-scaled products (ptx/block_mma.cuh), as one prompt kernel passes them
-// to the next: rows of codes, and rows of scales for each 32 columns (ptx/quantise_block.h computes both).
-// C++17, for device code.
-//
-// A row is padded with zeros to whole tiles of 64 columns. A tile's codes are ordered so that the operands of
-// lane t of a quad (block_codes.h) are contiguous: eight adjacent columns of the first 32, the corresponding
-// eight of the second 32, then the same for lane t + 1. In MXFP8x2 all first terms of the tile precede all
-// second terms. A tile has one word of scales: bytes 0 and 1 belong to its blocks of 32 columns, bytes 2 and
-// 3 to the second terms of these blocks, or are 0.
+// Activations in the formats of block-scaled products (ptx/block_mma.cuh), as prompt kernels pass them on:
+// rows of codes, and of scales for each 32 columns (ptx/quantise_block.h computes both). C++17, for device
+// code. Rows are padded with zeros to tiles of 64 columns. The codes of a tile are ordered so that the
+// operands of lane t of a quad (block_codes.h) are contiguous: eight columns of the first 32, the eight of
+// the second 32, then lane t + 1. In MXFP8x2 all first terms of a tile precede the second terms. A tile has
+// one word of scales: bytes 0 and 1 for its blocks of 32 columns, bytes 2 and 3 for their second terms, or 0.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +23,6 @@ constexpr int num_terms(BlockFormat format) { return format == BlockFormat::kMxf
 constexpr int eight_bytes(BlockFormat format) { return form_of(format) == BlockForm::kMxfp8 ? 8 : 4; }
 constexpr int row_tile_bytes(BlockFormat format) { return num_terms(format) * 8 * eight_bytes(format); }
 
-// Calls f(std::integral_constant<BlockFormat, ...>), for kernels that are instantiated per format.
 template <typename F>
 void with_block_format(BlockFormat format, const F& f) {
   switch (format) {
@@ -43,9 +39,8 @@ constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) /
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
-// Byte offsets from the beginning of a row, for its run number `eight` of eight columns: of the codes of the
-// first terms, and of the scale of their block. Codes of second terms are half a tile after those of first
-// terms, their scales two bytes after.
+// Byte offsets in a row of the first terms' codes of columns 8 eight .. 8 eight + 7, and of their block's
+// scale. Second terms: codes half a tile later, scales two bytes later.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

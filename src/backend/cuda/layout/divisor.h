@@ -1,13 +1,12 @@
 // Division of small numbers by a divisor that the host knows. A kernel begins with several dependent
-// divisions; each takes about a hundred cycles, a multiplication four. C++17, for device code.
+// divisions of about a hundred cycles each; a multiplication takes four. C++17, for device code.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-// Exact for dividends below 2^31. Source: Granlund and Montgomery, Division by Invariant Integers using
-// Multiplication, 1994.
+// Exact for dividends below 2^31 (Granlund, Montgomery: Division by Invariant Integers using Multiplication).
 class Divisor {
  public:
   constexpr Divisor() = default;

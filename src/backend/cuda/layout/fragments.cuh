@@ -1,10 +1,7 @@
-// A lane's operands for the tensor cores: turns the words of a tile (strips.h) into bfloat16 weights.
-//
-// The scale of MXFP4 is multiplied into the weights, not into sums of products. So one sum can accumulate
-// over a whole segment (strips.h), which is how mma.sync and wgmma are fast. The multiplication is exact: a
-// weight is a code of two significant bits times a power of two (packing refuses scales out of the range of
-// bfloat16). E4M3 codes are converted to their values in the same way; the scale of a row is applied to the
-// sum.
+// A lane's operands for the tensor cores: turns the words of a tile (strips.h) into bfloat16 weights. MXFP4's
+// scale is multiplied into the weights, so that one sum accumulates over a whole segment, which is how
+// mma.sync and wgmma are fast. This is exact: a weight is two significant bits times a power of two (packing
+// refuses scales out of bfloat16's range). E4M3 codes are converted too; a row's scale is applied to the sum.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,12 +22,12 @@ struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Unpacks a word of MXFP4 codes to four A registers: each code's value times 2^-126, times its scale. The
-// lower half of `scales` is the scale of row g, the upper half that of row g + 8.
+// Unpacks a word of MXFP4 codes to four A registers: the value times 2^-126, times the scale. The lower half
+// of `scales` is the scale of row g, the upper half that of row g + 8.
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
-                       lower = __high2bfloat162(pair);  // the multiplication itself selects the half
+                       lower = __high2bfloat162(pair);  // the multiplication selects the half itself
   constexpr uint32_t kCode{0x81C081C0};
   const uint32_t turned = __funnelshift_l(word, word, 6);
   a[0] = multiply_pair(word & kCode, upper);
@@ -49,8 +46,7 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[3] = multiply_pair(second(lower), kScale);
 }
 
-// Loads the weights of group `group` of the tile at shared address `tile`. Used by products with many
-// columns, which leave few registers free.
+// Loads the weights of a group of the tile at shared address `tile`; takes few registers, for many columns.
 template <Layout layout>
 __device__ GroupWeights group_weights(uint32_t tile, int group) {
   const int lane = threadIdx.x % 32;
@@ -77,8 +73,7 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// The weights of a tile, unpacked one group at a time; a[m] is product m of the group. MXFP4 and E4M3 codes
-// are loaded once.
+// Weights of a tile, unpacked group by group; a[m] is product m. MXFP4 and E4M3 codes are loaded once.
 template <Layout layout>
 class TileWords {
  public:
@@ -89,7 +84,6 @@ class TileWords {
   }
   __device__ void unpack(int group, uint32_t (&a)[2][4]) const {
     if constexpr (layout == Layout::kMxfp4) {
-      // A stored scale is the exponent of a bfloat16, which is at bits 14-7.
       const uint32_t scales = __byte_perm(scales_, 0, group ? 0x4342 : 0x4140) << 7;
       unpack_mxfp4(group ? words_[0].z : words_[0].x, scales, a[0]);
       unpack_mxfp4(group ? words_[0].w : words_[0].y, scales, a[1]);

@@ -1,4 +1,3 @@
-// The device layout of weights of a given format, and of the router's.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"

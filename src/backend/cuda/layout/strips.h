@@ -1,32 +1,28 @@
 // The layout of matrices on the device: ready for the tensor cores, read once and in order.
 //
-// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. The contraction
-// is padded with zeros to whole tiles, the rows to whole strips. In each tile a lane of a warp owns rows g
-// and g + 8 (g = lane / 4), in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of
-// 32 columns. So activations stay in natural order, and a lane loads 16 bytes of them per group. Each group
-// takes two products m = 0, 1 of mma.m16n8k16, whose A registers hold these pairs of columns:
+// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns; zeros pad the
+// contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8 (g =
+// lane / 4) in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32 columns: it
+// loads 16 bytes of naturally ordered activations per group. Each group takes two products m = 0, 1 of
+// mma.m16n8k16, whose A registers hold these pairs of columns:
 //
-//   a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same columns of row g + 8
+//  a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same columns of row g + 8
 //
-//   BF16   2,048 bytes per tile: for each G = 0, 1 and m = 0, 1, 16 bytes per lane: a0, a1, a2, a3.
-//   E4M3   1,024 bytes: for each G = 0, 1, 16 bytes per lane: for m = 0, 1, a word of a0 and a2, then a word
-//          of a1 and a3. In each 16-bit half, the first of the two has its sign at bit 15 and the rest at
-//          bits 10-4; the second has its sign at bit 11 and the rest at bits 14-12 and 3-0. Read as bfloat16,
-//          each is its value times 2^-120.
-//   MXFP4  512 bytes: a lane's 16 bytes are four words (G, m). The 8 codes of a word are placed so that one
-//          shift and one mask extract each of a0..a2. In each 16-bit half (the even column is the low half),
-//          a0 has its sign at bit 15 and its exponent and mantissa at bits 8-6, a1 at 12 and 5-3, a2 at 9 and
-//          2-0. Four equal patterns do not fit into 16 bits, so a3 takes the bits left over in the other
-//          half: its sign at 11, its exponent at 10 and 14, its mantissa at 13. Rotate the word left by 6;
-//          then one multiplication by a sum of three powers of two moves these four bits to their places, and
-//          no two of its terms collide at or below a bit that is kept. Read as bfloat16, each code is its
-//          value times 2^-126, subnormals included; the tensor cores take these as they are. After the codes
-//          come 32 bytes of scales: one word per g, with the bytes (row g, G = 0), (row g + 8, G = 0), (row
-//          g, G = 1), (row g + 8, G = 1). Each byte is a bfloat16 exponent: that of the factor for a code's
-//          value times 2^-126. It is the stored E8M0 value plus 126.
+//  BF16   2,048 bytes per tile: for each G = 0, 1 and m = 0, 1, 16 bytes per lane: a0, a1, a2, a3.
+//  E4M3   1,024 bytes: for each G = 0, 1, 16 bytes per lane: for m = 0, 1, a word of a0 and a2, then one of
+//         a1 and a3. In each 16-bit half, the first has its sign at bit 15 and the rest at bits 10-4, the
+//         second its sign at bit 11 and the rest at bits 14-12 and 3-0. Read as bfloat16: value * 2^-120.
+//  MXFP4  512 bytes: a lane's 16 bytes are four words (G, m). One shift and one mask extract each of a0..a2
+//         from a word's 8 codes. In each 16-bit half (low: the even column), sign and then exponent and
+//         mantissa are at bits 15 and 8-6 for a0, 12 and 5-3 for a1, 9 and 2-0 for a2. a3 takes the bits left
+//         over in the other half: sign 11, exponent 10 and 14, mantissa 13; after a rotation left by 6, one
+//         multiplication by a sum of three powers of two moves them to their places, and no two terms collide
+//         at or below a bit that is kept. Read as bfloat16: value * 2^-126, subnormals included, which the
+//         tensor cores take. Then 32 bytes of scales: a word per g, bytes (row g, G = 0), (row g + 8, G = 0),
+//         (row g, G = 1), (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
 //
-// A segment is a run of tiles of one strip that one warp sums from zero; the sums of the segments are then
-// added in order. This fixes the order of additions, whatever else is in the batch.
+// A segment is a run of tiles of a strip that one warp sums from zero; then the sums of segments are added in
+// order. This fixes the order of additions, whatever else is in the batch.
 #pragma once
 
 #include <cstddef>
@@ -40,13 +36,11 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-// A warp can hold a segment of the router in registers, so it loads its segment before the activations
-// arrive.
+// A warp can hold a router segment in registers, so it loads it before the activations arrive.
 inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
 
-// Calls f(std::integral_constant<Layout, ...>), for kernels that are instantiated per layout.
 template <typename F>
 void with_layout(Layout layout, const F& f) {
   switch (layout) {
@@ -80,9 +74,8 @@ struct Strips {
   int num_segments{0};   // per strip
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
-  // Set by the launch (stream_shape.h): reading kernel arguments is free, divisions in the kernel are not. To
-  // get to its next segment, a warp advances by advance_segments and advance_bytes. If that passes the end of
-  // the strip, it goes back by the segments of one strip and forward by wrap_bytes.
+  // Set by the launch (stream_shape.h), because divisions in the kernel are slow. To its next segment a warp
+  // advances by advance_segments and advance_bytes, and past the end of a strip also by wrap_bytes.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
 
@@ -105,18 +98,16 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
-// Returns the number of floats that hold the sums of each segment separately, for num_columns columns:
-// [segments, columns, rows in whole strips].
+// Floats that hold each segment's sums separately: [segments, columns, rows in whole strips].
 constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
   return size_t{1} * static_cast<size_t>(strips.num_segments) * static_cast<size_t>(num_columns) *
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// Returns the first item of share n if `count` items are divided evenly among `num` shares. 32 bits are
-// enough: kMaxVocab rows of 4,096 columns are 2^19 units, and there are some hundred CTAs.
+// First item of share n of `num` equal shares of `count` items. 32 bits are enough: kMaxVocab rows of 4,096
+// columns are 2^19 units, and there are some hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
-// A CTA's share of a matrix. Units are segments, strip by strip; a share is cut at any segment, or only
-// between strips.
+// A CTA's units of a matrix: segments, strip by strip, shared out at any segment or only between strips.
 struct UnitRange {
   int first, last;
 };
@@ -128,9 +119,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
   return {static_cast<int>(part_of(count, cta, strips.by_ctas) * scale),
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
-// Returns the segment of the strip at which a second CTA's share begins, so that the strip has two partial
-// sums (dense/args.h); num_segments if the strip is not cut. There are no more CTAs than strips, so no
-// strip is cut twice.
+// Segment at which a second CTA's share of the strip begins, so that its sum has two parts (dense/args.h);
+// num_segments if it is not cut. No strip is cut twice, as there are no more CTAs than strips.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

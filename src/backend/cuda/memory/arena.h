@@ -1,4 +1,3 @@
-// Assigns the arrays of one buffer their places.
 #pragma once
 
 #include <cstddef>

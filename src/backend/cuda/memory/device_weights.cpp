@@ -7,7 +7,6 @@
 namespace nibble::cuda {
 namespace {
 
-// Assigns every tensor its place in the arena.
 DeviceWeights place(const Config& whole, const Share& share, const DenseFormats& dense, Arena& arena) {
   const Config config = config_of(whole, share);
   const int hidden = config.hidden, experts = config.experts().count;
@@ -76,9 +75,9 @@ size_t device_weight_bytes(const Config& whole, const Share& share, const DenseF
 
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads) {
   const Config& whole = weights.config;
-  // If host and device share their memory, the weights and the page cache's copy of them would not both fit,
-  // and a page cache full of them (as after a download) leaves no memory that the driver could allocate. On
-  // other machines the page cache makes a second start faster.
+  // If host and device share their memory, weights and their copy in the page cache would not both fit, and a
+  // full page cache (after a download) leaves the driver nothing to allocate. On other machines the page
+  // cache makes a second start faster.
   const MappedFiles dropped_files = device_caps().is_integrated ? weights.files : MappedFiles{};
   drop_all_pages(dropped_files);
   DeviceBuffer storage(device_weight_bytes(whole, share, dense));
@@ -90,7 +89,7 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
   uploader.rows(weights.embedding, "the embedding", device.embedding);
   const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),
                     up = share.gate_up(whole), down = share.down(whole);
-  // A bias that is added to an all-reduced sum is added by one rank only; the others have zeros.
+  // A bias of an all-reduced sum is added by one rank; the others have zeros.
   const auto bias_added_once = [&](bool is_added_here, const Vector& first, int num, float* to) {
     if (is_added_here)
       uploader.vectors(first, num, {0, first.count}, to);

@@ -1,5 +1,4 @@
-// A rank's share of the weights on its device (model/shares/share.h), in the layouts that the kernels read
-// (strips.h).
+// A rank's share of the weights (model/shares/share.h) on its device, in layouts of kernels (strips.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -33,12 +32,10 @@ struct DeviceWeights {
   DeviceBuffer storage;
 };
 
-// Returns the bytes that a share of the weights of `whole` takes on the device.
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
-// Uploads the share through two pinned buffers, or generates it on the device if the weights are a Recipe,
-// and repacks it there. Uses kStagingBytes (uploader.h) in addition to the result. Throws InputError for a
-// format that no kernel reads.
+// Uploads the share through two pinned buffers, or generates it on the device from a Recipe, and repacks it
+// there, using kStagingBytes (uploader.h) on top. Throws InputError for a format that no kernel reads.
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads);
 
 }  // namespace nibble::cuda

@@ -39,8 +39,7 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   memcpy(to, values, 16);
 }
 
-// Returns the MXFP4 word (G, m) of a lane (strips.h). `upper` and `lower`: codes of rows g and g + 8, in
-// columns 4 m .. 4 m + 3 of the lane's eight columns.
+// The MXFP4 word (G, m) of a lane (strips.h): codes of rows g and g + 8, columns 4 m .. 4 m + 3 of its eight.
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
   const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a3) {
     const auto bit = [](uint32_t code, int i) { return code >> i & 1; };
@@ -56,8 +55,8 @@ struct PackedLane {
   int tile, lane;
 };
 
-// Writes one lane's MXFP4 codes of a tile and, in every fourth lane, the scales of the lane's two rows.
-// code_at(row in strip, column) and scale_at(row in strip, block) return the values to write.
+// Writes one lane's MXFP4 codes of a tile and, in every fourth lane, the scales of its two rows. code_at(row
+// in strip, column) and scale_at(row in strip, block) return the values to write.
 template <typename CodeAt, typename ScaleAt>
 __device__ void write_lane(const PackedLane& to, int* largest_scale, const CodeAt& code_at,
                            const ScaleAt& scale_at) {
@@ -120,8 +119,7 @@ __device__ float value_at(const PackBf16Args& args, int row, int col) {
   return __uint_as_float(uint32_t{stored_at(args, row, col)} << 16);
 }
 
-// Returns the E8M0 scale of a block as formats/mxfp4.h defines it: its exponent is that of the largest
-// magnitude minus 2, but at least -127.
+// E8M0 scale of a block (formats/mxfp4.h): the exponent of the largest magnitude minus 2, at least -127.
 __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   float largest = 0;
   for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));
@@ -129,8 +127,7 @@ __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   return static_cast<uint8_t>(max(exponent - 2, 0));
 }
 
-// Returns the E2M1 code of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; magnitudes above
-// 6 become 6.
+// The E2M1 code of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; above 6 becomes 6.
 __device__ uint8_t nearest_code(float value) {
   const float magnitude = fabsf(value);
   const uint8_t sign = signbit(value) ? 8 : 0;

@@ -12,9 +12,8 @@ enum class RowOrder {
   kGateAndUp,
 };
 
-// Packs `rows` rows as rows first_row and following of the matrix `to`; both must be whole strips. Padding
-// rows and columns become zero. If stored_cols is larger than `cols`, only `cols` columns from first_col on
-// are packed.
+// Packs `rows` rows into the matrix `to` from row first_row on; both must be whole strips. Padding becomes
+// zero. If stored_cols is larger than `cols`, packs only `cols` columns from first_col on.
 struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]
   int first_row, rows, cols;
@@ -24,9 +23,8 @@ struct PackBf16Args {
 };
 void pack(Stream stream, const PackBf16Args& args);
 
-// Packs `num_matrices` contiguous matrices, or only `rows` x `cols` of each, from first_row and first_col on.
-// *largest_scale is raised to the largest E8M0 scale. If it exceeds kLargestScale, the result is wrong and
-// the caller must refuse it.
+// Packs `num_matrices` contiguous matrices, or only `rows` x `cols` of each from first_row and first_col on.
+// Raises *largest_scale to the largest E8M0 scale; the caller must refuse results above kLargestScale.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2], even column in the low nibble
   const uint8_t* scales;  // [num_matrices, stored_rows, stored_cols / 32]
@@ -39,13 +37,11 @@ struct PackMxfp4Args {
 };
 void pack(Stream stream, const PackMxfp4Args& args);
 
-// Quantises BF16 rows to strips of E4M3 with row scales, or of MXFP4, as model/quantize.h and formats/mxfp4.h
-// define. A row's scale covers all its stored columns, so the shares of a split matrix equal those of the
-// whole matrix quantised.
+// Quantises BF16 rows to strips of E4M3 with row scales, or of MXFP4 (model/quantize.h, formats/mxfp4.h). A
+// row's scale covers all its stored columns, so shares of a split matrix equal the quantised whole.
 void quantise(Stream stream, const PackBf16Args& args);
 
-// Fills memory with synthetic weights (model/checkpoint/synthetic.h): word i is (random(seed, i) & mask) +
-// base.
+// Fills memory with synthetic weights (checkpoint/synthetic.h): word i is (random(seed, i) & mask) + base.
 struct FillArgs {
   uint64_t* to;
   size_t first_word, num_words;

@@ -158,7 +158,6 @@ Uploader::Source Uploader::bf16_of(const Matrix& matrix, const char* what) const
   return {static_cast<const uint8_t*>(matrix.elements().data), nullptr};
 }
 
-// Returns the bytes per second of a plain copy from a pinned buffer.
 double Uploader::host_to_device_rate() {
   constexpr int kCopies{16};
   const Stopwatch since;
@@ -190,9 +189,8 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Pages of a small copy are not dropped here: dropping the large page (folio) of a vector would drop
-  // adjacent tensors, which would then be read again. These pages are dropped with the matrix, or at the end;
-  // so are the bytes between pieces.
+  // Pages of small copies are not dropped here, but with the matrix or at the end, like bytes between pieces:
+  // a vector's large page (folio) also holds adjacent tensors, which would be read again.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);
@@ -213,7 +211,7 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
 void Uploader::generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to) {
   NIBBLE_CHECK(offset % 8 == 0, "bytes from {} on", offset);
   has_recipes_ = true;
-  // Fills whole words. Bytes beyond the end are padding, or the tensor that follows overwrites them.
+  // Fills whole words: bytes past the end are padding, or overwritten by the tensor that follows.
   fill(stream_,
        {reinterpret_cast<uint64_t*>(to), offset / 8, (bytes + 7) / 8, words.seed, words.mask, words.base});
 }

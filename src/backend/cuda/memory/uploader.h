@@ -1,4 +1,3 @@
-// Copies weights from the host to the device and repacks them there.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -19,17 +18,15 @@
 
 namespace nibble::cuda {
 
-// Device bytes that an Uploader uses in addition to the weights.
-inline constexpr size_t kStagingBytes{size_t{512} << 20};
+inline constexpr size_t kStagingBytes{size_t{512} << 20};  // device bytes used on top of the weights
 
 void drop_all_pages(const MappedFiles& files);
 
-// Uses two pinned buffers: one is filled while the other is being transferred. All methods throw InputError
-// for a format that no kernel reads; `what` names a matrix in the message.
+// Copies weights to the device, where it repacks them, through two pinned buffers: one is filled while the
+// other is in transfer. Methods throw InputError for a format that no kernel reads; `what` names the matrix.
 class Uploader {
  public:
-  // `source` names the weights in messages. Pages of `dropped_files` leave the page cache once they have been
-  // copied.
+  // `source` names the weights in messages. Pages of `dropped_files` leave the page cache once copied.
   Uploader(std::string source, MappedFiles dropped_files, int num_threads);
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
@@ -40,21 +37,19 @@ class Uploader {
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` as rows first_row and following of `to`. For a recipe, and for a slice of BF16
-  // columns, whole rows are transferred, and the device drops the rest.
+  // Packs a slice of `from` as rows from first_row on. Recipes and slices of columns transfer whole rows.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
   }
-  // Packs the slice of each of these experts.
   void experts(const ExpertMatrices& from, const IndexRange& which, const MatrixSlice& slice, RowOrder order,
                const Strips& to);
-  // Throws InputError if an MXFP4 scale exceeds what the layout holds. Logs the rate that was reached, next
-  // to the rate of a plain copy from pinned memory, and the memory that loading took.
+  // Throws InputError if an MXFP4 scale exceeds what the layout holds. Logs the memory that loading took, and
+  // the rate of copies next to that of a plain copy from pinned memory.
   void finish(size_t weight_bytes);
 
  private:
-  // Bytes from host memory, or from a recipe with which the device generates them.
+  // Bytes from host memory, or a recipe with which the device generates them.
   struct Source {
     const uint8_t* data{nullptr};
     const RandomWords* words{nullptr};

@@ -25,8 +25,7 @@ namespace {
 static_assert(kPagePositions == kPageTokens);
 static_assert(kMostDeals >= kOutputRows);
 
-// Returns the larger number of segment sums of qkv_split() and project_split(). All layouts have the same
-// segments.
+// The larger number of segment sums of qkv_split() and project_split(); layouts have the same segments.
 size_t num_split_sums(const Config& config, int num_tokens) {
   const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
             both = 2 * config.num_kv_heads * config.head_dim;
@@ -34,7 +33,6 @@ size_t num_split_sums(const Config& config, int num_tokens) {
                   num_segment_sums(make_strips(Layout::kBf16, config.hidden, queries), T));
 }
 
-// Assigns every array of a workspace its place in an arena.
 class WorkspacePlacer {
  public:
   // If `base` is null, place() only adds up the sizes of the arrays.
@@ -52,7 +50,6 @@ class WorkspacePlacer {
         hidden_(static_cast<size_t>(config.hidden)),
         arena_(base) {}
 
-  // Returns the bytes of all arrays.
   size_t place(Workspace& w) {
     place_attention(w);
     place_routing(w);

@@ -19,8 +19,7 @@ namespace nibble::cuda {
 
 inline constexpr int kOutputRows{64};  // rows of logits computed at a time
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
-// Returns the maximum rows of one launch of attend_rows(): their partial softmaxes must fit in
-// kAttendScratchBytes.
+// Maximum rows per launch of attend_rows(): their partial softmaxes must fit in kAttendScratchBytes.
 constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   const auto row_floats =
       static_cast<size_t>(num_kv_heads) * static_cast<size_t>(max_chunks) * size_t{kPartialFloats};
@@ -28,9 +27,8 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   return rows > 1 ? static_cast<int>(rows) : 1;
 }
 
-// Returns the number of partial results for which the mailbox of attention has room (AttendArgs): those of
-// two rows with the longest context. If more rows need more chunks, their CTAs are not all resident, and the
-// last CTA to finish merges the chunks.
+// Partial results for which attention's mailbox has room (AttendArgs): those of two rows with the longest
+// context. With more, CTAs are not all resident, and the last CTA to finish merges the chunks.
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -40,7 +38,7 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
 
 // Room for the same activations in every layout that a plan may choose for them.
 struct ActivationRoom {
-  __nv_bfloat16* data{nullptr};  // of rows, and of an image in the same memory
+  __nv_bfloat16* data{nullptr};  // of rows, or of an image in the same memory
   int image_rows{0};
   BlockRows blocks{};  // only with --prompt-activations
 
@@ -52,11 +50,9 @@ struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   ActivationRoom attended, normed, gated;
-  // Image of gathered pairs (ExpertsUpArgs). Shares memory with qkv_parts, which is no longer read when pairs
-  // are gathered.
+  // Image of gathered pairs (ExpertsUpArgs), in the memory of qkv_parts, which is no longer read by then.
   Activations gathered;
-  // Scratch for qkv_split() and project_split(). Shares memory with attend_partials, which only attention
-  // needs, between qkv and project.
+  // Scratch of qkv_split() and project_split(); shares memory with attend_partials, used only by attention.
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
@@ -64,7 +60,7 @@ struct Workspace {
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox, zero before the first step
   uint32_t* step{nullptr};                                     // zero before the first step
-  // Zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample
+  // Counters, zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample
   // [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
@@ -77,7 +73,7 @@ struct Workspace {
   StepExchange exchange;    // with the host: two inputs, and two outputs of max_batch_tokens rows
 };
 
-// `rows`: the kernel table; any of its rows may run a step.
+// `rows`: the kernel table, any row of which may run a step.
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::span<const KernelRow> rows = kernel_rows());
 
@@ -94,12 +90,10 @@ class OwnedWorkspace {
   PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // of the exchange
 };
 
-// Return the bytes of one layer's KV cache, and of all layers'.
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind);
 size_t kv_bytes(const Config& config, const BackendOptions& options);
 
-// The KV cache of all layers, initially zero: attention loads whole pages and masks positions not written
-// yet, and zeros keep the masked positions finite.
+// The KV cache of all layers, initially zero: attention loads whole pages; zeros keep masked slots finite.
 class KvStorage {
  public:
   KvStorage(const Config& config, const BackendOptions& options, Stream stream);

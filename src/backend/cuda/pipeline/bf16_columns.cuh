@@ -1,9 +1,6 @@
-// Products of many tokens (pipeline.cuh) with activations in bfloat16:
-//
-//   MXFP4         12 warps divide the rows:                   192 rows x  64 columns
-//   E4M3, BF16    6 warps divide the rows, 2 the columns:      96 rows x 128 columns
-//
-// The results have the same bits as those of decode/.
+// Products of many tokens (pipeline.cuh) with bfloat16 activations; the bits are those of decode/.
+//  MXFP4        12 warps divide the rows:                192 rows x  64 columns
+//  E4M3, BF16   6 warps divide the rows, 2 the columns:   96 rows x 128 columns
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"
@@ -54,15 +51,13 @@ class Bf16Lane {
                         (group ^ (g % 2)) * 64 + lane % 4 * 16;
   }
 
-  // Adds the products of a stage with the first `tiles` tiles of columns. Columns past the item's are
-  // multiplied with whatever the stage holds, and their sums are not used.
+  // Multiplies the stage's first `tiles` tiles of columns. Sums of columns past the item's are not used.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const GroupWeights w = group_weights<layout>(stage + weights_, group);
-      // Several sums at a time, first one product of each and then the other, because a sum's second product
-      // waits for its first.
+      // Products of several sums alternate, because a sum's second product waits for its first.
       constexpr int kAtOnce{tiles < 4 ? tiles : 4};
 #pragma unroll
       for (int first = 0; first < tiles; first += kAtOnce) {
@@ -82,7 +77,7 @@ class Bf16Lane {
   }
 
  private:
-  // Where the lane reads in each stage: its weights, and its columns of the first and second group of 32.
+  // Addresses in each stage of the lane's weights, and of its columns of the first and second group of 32.
   uint32_t weights_, columns_[2];
 };
 

@@ -1,10 +1,7 @@
 // Products of many tokens (pipeline.cuh) of MXFP4 weights with block-scaled activations (block_rows.h): 192
-// rows x 64 columns. A GPU without the instruction runs its twin (ptx/block_mma.cuh): the kernel is the same
-// for all.
-//
-// For each tile, a sum adds the products of the first and then of the second 32 columns; in MXFP8x2, then
-// those of the second terms in the same order. How an instruction adds is not specified, so the bits are not
-// those of decode.
+// rows x 64 columns. GPUs without the instruction run its twin (ptx/block_mma.cuh) in the same kernel. A sum
+// adds, per tile, the products of the first, then of the second 32 columns, then in MXFP8x2 those of the
+// second terms. How the instruction adds is unspecified: bits differ from decode/.
 #pragma once
 
 #include "backend/cuda/layout/block_rows.h"
@@ -14,8 +11,7 @@
 
 namespace nibble::cuda {
 
-// Rows in global memory that consist of whole tiles.
-struct WholeBlockRows : BlockRows {
+struct WholeBlockRows : BlockRows {  // of whole tiles, in global memory
   __device__ explicit WholeBlockRows(const BlockRows& rows) : BlockRows(rows) {}
   __device__ const uint8_t* row(int i) const { return codes + i * row_bytes(*this); }
   __device__ bool has_piece(int) const { return true; }
@@ -25,7 +21,7 @@ struct WholeBlockRows : BlockRows {
 template <BlockFormat format>
 class BlockLane;
 
-// After the stages, `gathered_bytes` of shared memory are free for the kernel's own use.
+// `gathered_bytes`: shared memory after the stages, for the kernel's own use.
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};
@@ -33,7 +29,7 @@ struct BlockShape : PromptWarps {
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
   static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
       kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
-  // As many stages as fit, up to kMostStages: more bring no gain.
+  // The stages that fit, up to kMostStages: more bring no gain.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
       kStages{kFitting < kMostStages ? kFitting : kMostStages};
@@ -60,14 +56,12 @@ class BlockLane {
     scales_ = Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes + g * 4;
   }
 
-  // Adds the products of a stage, as Bf16Lane does.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {
     const uint4 codes = load_shared_16(stage + weights_ + lane_ * 16);
     const uint32_t a_scales =
         weight_scales(load_shared_4(stage + weights_ + kTileCodeBytes + lane_ / 4 * 4), lane_);
-    // Two sums at a time, because a sum's next product waits for the previous one. More sums would take more
-    // registers than a thread has.
+    // Two sums at a time, because a sum's products wait for each other; more sums would not fit in registers.
     constexpr int kAtOnce{2};
     static_assert(tiles % 2 == 0);
     if constexpr (kForm == BlockForm::kMxfp8) {
@@ -103,7 +97,7 @@ class BlockLane {
   }
 
  private:
-  // A registers of a tile: its first and second 32 columns, and their scales.
+  // A registers of the first and second 32 columns of a tile, and their scales.
   struct Weights {
     uint32_t first[4], second[4], scales;
   };
@@ -133,7 +127,7 @@ class BlockLane {
   }
 
   const int lane_{static_cast<int>(threadIdx.x) % 32};
-  uint32_t weights_, columns_[kTerms], scales_;  // where the lane reads in each stage
+  uint32_t weights_, columns_[kTerms], scales_;  // addresses within each stage
 };
 
 }  // namespace nibble::cuda

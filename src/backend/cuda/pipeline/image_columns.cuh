@@ -1,21 +1,16 @@
 // Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (layout/image.h),
-// by wgmma or, with few columns, by mma.sync. One to three warpgroups multiply, each four strips, 64 rows,
-// with the item's columns. Two more warps have the copy engine fill the stages, one with weights and one with
-// activations. Sums have the same order and the same bits as by mma.sync.
+// by wgmma or, with few columns, by mma.sync; sums have the same order and bits. One to three warpgroups
+// multiply four strips each, 64 rows, with the item's columns. Two more warps have the copy engine fill the
+// stages, one with weights and one with activations.
 //
-// The warp for weights does not wait for the previous kernel, which writes the activations: while the
-// previous kernel ends, the weights of the first stages are loaded. So the items must be known before the
-// previous kernel ends (group_items.cuh). The warp cannot run ahead by more than the stages, because the
-// warps that empty a stage do wait for the previous kernel.
+// The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
+// the first stages while that kernel ends, so items must be known before (group_items.cuh). It cannot run
+// ahead by more than the stages, because the warps that empty them do wait.
 //
-// A stage of MXFP4 is a whole segment, and its loop is unrolled. It uses two sets of A registers: one is
-// unpacked while the products of the other run. In BF16 and E4M3, with 4 and 2 times the bytes, a stage is
-// one tile.
-//
-// An item with few columns uses a smaller product. Three warpgroups share the columns that are copied. A
-// batch has few columns, and few items: with one warpgroup there are three times the items, which keeps all
-// of the memory busy. Experts of a batch keep the stages but not wgmma: each of their warps multiplies by
-// mma.sync.
+// A stage of MXFP4 is a whole segment, in an unrolled loop with two sets of A registers: one is unpacked
+// while the products of the other run. In BF16 and E4M3, with 4 and 2 times the bytes, a stage is one tile.
+// Three warpgroups share the columns that are copied; a batch has few columns and items, so one warpgroup
+// gives three times the items and keeps all of the memory busy. Items with few columns use smaller products.
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"
@@ -36,8 +31,8 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for each item of this CTA, and begin() when the first item is known. Reads the next item long
-// before it is needed, because reading it takes as long as a stage.
+// Calls f(item) for each item of this CTA, and begin() once the first item is known. Each item is read while
+// the one before it is multiplied, because reading it takes as long as a stage.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
@@ -59,36 +54,33 @@ struct ImageShape {
   static constexpr Layout kLayout{layout};
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
-  // A stage: tiles of columns, which wgmma requires at multiples of 1,024 bytes, then strips.
+  // Layout of a stage: tiles of columns, which wgmma requires at multiples of 1,024 bytes, then strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
   static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
       kStageBytes{(kWeightPlace + kStrips * kStripBytes + 1023) / 1024 * 1024};
   static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
-                               stages_bytes(1, kStageBytes)};  // 1 KB of each CTA is the driver's
+                               stages_bytes(1, kStageBytes)};  // the driver reserves 1 KB per CTA
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // The sizes of products differ by kStep tiles of 8 columns. A group of pairs can have any number of
-  // columns, while most items of tokens are full. With more than 8 sizes the compiler no longer keeps all of
-  // them in one function, and makes products wait for each other.
+  // The sizes of products differ by kStep tiles of 8 columns: groups of pairs have any number of columns, but
+  // most items of tokens are full. With more than 8 sizes the compiler makes products wait for each other.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
-  // With few columns each warp multiplies on its own, by mma.sync: the sums are the same, and the experts of
-  // a batch had to wait for wgmma (docs/decisions/0015).
+  // With few columns each warp multiplies alone by mma.sync; with wgmma experts waited (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // A CTA's threads share 65,536 registers. A segment's sums for 64 rows and 128 columns take 64 registers of
-  // a thread, and the totals another 64. So the warps that do not multiply, padded to a whole warpgroup, give
-  // up most of their registers. CTAs with fewer threads have enough registers.
+  // Warps that only copy, padded to a warpgroup, leave registers to the others: of 65,536 per CTA, a
+  // segment's sums for 64 rows and 128 columns take 64 per thread, the totals another 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
       kProductRegisters{warpgroups > 2 ? 160 : 232};
   static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
 
-  // Empty for GPU families without wgmma, where no row of the kernel table (kernel_table.cpp) launches it.
+  // The body is empty for GPU families without wgmma; kernel_table.cpp has no row for them.
   template <typename Items, typename Begin>
   static __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<ImageShape>& input,
                                         const Items& items, Stages<ImageShape>& stages, const Begin& begin) {
@@ -125,9 +117,8 @@ struct ImageShape {
     multiply_item<tiles>(weights, item, cuts, stages, begin);
   }
 
-  // The tiles of an item, from the first to one past the last.
   struct TileRange {
-    int first, end;
+    int first, end;  // of an item; `end` is one past the last
   };
   static __device__ TileRange tiles_of(const Strips& weights, const PromptItem&) {
     return {0, weights.num_tiles};
@@ -141,8 +132,8 @@ struct ImageShape {
     return kTiles == 1 ? 1 : min(weights.segment_tiles, weights.num_tiles - first_tile);
   }
 
-  // Each lane copies one strip's part of a stage. The first lane announces the bytes of all lanes to the
-  // barrier: with 32 arrivals, a dense product of 16 tokens took 8 to 15 % longer.
+  // Each lane copies one strip's part of a stage. The first lane announces the bytes of all lanes: 32
+  // arrivals at the barrier made a dense product of 16 tokens 8 to 15 % slower.
   template <typename Items>
   static __device__ void copy_weights(const Strips& weights, const Items& items, Stages<ImageShape> stages) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -162,7 +153,6 @@ struct ImageShape {
           });
         });
   }
-  // Each lane copies one tile of a stage's columns.
   template <typename Items>
   static __device__ void copy_activations(const Timestamps& timestamps, const Strips& weights,
                                           const ImageRows& activations, const Items& items,
@@ -172,8 +162,7 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Columns past the item's are not copied: they are multiplied with whatever the stage holds, and
-          // their sums are not used. Otherwise a batch would read six rows of padding for two of pairs.
+          // Columns past the item's are not copied: a batch would read six rows of padding for two of pairs.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +
@@ -185,7 +174,7 @@ struct ImageShape {
           });
         });
   }
-  // Calls f(number of tiles) for each stage of an item, once it is empty.
+  // Calls f(number of tiles) for each stage of an item, once the stage is empty.
   template <typename Item, typename F>
   static __device__ __forceinline__ void for_each_stage(const Strips& weights, const Item& item,
                                                         Stages<ImageShape>& stages, const F& f) {
@@ -198,7 +187,6 @@ struct ImageShape {
       stages.advance();
     }
   }
-  // A lane's piece of a stage.
   struct StagePiece {
     uint32_t place;  // in the stage
     const uint8_t* from;
@@ -213,8 +201,8 @@ struct ImageShape {
       bulk_copy(stages.address() + piece.place, piece.from, piece.num_bytes, stages.full(), policy);
   }
 
-  // Adds the products of a tile, in two groups of 32 columns of the contraction, each with its own set of A
-  // registers. Calls between() when all products of the previous tile have ended.
+  // Adds the products of a tile in two groups of 32 columns, each with its own A registers. Calls between()
+  // when all products of the previous tile have ended.
   template <bool first, int tiles, typename Between>
   static __device__ __forceinline__ void add_tile(uint32_t strip, uint32_t cells, uint32_t (&a)[2][2][4],
                                                   float (&sums)[tiles][4], const Between& between) {
@@ -222,7 +210,7 @@ struct ImageShape {
     const uint32_t b = describe_columns(cells);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
-      if (!first) wait_for_products<1>();  // the products that last used this set of registers
+      if (!first) wait_for_products<1>();  // until the last products of a[group] have ended
       if (group == 1) between();
       words.unpack(group, a[group]);
       fence_products();
@@ -239,7 +227,7 @@ struct ImageShape {
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    // Place of the first group's columns; those of the second group are 64 bytes after or before it.
+    // Offset of the lane's columns of the first group; the second group's are 64 bytes after or before.
     const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;
@@ -256,8 +244,7 @@ struct ImageShape {
         mma_bf16(sums, a[1], b[2], b[3]);
       }
     };
-    // The loop over a whole segment has no branch, so that the next tile's loads overlap with this one's
-    // products.
+    // No branch in the loop over a whole segment: the next tile's loads overlap with this tile's products.
     if (num_tiles == kMaxSegmentTiles) {
 #pragma unroll
       for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);
@@ -268,15 +255,14 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // Computes the same sums for more columns, by wgmma.
+  // Computes the sums of a segment by wgmma, for more columns than add_few().
   template <int tiles>
   static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                    float (&sums)[tiles][4]) {
     const auto nothing = [] {};
     uint32_t a[2][2][4];
     stages.wait_until_full();
-    // One address for the warp, in a uniform register, so that the descriptors computed from it are in
-    // uniform registers too.
+    // The shuffle makes the address warp-uniform, so its descriptors are computed in uniform registers.
     const uint32_t at = __shfl_sync(~0u, stages.address(), 0);
     add_tile<true>(at + strip, at, a, sums, nothing);
 #pragma unroll
@@ -287,8 +273,7 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // Like add_stage(), if a stage is one tile. Releases a stage when the first products of the next stage are
-  // in flight.
+  // add_stage() for stages of one tile; releases a stage when the next stage's first products are in flight.
   template <int tiles>
   static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                     float (&sums)[tiles][4]) {
@@ -311,7 +296,6 @@ struct ImageShape {
     leave();
   }
 
-  // Computes the sums of a segment of the warp's strip, from zero.
   template <int tiles>
   static __device__ __forceinline__ void multiply_segment(const Strips& weights, int segment, int warp,
                                                           Stages<ImageShape>& stages,
@@ -359,7 +343,7 @@ struct ImageShape {
                                                        unsigned, Stages<ImageShape>& stages,
                                                        const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
-    const bool has_strip = strip < weights.num_strips;  // as above
+    const bool has_strip = strip < weights.num_strips;
     const auto take = begin(item, has_strip ? strip : 0);
     float sums[tiles][4];
     multiply_segment<tiles>(weights, item.segment, warp, stages, sums);

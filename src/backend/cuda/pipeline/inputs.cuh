@@ -10,20 +10,16 @@
 
 namespace nibble::cuda {
 
-// Takes any arguments and does nothing.
 struct Ignore {
   template <typename... Args>
   __device__ void operator()(const Args&...) const {}
 };
 
-// `count` rows in shared memory, `stride` elements apart.
-struct SharedRows {
+struct SharedRows {  // rows `stride` elements apart
   __nv_bfloat16* data;
   int stride, count;
 };
 
-// Terms of the residual stream that were requested but not yet added up. `T`: float, or float4 for four
-// adjacent elements.
 template <typename T>
 struct ResidualTerms {
   T x, rest, experts[kMaxExpertsPerToken];
@@ -32,7 +28,7 @@ struct ResidualTerms {
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Requests the terms of element i of a token or, for float4, of elements 4 i .. 4 i + 3.
+  // Loads the terms of element i of a token's residual stream or, for float4, of elements 4 i .. 4 i + 3.
   template <typename T>
   __device__ ResidualTerms<T> request(int token, int i) const {
     const auto at = [this, i](const float* rows, int row) {
@@ -46,7 +42,7 @@ struct Residual : ResidualInput {
       if (experts && k < num_experts) terms.experts[k] = at(experts, token * num_experts + k);
     return terms;
   }
-  // Adds the terms, always in the same order.
+  // Adds the terms of the residual stream, always in the same order.
   template <typename T>
   __device__ T sum(const ResidualTerms<T>& terms) const {
     T sum = terms.x;
@@ -80,14 +76,10 @@ __device__ inline float4 four_floats(uint2 four) {
 }
 
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers,
-// possibly before the activations arrive; load() applies them.
-//
-// The squares are always summed in the order of a CTA with 16 warps: thread i adds float4s i and i + 512,
-// each warp adds the sums of its threads, then the sums of the warps are added in order. In a CTA with 8
-// warps, each warp does the work of two of the 16.
-//
-// The terms of the first `ahead` float4s of a thread are requested at once; terms requested after the first
-// have been added up cost one more trip to L2. Each float4 takes 4 registers per term.
+// possibly before the activations arrive; load() applies them. Squares are always summed in the order of 16
+// warps: thread i adds float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are
+// added in order; each of 8 warps does the work of two. The terms of a thread's first `ahead` float4s are
+// loaded at once (4 registers per term); later ones cost one more trip to L2.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:
@@ -98,11 +90,10 @@ class NormWeights {
       if (4 * i < hidden) fours_[n] = reinterpret_cast<const float4*>(weights)[i];
     }
   }
-
-  // Stores to[column] = bf16(norm of row token_at(column)); synchronizes the CTA at the end. All threads of
-  // the CTA take part. Calls visit(column, i, x, normed) for every four elements of x and of the result, and
-  // when_here() when the last row's terms have arrived. `at_once` rows are loaded and summed together; with
-  // 512 threads, each row takes 8 registers per thread, and 8 more for each of its terms in flight.
+  // Stores to[column] = bf16(norm of row token_at(column)); all threads of the CTA take part and are
+  // synchronized at the end. Calls visit(column, i, x, normed) for every four elements, and when_here() once
+  // the last row's terms have arrived. `at_once` rows are summed together; with 512 threads, a row takes 8
+  // registers per thread, a term in flight 8 more.
   template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere = Ignore>
   __device__ void load(const NormInput& args, const TokenAt& token_at, SharedRows to, const Visit& visit,
                        const WhenHere& when_here = {}) const {
@@ -115,7 +106,7 @@ class NormWeights {
       rows.count = to.count;
       rows.num_fours = num_fours;
       rows.load(residual, token_at);
-      // Double-buffered: other warps may still read the last rows' sums.
+      // Sums are double-buffered: other warps may still read those of the previous rows.
       auto& of_rows = sums[first / at_once % 2];
       rows.sum_squares(of_rows);
       if (first + at_once >= to.count) when_here();
@@ -134,17 +125,15 @@ class NormWeights {
   template <int at_once>
   struct Rows {
     int first, count;
-    int num_fours;              // of a row
+    int num_fours;              // float4s per row
     float4 x[at_once][kFours];  // the thread's elements
 
-    // Calls f(row, column) for each row.
     template <typename F>
     __device__ void for_each(const F& f) const {
 #pragma unroll
       for (int row = 0; row < at_once; ++row)
         if (at_once == 1 || first + row < count) f(row, first + row);
     }
-    // Loads the rows' terms and adds them up.
     template <typename TokenAt>
     __device__ void load(const Residual& residual, const TokenAt& token_at) {
 #pragma unroll
@@ -167,7 +156,7 @@ class NormWeights {
         });
       }
     }
-    // Stores the sums of squares of each of the 16 warps.
+    // Stores one sum of squares for each of the 16 warps of the summing order.
     __device__ void sum_squares(float (&sums)[at_once][kOrderWarps]) const {
       for_each([&](int row, int) {
 #pragma unroll
@@ -214,19 +203,16 @@ class NormWeights {
   float4 fours_[kFours];
 };
 
-// A bfloat16 matrix [., cols], row by row.
-struct RowMatrix {
+struct RowMatrix {  // [rows, cols]
   const __nv_bfloat16* data;
   int cols;
 };
-// The calling thread among those of a CTA that share some work.
-struct WorkThread {
+struct WorkThread {  // the calling thread, among those of a CTA that share some work
   int index, num_threads;
 };
 
-// Prefetches rows of a matrix to shared memory: to[n] = row row_at(n), zero-padded to whole tiles. All of
-// them are requested at once: passing them through registers would serialize them, and 8 rows of 4,096 took 5
-// us longer than one. wait_for_rows() waits for the copies.
+// Prefetches rows to[n] = row row_at(n) to shared memory, zero-padded to whole tiles; wait_for_rows() waits.
+// All copies are in flight at once: through registers, 8 rows of 4,096 took 5 us longer than one.
 template <typename RowAt>
 __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
   for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {
@@ -238,12 +224,11 @@ __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to
   }
   end_copies();
 }
-// Prefetches consecutive rows.
 __device__ inline void prefetch_rows(RowMatrix from, SharedRows to, WorkThread thread) {
   prefetch_rows(
       from, [](int row) { return row; }, to, thread);
 }
-// Waits for the rows that prefetch_rows() requested. All threads of the CTA call it; it synchronizes them.
+// Waits for prefetch_rows(). All threads of the CTA call it; it synchronizes them.
 __device__ inline void wait_for_rows() {
   wait_for_copies<0>();
   __syncthreads();
@@ -261,7 +246,7 @@ class RowPrefetch {
       if (i < count * padded_cols(from.cols) / 4) prefetched_[n] = four(from, i, row_at);
     }
   }
-  // Stores to[column] = row row_at(column); synchronizes the CTA at the end.
+  // Stores to[column] = row row_at(column) of the prefetched matrix; synchronizes the CTA at the end.
   template <typename RowAt>
   __device__ void store(RowMatrix from, const RowAt& row_at, SharedRows to) const {
     const int num_fours = padded_cols(from.cols) / 4;
@@ -280,7 +265,7 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // one row of 4096
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // a row of 4,096 elements ahead
 
   template <typename RowAt>
   static __device__ uint2 four(RowMatrix from, int i, const RowAt& row_at) {

@@ -1,6 +1,5 @@
-// Mailbox: memory through which CTAs pass float32 words to CTAs that wait for them. The word 0 means that it
-// has not arrived yet, so a zero is stored as -0, which changes no sum (sums start with 0). Each word has one
-// reader, which resets it to 0.
+// Mailbox: memory through which CTAs pass float32 words to waiting CTAs. A word of 0 has not arrived yet, so
+// zeros are stored as -0, which changes no sum that starts with 0. A word's only reader resets it to 0.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"
@@ -12,8 +11,7 @@ __device__ inline bool has_come(const float4& words) {
   return has_come(words.x) && has_come(words.y) && has_come(words.z) && has_come(words.w);
 }
 __device__ inline float as_word(float value) { return has_come(value) ? value : -0.0f; }
-// Reloads words that have not arrived. Consecutive loads stay in flight together as long as no word is
-// examined in between.
+// ask_again() reloads words that have not arrived; loads stay in flight together until a word is examined.
 template <typename T>
 __device__ inline void ask_again(T& words, const T* from) {
   if (!has_come(words)) words = load_relaxed(from);

@@ -1,10 +1,8 @@
-// The input of a norm: the residual stream and the weights of the norm.
 #pragma once
 
 namespace nibble::cuda {
 
-// The residual stream as its producers leave it: x, and terms that the reader must add to it, in this order:
-// the second partial sum of a matrix product, or the outputs of the chosen experts.
+// The residual stream: x, and terms that readers add in this order: a second partial sum, or expert outputs.
 struct ResidualInput {
   const float* x{nullptr};        // [T, H]
   const float* x_rest{nullptr};   // [T, H] or null

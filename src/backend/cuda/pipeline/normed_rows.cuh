@@ -11,8 +11,7 @@ struct NormedRows {
   __nv_bfloat16* data;
   int hidden, image_rows;  // image_rows 0: row by row
 
-  // Stores elements 4 i .. 4 i + 3 of a row.
-  __device__ void store(int row, int i, uint2 four) const {
+  __device__ void store(int row, int i, uint2 four) const {  // elements 4 i .. 4 i + 3
     if (image_rows == 0) {
       reinterpret_cast<uint2*>(data)[size_t{1} * row * (hidden / 4) + i] = four;
       return;

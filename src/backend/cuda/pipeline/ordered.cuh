@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// Every key is above 0. -0 maps to the key of +0, so that the two tie.
+// Keys are above 0, and -0 has the key of +0, so that the two tie.
 __device__ inline uint32_t key_of(float logit) {
   const uint32_t bits = __float_as_uint(logit + 0.0f);
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;

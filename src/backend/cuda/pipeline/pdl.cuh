@@ -1,10 +1,8 @@
 // Programmatic dependent launch: a kernel may start while the previous one still runs. Until
-// wait_for_predecessor() it may read only weights and data of earlier steps; after that it sees everything
-// that earlier kernels wrote (PTX ISA: griddepcontrol).
-//
-// Before its wait it may also read the step's input, unless it directly follows embed, which copies that
-// input: a kernel starts once the previous kernel has passed its wait, that is, after the kernel before the
-// previous one has ended. Only the kernel after attend_rows() starts earlier, once qkv() has passed its wait;
+// wait_for_predecessor() it may read only weights and data of earlier steps; then it sees all writes of
+// earlier kernels (PTX ISA: griddepcontrol). It may also read the step's input early, unless it follows
+// embed, which copies that input: a kernel starts once the previous one has passed its wait, so the one
+// before that has ended. Only the kernel after attend_rows() starts earlier, once qkv() has passed its wait;
 // by then embed has ended too.
 #pragma once
 
@@ -40,12 +38,11 @@ class EndTimestamp {
   const Timestamps& timestamps_;
 };
 
-// Allows the next kernel to start. Called after wait_for_predecessor(), so that data that the next kernel
-// reads before its own wait is never older than data that this kernel may read.
+// Lets the next kernel start. Called after wait_for_predecessor(), so that data which the next kernel reads
+// before its own wait is never older than this kernel may read.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Allows the next kernel to start, even while the kernel before this one still runs. Called before
-// wait_for_predecessor(), and only if the next kernel reads just weights and the step's input before its own
-// wait. After its wait it sees all earlier writes as usual, because this kernel ends after its own wait.
+// Lets the next kernel start even before wait_for_predecessor(): only if it reads just weights and the step's
+// input before its own wait. After that it sees all earlier writes, as this kernel ends after its wait.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {
@@ -53,10 +50,9 @@ struct LaunchShape {
   int threads;
   size_t shared_bytes{0};
   unsigned cluster_ctas{1};  // along x; ignored on chips without clusters
-  // Gives each CTA an SM to itself, by requesting more than half of the chip's shared memory (even under a
-  // smaller budget, which only limits what the kernel itself uses). A launch with one CTA per SM needs this:
-  // if two CTAs fit on an SM, the first free SMs get two, and other SMs none. experts_down() of one token
-  // took a third longer after a change of the compiled code left enough registers for two CTAs.
+  // Gives each CTA an SM to itself, by requesting more than half of the chip's shared memory, whatever the
+  // budget. A launch with one CTA per SM needs this: where two fit, some SMs get two and others none, and
+  // experts_down() of one token took a third longer.
   bool is_alone{false};
 };
 
@@ -91,8 +87,7 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
         "launching a kernel");
 }
 
-// Gives all kernels of a step the same split of an SM's memory into L1 and shared memory. Changing the split
-// waits until everything on the SM has ended, so no kernel could start before the previous one ends.
+// Gives all kernels of a step the same split of L1 and shared memory: an SM must be idle to change it.
 template <typename... Args>
 void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
@@ -100,15 +95,14 @@ void prefer_shared_memory(void (*kernel)(Args...)) {
         "dividing its memory");
 }
 
-// Called once for each kernel that uses more than 48 KB of dynamic shared memory.
+// Allows `bytes` of dynamic shared memory; called once for each kernel that uses more than 48 KB.
 template <typename... Args>
 void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   prefer_shared_memory(kernel);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");
 }
-// Like allow_shared_bytes(), for a kernel whose launches use different amounts: allows the maximum of a CTA
-// on this chip, whatever the budget.
+// For kernels whose launches differ in shared memory: allows the chip's maximum per CTA, whatever the budget.
 template <typename... Args>
 void allow_all_shared_bytes(void (*kernel)(Args...)) {
   allow_shared_bytes(kernel, usable_bytes(device_shared_bytes()));

@@ -1,21 +1,16 @@
-// The matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns, which
-// are tokens, or pairs of a token and an expert. A warp takes one strip and up to 64 columns. A shape says
-// how the warps divide rows and columns, what a stage holds, and which instruction multiplies: see
-// bf16_columns.cuh for bfloat16 activations, and block_columns.cuh for block-scaled ones. (image_columns.cuh
-// has the shapes for wgmma, which divide the work differently.)
+// Matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns, which are
+// tokens or pairs of a token and an expert; a warp takes one strip and up to 64 columns. A shape says how
+// warps divide rows and columns, what a stage holds, and which instruction multiplies: bf16_columns.cuh,
+// block_columns.cuh, and image_columns.cuh, which divides the work differently for wgmma.
 //
-// The contraction passes through stages in shared memory, one tile of 64 columns of weights and activations
-// each. Four more warps copy them with cp.async, which every family has, and run ahead as far as the stages
-// allow. A stage has two barriers: `full` signals the twelve warps that the copies have arrived, `empty`
-// signals the four copy warps that all twelve have read the stage. So the twelve warps do not wait for each
-// other: while one stores its sums, the others use the tensor cores. 99 KB hold 3 to 8 stages: one kernel
-// serves all families.
+// The contraction passes through stages in shared memory, each a tile of 64 columns of weights and
+// activations, which four more warps fill with cp.async (every family has it). Barrier `full` of a stage
+// signals that copies have arrived, `empty` that all twelve warps have read it: while one stores its sums,
+// others use the tensor cores. 99 KB hold 3 to 8 stages, on all families.
 //
-// CTAs are persistent: each takes one item after another (rows and columns of a product). The first stages of
-// the next item are copied while the last stages of the current item are multiplied.
-//
-// Sums are added in the order of decode/: segment by segment, and cut into two parts at the same places. So a
-// token gets the same bits from decode/ and from prompt/, if the instruction is the same.
+// CTAs are persistent: each takes one item (rows and columns of a product) after another, and copies the next
+// item's first stages while it multiplies the last ones. Sums are added in the order of decode/, segment by
+// segment and cut into two parts at the same places: bits are the same if the instruction is.
 #pragma once
 
 #include <algorithm>
@@ -31,35 +26,27 @@
 namespace nibble::cuda {
 
 // A shape is derived from PromptWarps, and also has
-//
-//   kLayout       of the weights
-//   kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
-//   kRowBytes     of a column's activations in a tile
-//   kScaleBytes   of a column's scales in a tile, 0 or 4
-//   kStages, kStageBytes, kBytes: a stage holds the weights, then the columns, then their scales; kBytes is
-//                 all shared memory
-//   Rows          the activations in global memory: row(i) is the beginning of a row, has_piece(p) whether it
-//                 has 16 bytes number p (a row may end within a tile) and, if there are scales, scales_of(i)
-//                 are those of its tiles
-//   Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
+//  kLayout       of the weights
+//  kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
+//  kRowBytes, kScaleBytes: of a column's activations, and of its scales (0 or 4), in a tile
+//  kStages, kStageBytes, kBytes: a stage holds weights, columns, scales; kBytes is all shared memory
+//  Rows          activations in global memory: row(i); has_piece(p): whether a row has 16 bytes number p of a
+//                tile, as it may end within; with scales, scales_of(i): those of a row's tiles
+//  Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
 
-// A warp's sums for its strip and up to 64 columns. In lane (g, t) element [n][i] is for row g + 8 (i / 2)
-// and column 8 n + 2 t + i % 2.
+// A warp's sums: in lane 4 g + t, element [n][i] is of row g + 8 (i / 2), column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// The unit of work of a CTA: rows and columns of a product. `columns`: number of its columns that hold a
-// token or a pair.
+// A CTA's unit of work: rows and columns of a product. `columns`: its columns that hold a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // image row of the first column, if activations are in an image
+  int image_row{0};  // of the first column, if activations are in an image
 };
-// An item of which only one segment is multiplied (split_dense.cu).
-struct SegmentItem : PromptItem {
+struct SegmentItem : PromptItem {  // only one segment is multiplied (split_dense.cu)
   int segment;
 };
 
-// The operands of a launch. `cuts`: the number of CTAs that share the matrix if it is cut anywhere, 0 if
-// strips are whole (strips.h).
+// `cuts`: CTAs that share the matrix if it is cut anywhere; 0 if strips are whole (strips.h).
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;
@@ -72,16 +59,15 @@ constexpr int row_blocks(const Strips& weights) {
   return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
 }
 
-// Returns the launch for `num_items` items: a CTA for each, up to the number that is resident at once.
+// A launch with one CTA per item, up to the number that is resident at once.
 template <typename Shape>
 LaunchShape shape_for_items(const Target& target, int num_items) {
   return {dim3(static_cast<unsigned>(std::min(num_items, Shape::kCtas * target.num_multiprocessors))),
           Shape::kThreads, Shape::kBytes};
 }
 
-// Copies the stages of all items; run by the copy warps. `Items` provides: items.count(), items.at(index),
-// and items.row(item, column), the row of `activations` for a column. A lane copies the same pieces of every
-// stage.
+// Copies the stages of all items; run by the copy warps. `Items` has count(), at(index), and row(item,
+// column), the row of `activations` for a column. A lane copies the same pieces of every stage.
 template <typename Shape, typename Items>
 __device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
                            Stages<Shape> stages) {
@@ -92,8 +78,7 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
       kRowCopies{Shape::kColumns / kRowsAtOnce};
   const int lane = static_cast<int>(threadIdx.x) - 32 * Shape::kWarps;
   const int row = lane / kRowPieces, piece = lane % kRowPieces;
-  // If a row has 8 pieces, the first four and the last four change places in every second row, so that the
-  // lanes of two rows read from different banks.
+  // Swapping the halves of every second row of 8 pieces puts the lanes of two rows into different banks.
   constexpr int kSwap{kRowPieces == 8 ? 4 : 0};
   const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
   constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
@@ -140,11 +125,9 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
   }
 }
 
-// Segments [first, last) of a strip.
 struct SegmentRange {
   int first, last;
 };
-// Adds up segments of the warp's strip, in `totals`.
 template <typename Shape, int tiles>
 __device__ void add_segments(const Strips& weights, SegmentRange segments, const typename Shape::Lane& lane,
                              Stages<Shape>& stages, PromptSums& totals) {
@@ -165,7 +148,6 @@ __device__ void add_segments(const Strips& weights, SegmentRange segments, const
   }
 }
 
-// Skips the stages of an item.
 template <typename Shape>
 __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
   for (int tile = 0; tile < weights.num_tiles; ++tile) {
@@ -191,7 +173,7 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
-    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // long before it is needed
+    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // read one item ahead
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
     if (strip >= weights.num_strips || columns <= 0) {
@@ -217,11 +199,10 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   }
 }
 
-// Waits for the predecessor, and multiplies all items of this CTA, with stages at the beginning of its
-// dynamic shared memory. A shape for wgmma reads its items and requests their weights before it waits; other
-// shapes do so after the wait. begin(item, strip) is called before a strip is multiplied, so that it can
-// request data that is added to the sums. It returns a function that takes the sums: take(part, is_whole,
-// sums), or take(sums) for the one segment of a SegmentItem.
+// Waits for the predecessor and multiplies all items of this CTA, with stages at the beginning of its dynamic
+// shared memory. Shapes for wgmma read items and request weights before the wait. begin(item, strip) may
+// prefetch data to add to a strip's sums; it returns the function that takes the sums: take(part, is_whole,
+// sums), or take(sums) for a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                const Items& items, const Begin& begin) {
@@ -236,15 +217,13 @@ __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<
   }
 }
 
-// Returns the first of the item's columns for which the lane has sums.
 template <typename Shape>
 __device__ int first_column_of_lane() {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
          static_cast<int>(threadIdx.x) % 4 * 2;
 }
 
-// Calls visit(i, upper, lower) for each of the item's columns for which the lane has sums: column
-// first_column_of_lane() + i. `upper` and `lower` are the sums of rows g and g + 8.
+// Calls visit(i, upper, lower) with the lane's sums of rows g, g + 8 for column first_column_of_lane() + i.
 template <typename Shape, int tiles, typename Visit>
 __device__ void for_each_column(const PromptItem& item, const float (&sums)[tiles][4], const Visit& visit) {
   const int count = item.columns - first_column_of_lane<Shape>();

@@ -1,7 +1,6 @@
-// Stages in shared memory, through which producer warps of a CTA pass data from memory to consumer warps. A
-// stage has two barriers: `full` signals consumers that all its data has arrived, `empty` signals producers
-// that all consumers have read it. A shape has kStages, kStageBytes kCopyLanes arrivals that make a stage
-// full kWarps warps that read a stage
+// Stages in shared memory, through which producer warps pass data to consumer warps of a CTA. A stage's
+// `full` barrier signals that its data has arrived, `empty` that all consumers have read it. A shape has
+// kStages, kStageBytes, kCopyLanes (arrivals that make a stage full) and kWarps (that read a stage).
 #pragma once
 
 #include "backend/cuda/ptx/barrier.cuh"
@@ -11,7 +10,7 @@ namespace nibble::cuda {
 template <typename Shape>
 class Stages {
  public:
-  // Called by the whole CTA.
+  // All threads of the CTA construct the stages together.
   __device__ explicit Stages(uint8_t* memory)
       : memory_(shared_address(memory)), is_first_lane_(threadIdx.x % 32 == 0), full_(memory_ + kBarriers) {
     if (threadIdx.x == 0) {
@@ -28,10 +27,9 @@ class Stages {
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // a new stage is empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
-  // Called by a whole warp that has read the stage.
-  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }
-  // The same functions for the stage that is filled as number n, for warps that count stages: if n is uniform
-  // across the warp, the compiler uses uniform registers.
+  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // called by the whole warp
+  // For warps that count stages: n is the number of a stage in the order of filling. If n is uniform across
+  // the warp, the compiler uses uniform registers.
   __device__ uint32_t address(unsigned n) const {
     return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
   }
@@ -59,12 +57,11 @@ class Stages {
 
   const uint32_t memory_;
   const bool is_first_lane_;
-  uint32_t stage_{memory_}, full_;  // the current stage: its address, and that of its full barrier
+  uint32_t stage_{memory_}, full_;  // address and full barrier of the current stage
   uint32_t phase_{0};
 };
 
-// Returns the bytes that the stages of a shape take, including their barriers.
-constexpr int stages_bytes(int num_stages, int stage_bytes) {
+constexpr int stages_bytes(int num_stages, int stage_bytes) {  // with barriers
   return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
 }
 

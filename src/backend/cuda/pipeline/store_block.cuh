@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Quantises and stores run number `eight` of eight adjacent columns of a row. The four lanes of a quad have
-// the four runs of a block. All lanes of the warp take part; those without `is_there` write nothing.
+// Quantises and stores columns 8 eight .. 8 eight + 7 of a row; the lanes of a quad have a block's 32
+// columns. All lanes of the warp take part; those without `is_there` write nothing.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there, const float (&x)[8]) {
   const uint32_t largest = block_largest(x);
@@ -41,7 +41,7 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// Quantises and stores eight bfloat16 numbers from a 16-byte aligned address in shared memory.
+// store_eight() of eight bfloat16 numbers at a 16-byte aligned address in shared memory.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
                             const __nv_bfloat16* from) {

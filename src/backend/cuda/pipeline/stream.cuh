@@ -1,9 +1,7 @@
-// Streams weights from memory into the tensor cores: the core of all matrix products of few tokens.
-//
-// A CTA takes units, each one segment of one strip, from `first` to `last`; its warps take them in turn.
-// Every warp has its own ring buffer in shared memory and prefetches into it what its own lanes will read, so
-// warps never wait for each other while they stream. A unit yields 16 sums for each column (token), which go
-// to `partials`. Then the CTA adds up the segments of each strip in order.
+// Streams weights from memory into the tensor cores, for all matrix products of few tokens. A CTA takes
+// units, each one segment of one strip, from `first` to `last`; its warps take them in turn. Every warp
+// prefetches into its own ring buffer in shared memory what its own lanes read, so warps do not wait for each
+// other. A unit yields 16 sums per column (token) in `partials`; then the CTA adds up each strip in order.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -24,26 +22,23 @@
 
 namespace nibble::cuda {
 
-// Kernels are declared __launch_bounds__(32 * warps, 1): without the 1 the compiler limits them to 64
-// registers, and a token takes a sixth longer (measured on an H100).
+// Kernels declare __launch_bounds__(32 * warps, 1): without the 1 the compiler limits them to 64 registers,
+// and a token takes a sixth longer (measured on an H100).
 
-// Returns a launch of this shape in which each CTA has a multiprocessor to itself.
 inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
   return {grid, shape.threads(), shape.shared_bytes, /*cluster_ctas=*/1, /*is_alone=*/true};
 }
 
-// A warp's ring buffer in shared memory. A slot's barrier signals that it is full. It is empty once the warp
-// has read it, because no other warp reads it. From sm_90 on, one lane has the copy engine fill a whole slot,
-// which leaves the warp free. On older chips each lane copies its share, 16 bytes at a time.
+// A warp's ring buffer. A slot's barrier signals that it is full; it is empty once the warp, its only reader,
+// has read it. From sm_90 on one lane has the copy engine fill a slot; older chips copy 16 bytes per lane.
 template <Layout layout, int slots>
 class Ring {
  public:
-  struct Later {};  // the memory holds something else until init() is called
+  struct Later {};  // tag: init() is called later, once the memory is free
 
   __device__ Ring(uint8_t* memory, unsigned lane) : Ring(memory, lane, Later()) { init(); }
   __device__ Ring(uint8_t* memory, unsigned lane, Later) : memory_(shared_address(memory)), lane_(lane) {}
-  // Initializes the barriers. Called once, by the whole warp.
-  __device__ void init() const {
+  __device__ void init() const {  // called once, by the whole warp
     constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
     if (lane_ == 0) {
 #pragma unroll
@@ -53,8 +48,7 @@ class Ring {
     __syncwarp();
   }
 
-  // Prefetches into the slot that was read longest ago; no lane may still be reading it. `num_bytes` is a
-  // multiple of 16.
+  // Refills the slot that was read longest ago; no lane may still read it. `num_bytes`: a multiple of 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);
     if constexpr (kHasBulkCopies) {
@@ -69,7 +63,7 @@ class Ring {
     prefetch_slot_ = prefetch_slot_ + 1 == slots ? 0 : prefetch_slot_ + 1;
   }
 
-  // Waits until the oldest requested slot has arrived, for all lanes, and returns its shared address.
+  // Waits, for all lanes, until the oldest requested slot has arrived, and returns its shared address.
   __device__ uint32_t next() {
     wait(barrier(slot_), phase_);
     const uint32_t slot = address(slot_);
@@ -91,37 +85,34 @@ class Ring {
   uint32_t phase_{0};
 };
 
-// Returns the calling warp's ring, among those of a CTA. It may be created before it is known what it will
-// hold.
+// The ring of the calling warp, among those of a CTA.
 template <Layout layout, int slots, typename... Later>
 __device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Later... later) {
   const unsigned thread = thread_of_cta();
   return {rings + thread / 32 * warp_ring_bytes(layout, slots), thread % 32, later...};
 }
 
-// The activations of a pass: rows in shared memory, `stride` elements apart, for `count` columns that hold a
-// token.
+// Activations of a pass: rows in shared memory, `stride` elements apart; `count` columns hold a token.
 struct Columns {
   const __nv_bfloat16* activations;
   int stride, count;
-  int row;  // that this lane reads, for its column
+  int row;  // the row that this lane reads
 
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
       : activations(activations), stride(stride), count(count), row(row) {}
-  // Column n reads row n.
+  // For columns of which column n reads row n of the activations.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
-  // Returns the lane's column: column g, or the last one if there are fewer. The sums of a column depend on
-  // no other column, and the sums of a column without a token are not used, so nothing has to be zero.
+  // The column that a lane reads: g = lane / 4 or, past the end, the last. A column without a token changes
+  // no other, and its sums are not used.
   static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
-// The address at which a lane reads its column's row.
 class LaneColumn {
  public:
   __device__ LaneColumn(const Columns& columns, int lane)
       : address_(shared_address(columns.activations + columns.row * columns.stride + lane % 4 * 8)) {}
-  // Returns a lane's B registers for both products of a group of 32 columns of the contraction.
+  // A lane's B registers for both products of a group of 32 columns of the contraction.
   __device__ uint4 activations(int tile, int group) const {
     return load_shared_16(address_ +
                           (tile * kTileCols + 32 * group) * static_cast<int>(sizeof(__nv_bfloat16)));
@@ -131,15 +122,13 @@ class LaneColumn {
   const uint32_t address_;
 };
 
-// A position among the units of a matrix, which are numbered strip by strip. Several matrices of one shape
-// are numbered one after another.
+// A position among the units (segments) of a matrix, or of several of one shape, numbered strip by strip.
 struct UnitCursor {
   int unit, segment;
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  // Moves on by `warps` units; returns the distance in bytes.
-  __device__ int advance(const Strips& strips, int warps) {
+  __device__ int advance(const Strips& strips, int warps) {  // returns the distance in bytes
     unit += warps;
     segment += strips.advance_segments;
     if (segment < strips.num_segments) return strips.advance_bytes;
@@ -152,22 +141,20 @@ struct UnitCursor {
   }
 };
 
-// The matrices whose units a CTA takes: a single one. Other types return the address of the matrix with a
-// given index. If their matrices may end early (kMayEnd), they also return its number of strips; only the
-// last matrix, and those after it, may have fewer than the others (dealt.cuh).
+// The matrix whose units a CTA takes. Other types return the address of a matrix by its index and, if
+// matrices may end early (kMayEnd), its number of strips: only the last ones may be short (dealt.cuh).
 struct OneMatrix {
   static constexpr bool kMayEnd{false};
   const uint8_t* data;
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// `is_short`: a warp has one or two units. A loop over a slot's tiles is then better than unrolled code,
-// which a launch has to fetch but executes only once: in MXFP4 a step of one row took 1,387 us instead of
-// 1,402 on an H200 (docs/decisions/0016). Longer streams are faster unrolled.
+// `is_short`: a warp has one or two units. Then a loop over a slot's tiles beats unrolled code, which runs
+// once per fetch: an MXFP4 step of one row took 1,387 us, not 1,402, on an H200 (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
-  // Takes units first + warp, first + warp + warps, ... below `last`.
+  // A warp takes units first + warp, first + warp + warps, ... below `last`.
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last,
                         const Ring<layout, slots>& ring)
       : strips_(strips),
@@ -182,9 +169,7 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
-  // start_prefetch() prefetches the first weights, `ahead` slots of them, which depends on nothing.
-  // fill_ring() is called after the activations have been requested, and prefetches into the rest of the
-  // ring.
+  // start_prefetch() loads the first `ahead` slots of weights; fill_ring() the rest, after the activations.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
@@ -194,8 +179,8 @@ class UnitStream {
     prefetch<slots - ahead>();
   }
 
-  // Multiplies all units below `end`, and leaves their sums in
-  // partials[(unit - base) * 16 * columns.count + row * columns.count + column].
+  // Multiplies all units below `end`.
+  // Sums: partials[(unit - base) * 16 * columns.count + row * columns.count + column].
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     if (columns.count == 1)
       run<true>(end, columns, partials, base);
@@ -204,8 +189,7 @@ class UnitStream {
   }
 
  private:
-  // With a single column, half of a lane's sums are needed, and only of every fourth lane: the other columns
-  // are empty.
+  // With a single column, half of a lane's sums are needed, and only of every fourth lane.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),
@@ -260,7 +244,6 @@ class UnitStream {
 #pragma unroll
     for (int slot = 0; slot < count; ++slot) prefetch();
   }
-  // Prefetches the next tiles, if any are left.
   __device__ void prefetch() {
     if (to_prefetch_.unit < last_) {
       const int num_tiles = to_prefetch_.num_tiles(strips_), count = min(kSlotTiles, num_tiles - next_tile_);
@@ -274,7 +257,6 @@ class UnitStream {
       if (kHasSeveral && to_prefetch_.unit >= matrix_end_) find_matrix();
     }
   }
-  // Finds the address of the unit to prefetch, and the end of its matrix.
   __device__ void find_matrix() {
     const auto strip = static_cast<int>(
         strips_.by_segments.quotient(static_cast<unsigned>(min(to_prefetch_.unit, max(last_ - 1, 0)))));
@@ -299,16 +281,16 @@ class UnitStream {
 
   const Strips& strips_;
   const Matrices matrices_;
-  const unsigned thread_;                 // kept, because reading it takes longer than a product
+  const unsigned thread_;                 // kept: reading it takes longer than a product
   int last_;                              // if matrices may end early, known only once a warp gets there
-  UnitCursor to_prefetch_, to_multiply_;  // the unit to prefetch next, and the unit to multiply next
+  UnitCursor to_prefetch_, to_multiply_;  // the units to prefetch and to multiply next
   const uint8_t* from_{nullptr};          // address of the unit to prefetch
   int matrix_end_{0};                     // the first unit of the next matrix
   int next_tile_{0};
   Ring<layout, slots> ring_;
 };
 
-// Returns i / count. Most passes have a single column, and need not wait for a division.
+// i / count; most passes have one column and need no division.
 __device__ inline int divide(int i, int count) { return count == 1 ? i : i / count; }
 
 // A CTA's dynamic shared memory: rings, activations, and the sums of units in the rest.
@@ -328,13 +310,12 @@ __device__ CtaMemory cta_memory(int cols, int columns) {
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
 }
 
-// Returns the end of the batch that begins at `from`: whole strips whose sums fit into `capacity` units, up
-// to `last`.
+// End of the batch that begins at `from`: whole strips whose sums fit into `capacity` units, up to `last`.
 __device__ inline int batch_end(int from, int last, int num_segments, int capacity) {
   return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }
 
-// The sums of a batch of units, [from, end), as UnitStream::run() leaves them in shared memory.
+// Sums of units [from, end), as UnitStream::run() leaves them in shared memory.
 struct BatchSums {
   const float* partials;
   int from, end, num_segments, num_columns;

@@ -1,7 +1,5 @@
-// The shape of a launch that streams weights past a few columns (stream.cuh): warps, rings, columns per pass
-// and shared memory, computed from the budget, the layout and the widths. None of it changes a bit of a
-// result: a warp adds up whole segments, and it does not matter which warp, how deep its ring is and how many
-// columns share a pass. Needs no GPU. C++17, for device code.
+// Shape of a launch that streams weights past a few columns (stream.cuh), from the budget, the layout and the
+// widths. No shape changes a bit of a result: a warp adds up whole segments. No GPU; C++17 for device code.
 #pragma once
 
 #include <algorithm>
@@ -20,32 +18,29 @@ constexpr int slot_tiles(Layout layout) {
 constexpr int slot_bytes(Layout layout) { return slot_tiles(layout) * tile_bytes(layout); }
 inline constexpr int kMaxSlots{4};
 
-// The warps of a CTA, and the slots of each warp's ring. Kernels are compiled for each of kStreamWarps.
+// Warps of a CTA, and slots of each warp's ring. Kernels are compiled for each of kStreamWarps.
 struct StreamWarps {
   int warps, slots;
 };
-// A ring is its slots, then their barriers.
+// A warp's ring consists of its slots, then their barriers.
 constexpr int warp_ring_bytes(Layout layout, int slots) { return slots * slot_bytes(layout) + 8 * kMaxSlots; }
 constexpr size_t ring_bytes(Layout layout, StreamWarps of) {
   return static_cast<size_t>(of.warps) * static_cast<size_t>(warp_ring_bytes(layout, of.slots));
 }
-// Slots that are prefetched before the activations have been requested: more would delay the activations.
+// Slots prefetched before the activations have been requested: more would delay the activations.
 constexpr int slots_ahead(int slots) { return slots - 1; }
 
-// Best first. On an H100 12, 18, 20 and 24 warps were slower than 16, and so were deeper and shallower rings
-// (docs/decisions/0005); one slot less costs 1 %. If these do not fit next to the activations of several
-// tokens, 8 warps are enough: chips with that little shared memory need no more for their arithmetic.
+// Warps and slots, best first. On an H100 12, 18, 20 and 24 warps and other depths of rings were slower than
+// 16 warps (docs/decisions/0005); a slot less costs 1 %. Chips with room for only 8 warps need no more.
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 
-// Elements from one token's row to the next in shared memory, in bfloat16. The 32 extra elements put lanes of
-// different tokens into different banks.
+// Elements from one token's row to the next in shared memory; 32 extra put tokens into different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 constexpr size_t activation_bytes(int cols, int columns) {
   return size_t{2} * static_cast<size_t>(columns) * static_cast<size_t>(activation_stride(cols));
 }
-// Bytes of a unit's sums; a unit is a segment of a strip. A batch is whole strips, so there must be room for
-// the segments of at least one strip.
+// Bytes of the sums of a unit, a segment of a strip. A batch is whole strips, so one strip's must fit.
 constexpr size_t unit_bytes(int columns) { return sizeof(float) * kStripRows * static_cast<size_t>(columns); }
 
 // `rows`: columns whose activations are in shared memory.
@@ -53,7 +48,7 @@ constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows,
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
 }
-// Returns the fewest bytes that a pass of `columns` columns takes, with any number of warps.
+// Fewest bytes that a pass of `columns` columns takes, with any number of warps.
 constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
   const int num_segments = make_strips(layout, kStripRows, cols).num_segments;
   size_t least = 0;
@@ -71,7 +66,7 @@ struct StreamShape {
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }
-  // Returns the strips as a launch of this shape streams them, if `num_ctas` CTAs share them.
+  // The strips as `num_ctas` CTAs of this shape stream them.
   Strips strips(Strips strips, unsigned num_ctas) const {
     strips.advance_segments = of.warps % strips.num_segments;
     strips.advance_bytes =
@@ -82,10 +77,9 @@ struct StreamShape {
   }
 };
 
-// `columns`: tokens, or pairs, of the launch; `cols`: width of the contraction; `units`: the most that a CTA
-// takes; `buffers`: passes whose activations are in shared memory together. Takes the best warps with which
-// all columns fit into one pass, up to kMaxColumns. If none do, a pass has the most columns that fit, and
-// columns are divided evenly among passes. The rest of shared memory holds the sums of up to `units` units.
+// `columns`: tokens, or pairs; `cols`: width of the contraction; `units`: the most of a CTA; `buffers`:
+// passes whose activations are in shared memory together. Takes the best warps with which up to kMaxColumns
+// columns fit into one pass; otherwise passes of equal size. The rest holds the sums of up to `units` units.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

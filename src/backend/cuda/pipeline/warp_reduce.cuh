@@ -1,6 +1,5 @@
-// Reductions over lanes of a warp; every lane gets the result. A float32 sum depends on the order of its
-// additions, and a token's bits must not change, so each function states its order. Maxima and integer sums
-// are the same in any order.
+// Reductions over lanes of a warp; every lane gets the result. Each function states its order of additions,
+// because a token's bits must not change.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -8,19 +7,17 @@
 
 namespace nibble::cuda {
 
-// Reduces over all 32 lanes, farthest lanes first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. Uses
-// cooperative_groups::reduce, because CUB's WarpReduce adds adjacent lanes first and leaves the result in one
-// lane.
+// Reduces over all 32 lanes, farthest first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. CUB's WarpReduce adds
+// adjacent lanes first and leaves the result in one lane.
 template <typename T, typename Op>
 __device__ T reduce_warp(T value, Op op) {
   namespace groups = cooperative_groups;
   return groups::reduce(groups::tiled_partition<32>(groups::this_thread_block()), value, op);
 }
 
-// Reduces over each group of `lanes` consecutive lanes, adjacent lanes first: lanes i and i ^ 1, then i ^ 2,
-// ... i ^ (lanes / 2). All 32 lanes take part. This is the order of CUB's WarpReduce<T, lanes>, but in
-// WarpReduce each group has its own mask, for which the compiler adds a loop over the masks of the warp
-// (MATCH, 32 more instructions in attention, on the critical path).
+// Reduces over each group of `lanes` lanes, adjacent first: lanes i and i ^ 1, then i ^ 2, ... i ^ (lanes /
+// 2). All 32 lanes take part. CUB's WarpReduce<T, lanes> has one mask per group, for which the compiler adds
+// a loop (MATCH, 32 instructions on attention's critical path).
 template <int lanes, typename T, typename Op>
 __device__ T reduce_neighbours(T value, Op op) {
 #pragma unroll

@@ -7,7 +7,6 @@
 
 namespace nibble::cuda {
 
-// Calls f(warps, slots) with integral constants.
 template <typename F>
 void with_warps(StreamWarps of, const F& f) {
   const std::integral_constant<int, 2> two;
@@ -16,7 +15,7 @@ void with_warps(StreamWarps of, const F& f) {
   const std::integral_constant<int, 16> sixteen;
   of.warps == 8 ? f(eight, two) : of.slots == 2 ? f(sixteen, two) : f(sixteen, three);
 }
-// The same, if kernels for the layout are compiled for these constants; otherwise does nothing.
+// with_warps(), but calls f only if kernels for the layout are compiled for these constants.
 template <Layout layout, typename F>
 void with_warps_for(StreamWarps of, const F& f) {
   with_warps(of, [&](auto warps, auto slots) {

@@ -22,8 +22,7 @@ double real(Integer value) {
   return static_cast<double>(value);
 }
 
-// The rates that a chip reaches, per microsecond.
-struct Reached {
+struct Reached {  // a chip's rates, per microsecond
   double bytes, cache_bytes, weights, flops, attend_flops;
   double launch_microseconds;
 };
@@ -47,7 +46,7 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
     case Operation::kUnembed:
     case Operation::kSample:
       return 1;
-    case Operation::kRmsNorm:  // all-reduces compute the norms after them
+    case Operation::kRmsNorm:  // with several GPUs, all-reduces compute the other norms
       if (num_rows <= kFusedNormRows) return 0;
       return num_gpus > 1 ? 1 : 2 * config.num_layers;
     default:
@@ -55,15 +54,15 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
   }
 }
 
-// Returns the bytes of activations that an operation reads and writes in a step, with 4 bytes per number: few
-// are in float32, most in bfloat16 but read or written twice.
+// Bytes of activations that an operation reads and writes in a step, 4 per number: few are in float32, most
+// in bfloat16 but read or written twice.
 double activation_bytes(Operation operation, const Config& config, const PredictedStep& step) {
   const int h = config.hidden, q = config.num_heads * config.head_dim,
             kv = config.num_kv_heads * config.head_dim, k = config.experts_per_token;
   const double layers = 4.0 * config.num_layers * step.num_rows();
   switch (operation) {
     case Operation::kRmsNorm:
-      return layers * (4 + k) * h;  // one of the two adds the experts' outputs
+      return layers * (4 + k) * h;  // one of a layer's two norms adds the experts' outputs
     case Operation::kQkv:
       return layers * (h + q + 2 * kv);
     case Operation::kAttend:
@@ -81,7 +80,7 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   }
 }
 
-// The load of a device that has all experts, or a part of each.
+// Load of a device that has all experts, or a part of each.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
   return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),
@@ -100,7 +99,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
   const auto costs_in = [&](const StorageFormats& stored) {
     return step_costs(model.config, stored, step.num_tokens, step.context, step.num_sequences);
   };
-  // Weights are counted by the bytes of a format that takes one byte for each.
+  // Counts weights as the bytes of a format with one byte per weight.
   constexpr Format kOne{Format::kE4m3};
   const std::vector<OperationCost> costs = costs_in(formats),
                                    weights = costs_in({kOne, kOne, kOne, kOne, kOne, kOne});
@@ -153,8 +152,7 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
   return (link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// A share as a model of its own, with its rows of the unembedding. Its experts are described by its load
-// instead.
+// A share of the model as a model, with its rows of the unembedding; its load describes the experts.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

@@ -1,11 +1,9 @@
-// Atomic operations with a memory order at GPU scope that C++ cannot express.
 #pragma once
 
 namespace nibble::cuda {
 
-// Adds one to a number, or sets it to 0 if it is `last`; returns the old value. Acquire and release: stores
-// made before by this thread, and by the threads of its CTA it has synchronised with, are visible to later
-// callers.
+// Adds one to a number, or sets it to 0 if it is `last`; returns the old value. Acquire and release, GPU
+// scope: later callers see the earlier stores of this thread and of threads that it synchronised with.
 __device__ inline unsigned increment_up_to(unsigned* number, unsigned last) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"

@@ -1,6 +1,5 @@
-// Barriers in shared memory (mbarrier): copies and warps signal through them that a stage is full or empty. A
-// phase ends when the expected number of arrivals and of bytes is reached. A barrier takes 8 bytes and is
-// named by its shared address.
+// mbarrier: copies and warps signal through it that a stage is full or empty. A phase ends when the expected
+// arrivals and bytes are reached. A barrier is 8 bytes of shared memory, named by its shared address.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +38,7 @@ __device__ inline void arrive_after_copies(uint32_t barrier) {
 
 __device__ inline bool has_ended(uint32_t barrier, uint32_t parity) {
   uint32_t is_done;
-#if __CUDA_ARCH__ >= 900  // blocks for a limited time
+#if __CUDA_ARCH__ >= 900  // try_wait blocks for a limited time
   asm volatile(
       "{.reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
       : "=r"(is_done)
@@ -60,8 +59,7 @@ __device__ inline void wait(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// Synchronises num_threads threads (whole warps) of the CTA that name the same barrier: 1 to 15, as
-// __syncthreads() uses 0.
+// Synchronises num_threads threads (whole warps) that name the same barrier, 1 to 15; __syncthreads() uses 0.
 __device__ inline void sync_warps(int barrier, int num_threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(num_threads) : "memory");
 }

@@ -1,25 +1,19 @@
-// The operands of block-scaled products (block_mma.cuh): the codes in each lane's registers, their order, and
-// how to unpack them from the MXFP4 words of strips.h. Integer code, usable on the host too.
+// Operands of block-scaled products (block_mma.cuh), host and device: the codes in a lane's registers, in
+// order, and how to unpack them from the MXFP4 words of strips.h. A (weights) has 16 rows, B (activations) 8
+// columns; g = lane / 4, t = lane % 4.
 //
-// There are two forms. In both, A (weights) has 16 rows and B (activations) has 8 columns; g = lane / 4, t =
-// lane % 4.
+//  kMxfp8   m16n8k32: A is E2M1 in 8-bit containers: sign, exponent and mantissa at bits 5-2, zeros elsewhere
+//           (the hardware reads bits 1 and 0 as more mantissa); B is E4M3. a0, a1: rows g, g + 8, columns
+//           4 t + {0..3}; a2, a3: the same rows, columns 16 + 4 t + {0..3}; b0, b1: column g, same places.
+//  kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
+//           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: column g, same places.
 //
-//   kMxfp8   m16n8k32: A is E2M1 in 8-bit containers, B is E4M3. A container has sign, exponent and mantissa
-//            at bits 5-2 and zeros elsewhere: the hardware reads the two bits below as more mantissa. a0, a1:
-//            rows g and g + 8, columns 4 t + {0..3}; a2, a3: the same rows, columns 16 + 4 t + {0..3}; b0,
-//            b1: column g, the same 4 + 4 places of the contraction.
-//   kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g and g + 8,
-//            columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: column g, the same places.
+// A and B may share any order of the columns of a block of 32; activations are stored in it. A lane keeps its
+// eight adjacent columns of strips.h, 8 t + c with c = 4 m + 2 j + h (bits m, j, h), in the order that is
+// cheapest to unpack:
 //
-// The columns of a block of 32 may come in any order that A and B share. So a lane keeps the eight adjacent
-// columns 8 t .. 8 t + 7 that it has in strips.h, in the order that is cheapest to unpack. Write the number
-// of a column among the eight as c = 4 m + 2 j + h (bits m, j, h):
-//
-//   kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Columns by place: 0 4 1 5 2 6 3 7.
-//   kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. Columns by place: 0 2 4 6 1 3 5 7.
-//
-// Activations are stored in this order, in groups of eight, so a lane loads its B registers without
-// reordering.
+//  kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Columns by place: 0 4 1 5 2 6 3 7.
+//  kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. Columns by place: 0 2 4 6 1 3 5 7.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,8 +22,7 @@
 
 namespace nibble::cuda {
 
-// The largest E8M0 scale of weights that the MXFP4 layout (layout/strips.h) can store is 2^1; the largest
-// weight is then 12. gpt-oss has none above 2^-3.
+// Largest E8M0 scale of the MXFP4 layout (layout/strips.h), 2^1: weights up to 12. gpt-oss needs 2^-3.
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weights are MXFP4 in both
@@ -37,13 +30,12 @@ enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weight
 inline constexpr int kBlockCols{32};  // columns that share a scale
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
-// Returns the place of column `c` of a lane's eight columns.
-constexpr int place_of(BlockForm form, int c) {
+constexpr int place_of(BlockForm form, int c) {  // place of column c of a lane's eight
   return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
 }
 
-// Selects four of the eight bytes of x (0-3) and y (4-7). The lowest hex digit of `bytes` selects the lowest
-// byte of the result. The compiler does not find this instruction on its own.
+// Selects four of the eight bytes of x (0-3) and y (4-7), the lowest by the lowest hex digit of `bytes`. The
+// compiler does not find this instruction itself.
 __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_t bytes) {
 #ifdef __CUDA_ARCH__
   return __byte_perm(x, y, bytes);
@@ -56,9 +48,8 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 #endif
 }
 
-// Unpacks the two words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to the A registers of kMxfp8.
-// This takes 19 instructions for 16 codes; bfloat16 takes 16. With the bytes of both words interleaved, each
-// container needs shifts within its byte only.
+// Unpacks the words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to A registers of kMxfp8: 19
+// instructions for 16 codes (bfloat16: 16). Interleaving the words' bytes keeps shifts within bytes.
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
   const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
   const uint32_t high_left_4 = high << 4;
@@ -81,10 +72,9 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
   }
 }
 
-// Returns the scales that a lane provides for A, from the scale word of its row g of a tile (strips.h). Lane
-// t = 0 of a quad provides row g, t = 1 row g + 8; the hardware ignores the registers of the other lanes.
-// Bytes 0 and 1 (and again 2 and 3) belong to groups 0 and 1. Every stored byte is kScaleOffset above E8M0,
-// also in the zero rows that fill the last strip, so no byte borrows from the next.
+// A lane's scales for A, from the scale word of row g of a tile (strips.h): in a quad, t = 0 provides row g,
+// t = 1 row g + 8; the hardware ignores other lanes. Bytes 0 and 1, and again 2 and 3, belong to groups 0 and
+// 1. Every stored byte, also of padding rows, is kScaleOffset above E8M0, so no byte borrows from the next.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
   return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }

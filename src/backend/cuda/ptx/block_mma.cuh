@@ -1,16 +1,12 @@
-// A warp's block-scaled product, D += (A times its scales) (B times its scales), an instruction of sm_120a
-// and sm_121a.
+// A warp's block-scaled product, D += (A times its scales) (B times its scales), on sm_120a and sm_121a:
 //
-//   mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   one per 32 columns
-//   mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   two, for 32 each
+//  mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   one per 32 columns
+//  mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   two, for 32 each
 //
-// Scales are E8M0, four per register. In kMxfp8, byte b of a row's register belongs to its 32 columns; in
-// kMxfp4, byte b belongs to columns 0-31 and byte b + 1 to columns 32-63. So one register serves four
-// products (b = 0 .. 3) or two (b = 0, 2). Lane 4 (m % 8) + m / 8 provides the scales of row m of A, lane 4 n
-// those of column n of B; the registers of other lanes are ignored (thread-id 0).
-//
-// The rounding inside the instruction is not documented; `nibble verify` measures it (verify/probes). Over
-// several instructions, the additions follow the order of the calls.
+// Scales are E8M0, four per register. In kMxfp8, byte b belongs to 32 columns; in kMxfp4, bytes b and b + 1
+// belong to columns 0-31 and 32-63. So a register serves four products (b = 0 .. 3) or two (b = 0, 2). Lane 4
+// (m % 8) + m / 8 provides the scales of row m of A, lane 4 n those of column n of B; other lanes are
+// ignored. Instructions add in the order of the calls; `nibble verify` measures their undocumented rounding.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,8 +14,7 @@
 #include "backend/cuda/ptx/block_mma_twin.h"
 #include "backend/cuda/ptx/mma.cuh"
 
-// Do not test __CUDA_ARCH__ here: plain sm_120 and sm_121 do not assemble these forms, and sm_121 is not
-// sm_120.
+// Do not test __CUDA_ARCH__ here: plain sm_120 and sm_121 lack these forms, and sm_121 is not sm_120.
 #if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
 #define NIBBLE_BLOCK_MMA 1
 #elif defined(__CUDA_ARCH_FAMILY_SPECIFIC__)
@@ -56,8 +51,7 @@ __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint
     };
     const float upper = scale(a_scale, 4 * g, a_byte), lower = scale(a_scale, 4 * g + 1, a_byte);
     const float left = scale(b_scale, 8 * t, b_byte), right = scale(b_scale, 8 * t + 4, b_byte);
-    // Multiply the two scales first: one of them alone may take a sum out of the range of float32 although
-    // their product does not.
+    // Scales are multiplied first: one alone may take a sum out of float32's range although both do not.
     d[0] += half_products_scale(form) * c[0] * (upper * left);
     d[1] += half_products_scale(form) * c[1] * (upper * right);
     d[2] += half_products_scale(form) * c[2] * (lower * left);
@@ -91,8 +85,7 @@ __device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const ui
 }
 #endif
 
-// E2M1 times E4M3 without scales: the result that kMxfp8 must give if all scales are 1. Leaves d unchanged if
-// the instruction does not exist.
+// E2M1 times E4M3 without scales, as kMxfp8 with scales of 1. Without the instruction, d is unchanged.
 __device__ inline void block_mma_unscaled([[maybe_unused]] float (&d)[4],
                                           [[maybe_unused]] const uint32_t (&a)[4],
                                           [[maybe_unused]] const uint32_t (&b)[2]) {

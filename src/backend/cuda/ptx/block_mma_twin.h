@@ -1,11 +1,8 @@
-// The emulation ("twin") of a block-scaled product (block_mma.cuh) for GPUs without the instruction: two
-// products of halves, m16n8k16, for each block of 32 columns; their sum is scaled in float32. Operands and
-// scales are in the same registers.
-//
-// Shifts and masks turn codes into halves, subnormals included: read as a half, E2M1 is its value times 2^-14
-// and E4M3 its value times 2^-8. E2M1 is read from the same six bits as the hardware reads (block_codes.h),
-// so a misplaced code gives a wrong number here too. The two NaN codes of E4M3 read as 480 and -480;
-// quantise_block.h never writes them, as a block with a NaN gets the NaN scale.
+// Emulation ("twin") of a block-scaled product (block_mma.cuh) on GPUs without the instruction, with the same
+// registers: per block of 32 columns two m16n8k16 of halves, whose sum is scaled in float32. Shifts and masks
+// turn codes into halves, subnormals included: E2M1 is its value times 2^-14, E4M3 times 2^-8. E2M1 is read
+// from the six bits that the hardware reads (block_codes.h): a misplaced code is wrong here too. E4M3's NaN
+// codes read as +-480; quantise_block.h never writes them, as a block with a NaN gets the NaN scale.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +24,13 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
           (four & 0x80008000u) | (four & 0x7F007F00u) >> 1};
 }
 
-// The factor by which the twin's products of halves must be multiplied.
+// The factor that makes a sum of products of halves a sum of products of values.
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
-// The operands of both products of block `block`. Any assignment of the block's columns to the columns of the
-// two m16n8k16 works if A and B agree: bytes 0 and 2 of every word go to the first product, bytes 1 and 3 to
-// the second.
+// Operands of both products of block `block`: bytes 0 and 2 of every word go to the first product, 1 and 3 to
+// the second. A and B may share any order of columns.
 struct HalfOperands {
-  uint32_t a[2][4], b[2][2];  // [product]
+  uint32_t a[2][4], b[2][2];  // [product][register]
 };
 constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], const uint32_t (&b)[2],
                                      int block) {
@@ -58,7 +54,7 @@ constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], con
   return operands;
 }
 
-// Returns the float32 bits of a scale: 2^(byte - 127), NaN for 255.
+// Float32 bits of a scale: 2^(byte - 127), NaN for 255.
 constexpr uint32_t scale_bits(uint32_t byte) {
   return byte == 255 ? 0x7FC00000u : byte == 0 ? 0x00400000u : byte << 23;
 }

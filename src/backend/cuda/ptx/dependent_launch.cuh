@@ -1,5 +1,4 @@
-// Programmatic dependent launch (griddepcontrol): a kernel starts while the previous one still runs. Before
-// sm_90 this does not exist, and both functions do nothing.
+// Programmatic dependent launch (griddepcontrol). Before sm_90 both functions do nothing.
 #pragma once
 
 namespace nibble::cuda {

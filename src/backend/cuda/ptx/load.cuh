@@ -1,13 +1,11 @@
-// Loads that C++ cannot express: from a shared-memory address, of matrix operands, loads that the compiler
-// must not move, and loads of words that another CTA may be writing.
+// Loads that C++ cannot express.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-// Loads from shared memory by shared address (shared_address()): from a pointer, the compiler would convert
-// the address back each time.
+// Loads by shared address (shared_address()): the compiler converts pointers back to addresses each time.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -47,8 +45,7 @@ __device__ inline void prefetch_to_l2(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// Loads that the compiler does not move. It moves an ordinary load down to the first use of its value, which
-// may be after many other loads.
+// load_now() stays in place: the compiler moves ordinary loads down to their first use, after other loads.
 __device__ inline float load_now(const float* from) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
@@ -65,8 +62,7 @@ __device__ inline float2 load_now(const float2* from) {
   return value;
 }
 
-// Returns the value, and keeps the compiler from computing anything from it before this point. Otherwise the
-// compiler hoists arithmetic up to the load, where the thread stalls.
+// from_here() keeps the compiler from moving arithmetic on the value up to its load, where it would stall.
 __device__ inline float from_here(float value) {
   asm volatile("" : "+f"(value));
   return value;
@@ -76,8 +72,7 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// Loads and stores of words that running CTAs pass to each other. They order no other accesses: the word
-// itself must hold all data that is passed.
+// Accesses to words that CTAs pass to each other. They order no others: a word must hold all data passed.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
@@ -86,8 +81,7 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
-// Relaxed accesses to floats. Each element of a float4 or float2 is a word of its own: some elements may have
-// arrived and others not.
+// In relaxed accesses, each element of a float4 or float2 is a word that may arrive before the others.
 __device__ inline float load_relaxed(const float* from) {
   float word;
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");
@@ -108,7 +102,7 @@ __device__ inline void store_relaxed(float2* to, float2 words) {
   asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(words.x), "f"(words.y)
                : "memory");
 }
-// Relaxed accesses to words that the warps of a CTA pass to each other in shared memory.
+// Accesses to words that the warps of a CTA pass to each other in shared memory.
 __device__ inline uint64_t load_relaxed_in_cta(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.cta.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");

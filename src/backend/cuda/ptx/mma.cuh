@@ -1,11 +1,9 @@
-// A warp's products on the tensor cores, D += A B, one function per operand format. Sums are float32. For
-// products with scales see block_mma.cuh.
+// A warp's products on the tensor cores, D += A B, in float32; with scales: block_mma.cuh.
 #pragma once
 
 #include <cstdint>
 
-// 1 if the architecture has FP8 products of its own: on sm_90 the compiler emulates them with HMMA, in a
-// called routine.
+// NIBBLE_FP8_MMA is 1 with native FP8 products: on sm_90 a routine that the compiler calls emulates them.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && __CUDA_ARCH__ != 900
 #define NIBBLE_FP8_MMA 1
 #else
@@ -14,7 +12,6 @@
 
 namespace nibble::cuda {
 
-// d += A B by one m16n8k16, bfloat16.
 __device__ inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
@@ -28,7 +25,7 @@ __device__ inline void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// d += A B by one m16n8k32, E4M3. Leaves d unchanged if the architecture lacks the instruction.
+// d += A B by one m16n8k32 of E4M3; without the instruction d is unchanged.
 __device__ inline void mma_e4m3([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                                 [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {
 #if NIBBLE_FP8_MMA

@@ -1,23 +1,17 @@
 // Quantises activations to the formats of block-scaled products (block_mma.cuh): 32 adjacent elements share
-// one scale 2^(byte - 127).
+// one scale 2^(byte - 127). Rounds to nearest, ties to even. A block of zeros has scale byte 0 and codes 0; a
+// block with an infinity or a NaN has scale byte 255 (NaN) and codes 0.
 //
-//   MXFP8       E4M3 with the smallest scale for which no value exceeds 448. The scale that the OCP
-//               specification suggests clips in a tenth of the blocks, and its error is a tenth larger.
-//   two terms   The value as the sum of two MXFP8 blocks. The first is MXFP8 as above and keeps 4 of
-//               bfloat16's 8 significant bits. The remainder is at most half an ulp of the first term, that
-//               is 16 times its scale. The second block's scale is 2^-4 of the first's, so the remainder is
-//               at most 256 in its units, below E4M3's 448; with 2^-5 it could be 512. Its 4 bits complete
-//               bfloat16's 8. So every bfloat16 from 2^-6 of the scale on, that is 2^-13.8 of the block's
-//               largest, is exact; smaller ones are off by at most 2^-14 of the scale.
-//   MXFP4       E2M1; of the scales 2^(floor(log2 largest) - 2) and twice that, the one with the smaller sum
-//               of squared errors.
+//  MXFP8       E4M3 with the smallest scale for which no value exceeds 448. The OCP specification's scale
+//              clips in a tenth of the blocks, and its error is a tenth larger.
+//  two terms   A sum of two MXFP8 blocks. The first keeps 4 of bfloat16's 8 significant bits and leaves at
+//              most half its ulp, 16 times its scale: 256 at the second scale, 2^-4 of the first, below
+//              E4M3's 448 (2^-5: 512). The second's 4 bits complete the 8. So bfloat16 from 2^-6 of the scale
+//              on (2^-13.8 of the block's largest) is exact; the rest is off by at most 2^-14 of the scale.
+//  MXFP4       E2M1 with scale 2^(floor(log2 largest) - 2) or twice that: the smaller sum of squared errors.
 //
-// All rounding is to nearest, ties to even. A block of zeros has scale byte 0 and codes 0. A block with an
-// infinity or a NaN has scale byte 255 (NaN) and codes 0.
-//
-// The functions take eight adjacent elements at a time, those of one lane (block_codes.h). Four lanes share a
-// block and exchange only its largest magnitude and its errors (quantise_block.cuh). The host runs the same
-// formulas.
+// Functions take one lane's eight adjacent elements (block_codes.h); the four lanes of a block exchange only
+// its largest magnitude and its errors (quantise_block.cuh). The host runs the same formulas.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -44,8 +38,7 @@ __host__ __device__ inline float float_of_bits(uint32_t bits) {
   return x;
 }
 
-// Returns the bits of the largest magnitude. Compared as integers, they are in the order of the numbers, then
-// infinity, then NaN.
+// Bits of the largest magnitude; compared as integers, infinity is above all numbers and NaN above infinity.
 __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   uint32_t largest = 0;
   for (const float value : x) {
@@ -56,35 +49,33 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
 }
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
-// Returns the exponent of the largest magnitude minus 8, plus one if its mantissa is above 1.75, since 448 is
-// 1.75 * 2^8; biased by 127.
+// Biased exponent of the largest magnitude minus 8, plus one if its mantissa is above 1.75: 448 is 1.75 *
+// 2^8, so it then exceeds E4M3's range.
 constexpr uint8_t mxfp8_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// Returns the scale of the second term: 2^-4 times the first term's, or the smallest possible.
+// Scale of the second term: 2^-4 times the first term's, or the smallest possible.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-// Returns the smaller of the two candidate scales.
-constexpr uint8_t mxfp4_scale(uint32_t largest) {
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // 2^(floor(log2 largest) - 2)
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
 }
 
-// Returns 2^(127 - scale), for scale < 254.
+// 2^(127 - scale), for scale < 254.
 __host__ __device__ inline float per_scale(uint8_t scale) { return float_of_bits((254u - scale) << 23); }
 
-// The B registers of kMxfp8.
-struct EightE4m3 {
+struct EightE4m3 {  // B registers of kMxfp8
   uint32_t first, second;
 };
 
-// Rounds x * factor to E4M3, and leaves the remainder of x * factor in x: exact unless it underflows.
+// Rounds x * factor to E4M3 and leaves the remainder in x: exact unless it underflows.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
-  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // by place
+  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // the column at each place
   uint32_t codes[2]{};
   for (int pair = 0; pair < 4; ++pair) {
     float &low = x[kNeighbour[2 * pair]], &high = x[kNeighbour[2 * pair + 1]];
@@ -100,7 +91,7 @@ __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   return {codes[0], codes[1]};
 }
 
-// `largest` is the largest magnitude of the whole block, here and below.
+// `largest`, here and below: the largest magnitude of the whole block.
 __host__ __device__ inline EightE4m3 quantise_mxfp8(const float (&x)[8], uint32_t largest) {
   if (!has_codes(largest)) return {};
   float rest[8];
@@ -122,7 +113,7 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
   return terms;
 }
 
-// Rounds to E2M1. Its 8 magnitudes are multiples of 1/2 below 1; from 1 on they have one bit of mantissa.
+// Rounds to E2M1: 8 magnitudes, multiples of 1/2 below 1, with one bit of mantissa from 1 on.
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
@@ -137,8 +128,8 @@ __host__ __device__ inline float e2m1_magnitude(uint32_t code) {
                        : float_of_bits((magnitude << 22) + (126u << 23));
 }
 
-// The sum of squared errors of eight values, in units of the square of the smaller scale, with that scale and
-// with twice that. The order and the fused additions are fixed, so host and device decide the same.
+// Sums of squared errors of eight values with the smaller scale and with twice that, in units of its square.
+// The order and the fused additions are fixed, so host and device decide the same.
 struct Mxfp4Errors {
   float of_scale, of_twice;
 };
@@ -155,11 +146,9 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-// Returns the candidate scale with the smaller error. `errors` are those of the whole block.
-constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {
+constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // errors of the whole block
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }
-// Returns a B register of kMxfp4.
 __host__ __device__ inline uint32_t quantise_mxfp4(const float (&x)[8], uint32_t largest, uint8_t scale) {
   if (!has_codes(largest)) return 0;
   const float factor = per_scale(scale);

@@ -5,22 +5,19 @@
 
 namespace nibble::cuda {
 
-// Returns the device's clock, which all SMs share.
-__device__ inline unsigned long long now_ns() {
+__device__ inline unsigned long long now_ns() {  // the device's clock, which all SMs share
   unsigned long long nanoseconds;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
   return nanoseconds;
 }
 
-// Returns threadIdx.x, kept in a register: without this, the compiler reads the special register again at
-// each use.
+// threadIdx.x, kept in a register: the compiler would read the special register again at each use.
 __device__ inline unsigned thread_of_cta() {
   unsigned thread;
   asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
   return thread;
 }
 
-// The dynamic shared memory of a CTA: declares it as an array; returns its size.
 #define NIBBLE_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 __device__ inline uint32_t dynamic_shared_bytes() {
   uint32_t bytes;

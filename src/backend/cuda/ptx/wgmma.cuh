@@ -1,17 +1,14 @@
-// Products of a warpgroup on Hopper (wgmma): 64 rows, 16 for each of its four warps, by n columns, over 16 of
-// the contraction. A comes from registers, as for mma.m16n8k16; B is in shared memory; the sums are those of
-// n / 8 products of mma.m16n8k16. wgmma adds in the order of mma.sync: `nibble verify` checks that every row
-// of the kernel table that uses wgmma gives the same bits.
+// Products of a warpgroup on Hopper (wgmma): 64 rows, 16 per warp, by n columns, over 16 of the contraction.
+// A comes from registers, as for mma.m16n8k16; B is in shared memory; sums are those of n / 8 mma.m16n8k16,
+// added in the same order: `nibble verify` compares the bits of every kernel that uses wgmma.
 //
-// B: the 64 elements of a column of a tile are 128 bytes, columns follow each other, and the 16-byte piece p
-// of column c is at p ^ (c % 8). B begins at a multiple of 1,024 bytes. B of 72 columns may also be stored
-// row by row (wgmma_bf16_by_rows): then 64 elements of a row are the 128 bytes, piece p of row r is at p ^ (r
-// % 8), and the last 8 columns are at a separate address, in the first piece of rows.
+// B begins at a multiple of 1,024 bytes: 128 bytes per column for a tile's 64 elements, 16-byte piece p of
+// column c at p ^ (c % 8). B of 72 columns may also be stored row by row (wgmma_bf16_by_rows): 128 bytes per
+// row r for 64 columns, piece p at p ^ (r % 8), and the last 8 columns at a separate address.
 #pragma once
 
 #include <cstdint>
 
-// Only sm_90a has these instructions.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define NIBBLE_WGMMA 1
 #else
@@ -32,17 +29,15 @@ __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(later) : "memory");
 }
 
-// Makes data that threads stored to shared memory, or copied there with cp.async, visible to products. Called
-// by the thread that stored it, or by the thread that has waited for it and issues the products.
+// Makes data that threads stored or copied with cp.async to shared memory visible to products. Called by the
+// storing thread, or by the thread that has waited for it and issues the products.
 __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Returns the descriptor of B, stored column by column at this shared address, for 16 of a tile's 64 columns:
-// only its lower word, in units of 16 bytes. The upper word is a constant: 128-byte swizzle, 1,024 bytes from
-// 8 columns (or rows, by rows) to the next 8. It stays out of address arithmetic: 64-bit additions and the
-// moves around them took a twelfth of the instructions of a batch's products.
+// Lower word, in units of 16 bytes, of the descriptor of B stored column by column, for 16 of a tile's 64
+// columns. The upper word is constant (128-byte swizzle, 1,024 bytes from 8 columns or rows to the next 8)
+// and stays out of address arithmetic: 64-bit additions and moves took a twelfth of a batch's instructions.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
-// Returns the descriptor of B stored row by row at this shared address, with its last 8 columns at the higher
-// address last_columns.
+// Descriptor of B stored row by row, with its last 8 columns at the higher address last_columns.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 * 0x10000 + address / 16;
 }
@@ -156,8 +151,7 @@ NIBBLE_WGMMA_OF(16, "128", NIBBLE_NUMBERS_16, "%64, %65, %66, %67", "%68", NIBBL
 #undef NIBBLE_NUMBERS_16
 #undef NIBBLE_SUMS_16
 
-// give_registers() lowers the registers per thread of this warpgroup to `registers`; take_registers() raises
-// them to it, once others have given theirs up.
+// give_registers() lowers this warpgroup's registers per thread to `registers`; take_registers() raises them.
 template <int registers>
 __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));

@@ -1,5 +1,4 @@
-// Adds up parts that are in the memory of one GPU: a rank's own terms of an all-reduce, or the terms of all
-// ranks after NCCL has gathered them.
+// Adds up parts in one GPU: a rank's own terms of an all-reduce, or all ranks' terms gathered by NCCL.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +16,7 @@ struct AddArgs {
   const float* x;  // [rows, hidden], or null if absent
   float* out;      // [rows, hidden]; may be x
   int num_rows, hidden;
-  // [rows, num_parts]: parts of weight 0 count as zeros. null: all parts count
-  const float* weights{nullptr};
+  const float* weights{nullptr};  // [rows, num_parts]: parts of weight 0 count as zeros; null: all count
   const int* part_rows{nullptr};  // [rows]: see SumArgs (sum.h)
 };
 void add_parts(const LaunchContext& gpu, const Label& label, const AddArgs& args);

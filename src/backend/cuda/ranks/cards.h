@@ -1,5 +1,4 @@
-// The GPUs that ranks run on, and a host thread for each: a launch on one GPU may wait for a launch on
-// another, so each needs its own thread.
+// The GPUs that ranks run on, each with a host thread: a launch on one GPU may wait for a launch on another.
 #pragma once
 
 #include <atomic>
@@ -17,13 +16,11 @@ namespace nibble::cuda {
 
 void use_device(int device);  // selects the GPU for all later calls of this thread
 
-// Returns the GPU of each rank: the GPUs that the options name, otherwise the first ones. Throws InputError
-// if the machine lacks one of them.
+// The GPU of each rank: as in the options, otherwise the first ones. Throws InputError if one is missing.
 std::vector<int> devices_of(const CudaOptions& own);
 
-// Returns, in one line, why some of the GPUs cannot write to each other's memory; empty if all can.
+// Returns in one line why some GPUs cannot write to each other's memory; empty: all can.
 std::string why_not_connected(std::span<const int> devices);
-// Lets each of the GPUs write to the memory of the others.
 void connect(std::span<const int> devices);
 
 // One host thread per GPU; the first is the caller's.
@@ -35,8 +32,7 @@ class CardThreads {
   ~CardThreads();
 
   void use_first() const { use_device(devices_.front()); }
-  // Calls f(n) for each GPU on its thread, with that GPU current, and returns when all are done. Throws the
-  // first exception of any of them.
+  // Calls f(n) for each GPU n on its thread, with it current. Waits for all; throws the first exception.
   void run(const std::function<void(size_t)>& f);
 
  private:

@@ -19,18 +19,17 @@ struct Connection {
   std::shared_ptr<RankLinks> links{};  // set if each rank is a process; null: all ranks are in this process
 };
 
-// Returns the connection of the ranks on these GPUs. Throws InputError if NCCL is needed and unavailable.
+// Throws InputError if NCCL is needed and unavailable.
 Connection connection_of(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::string_view source, std::vector<int> devices);
 
-// The properties that ranks in different processes must have in common: the chip and the kernel options,
-// which decide the bits, and the NCCL version that connects the ranks. Throws InputError if this machine
-// cannot be a rank.
+// What ranks in different processes must have in common: the chip and kernel options, which decide the bits,
+// and the NCCL version. rank_traits() throws InputError if this machine cannot be a rank.
 struct RankTraits {
   std::string kernels, nccl;
 };
 RankTraits rank_traits(const CudaOptions& own);
-// Creates the id by which the ranks find each other. Called by the first rank's process.
+// The id by which ranks find each other, made by the first rank's process.
 GroupId new_group(const CudaOptions& own);
 
 }  // namespace nibble::cuda

@@ -1,5 +1,4 @@
-// The memory of a rank that the other ranks write to, and the links between ranks that write to each other's
-// memory.
+// The memory of a rank that other ranks write to, and the numbering of their messages.
 #pragma once
 
 #include <memory>
@@ -11,10 +10,9 @@
 
 namespace nibble::cuda {
 
-// Returns the bytes of an inbox; 0 for a single rank.
-size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);
+size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // 0 for a single rank
 
-// Returns the maximum number of rows of a sum that a rank owns (Links::own_room).
+// Maximum rows of a sum that a rank owns (Links::own_room).
 int own_room(int num_ranks, int max_batch_tokens);
 
 class OwnedInbox {
@@ -28,16 +26,15 @@ class OwnedInbox {
   Inbox inbox_;
 };
 
-// The message numbers of a step. Half a layer ends with a sum, of several launches if it has more than
-// kSumRows rows. Each launch of logits has two meetings: the first when the logits have arrived, the second
-// when the tokens are chosen.
+// Message numbers in a step. Half a layer ends with a sum, in several launches above kSumRows rows. A launch
+// of logits has two meetings: when the logits have arrived, and when the tokens are chosen.
 class StepNumbers {
  public:
   StepNumbers(const Config& config, int max_batch_tokens);
   int of_sum(int half, int launch) const { return half * sums_of_half_ + launch; }
   int of_logits(int first_output) const { return num_sums_ + first_output / kMeetingOutputs * 2; }
   int of_tokens(int first_output) const { return of_logits(first_output) + 1; }
-  int last() const { return count() - 1; }  // steps do not use it: for the trial (rank.h)
+  int last() const { return count() - 1; }  // no step uses it: for the trial (rank.h)
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:
@@ -45,8 +42,7 @@ class StepNumbers {
   int sums_of_half_, num_sums_, num_meetings_;
 };
 
-// A word in host memory that every rank can write (Links::failure).
-class FailureFlag {
+class FailureFlag {  // a word in host memory that every rank can write (Links::failure)
  public:
   FailureFlag();
   uint32_t* data() const { return word_.as<uint32_t>(); }

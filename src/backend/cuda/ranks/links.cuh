@@ -1,5 +1,4 @@
-// Code that the all-reduce kernels share: the polling timeout, how they read a rank's own terms, and where
-// they store a row's norm.
+// Shared by all-reduce kernels: polling timeout, loads of a rank's own terms, stores of a row's norm.
 #pragma once
 
 #include <type_traits>
@@ -14,11 +13,10 @@
 
 namespace nibble::cuda {
 
-// The timeout of a polling thread.
 class Patience {
  public:
   __device__ explicit Patience(const Links& links) : links_(links) {}
-  // Returns whether this thread, or any other thread of any rank, has polled for too long.
+  // Whether this thread, or any thread of any rank, has polled for too long.
   __device__ bool is_over() {
     constexpr unsigned kPolls{1024};  // the failure flag is in host memory: slow to read
     if (++polls_ % kPolls != 0) return false;
@@ -45,8 +43,8 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
   }
 }
 
-// Returns a mask whose bit p says whether this rank has part p of a row of the step; missing parts count as
-// zeros. Issues the loads of all weights first, because no part is loaded before its weight has arrived.
+// Bit p of the result: whether this rank has part p of a row of the step; missing parts count as zeros. Loads
+// all weights first, because no part is loaded before its weight has arrived.
 __device__ inline unsigned parts_here(const SumArgs& args, int row) {
   if (!args.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
@@ -59,8 +57,7 @@ __device__ inline unsigned parts_here(const SumArgs& args, int row) {
   return here;
 }
 
-// Returns the row of SumArgs::parts with this rank's parts of a row of the step; -1: this rank has none,
-// which counts as zeros.
+// The row of SumArgs::parts with this rank's parts of a row of the step; -1: none, which counts as zeros.
 __device__ inline int part_row(const SumArgs& args, int row) {
   return args.part_rows ? __ldcg(args.part_rows + row) : row;
 }
@@ -72,7 +69,7 @@ __device__ inline void add_to(float4& sum, float4 more) {
   sum.w += more.w;
 }
 
-// The inverse of lane_order() (layout/image.h): returns the column stored at a place of an image.
+// The inverse of lane_order() (layout/image.h): the column stored at a place of an image.
 constexpr int column_at(int place) {
   const int m = place / 16 % 2, h = place / 8 % 2, t = place / 2 % 4;
   return place / 32 * 32 + 8 * t + 4 * m + 2 * h + place % 2;
@@ -84,7 +81,6 @@ constexpr bool column_at_reverses_lane_order() {
 }
 static_assert(column_at_reverses_lane_order());
 
-// A row's norm in shared memory.
 using SharedNorm = __nv_bfloat16[kMaxHidden];
 
 // A CTA that processes a row at a time; each thread holds kFours float4s of it.
@@ -105,8 +101,7 @@ struct RowOfCta {
   static __device__ void add(const float4 (&more)[kFours], int hidden, float4 (&to)[kFours]) {
     for_fours(hidden, [&](int n, int) { add_to(to[n], more[n]); });
   }
-  // Sums the rank's own parts of a row of the step, in order. Loads part 0 alone, then `at_once` parts at a
-  // time; each part takes 4 * kFours registers.
+  // Sums the rank's own parts of a row in order: loads part 0, then `at_once` parts of 4 * kFours registers.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
     const int hidden = args.links.hidden, from = part_row(args, row);
@@ -133,8 +128,8 @@ struct RowOfCta {
     for_fours(hidden, [&](int n, int col) { *reinterpret_cast<float4*>(row + col) = from[n]; });
   }
 
-  // Leaves the norm of a row of x in shared memory. Each thread must have stored its own float4s of x before.
-  // x is loaded again, so that the norm has the bits of rms_norm(). Synchronizes the CTA at the end.
+  // Leaves the norm of a row of x in shared memory, and synchronizes the CTA. Each thread must have stored
+  // its float4s of x, which is loaded again, so that the norm has the bits of rms_norm().
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};
@@ -145,8 +140,7 @@ struct RowOfCta {
         norm, [&](int) { return row; }, {to, 0, 1}, Ignore{});
   }
 
-  // Calls f(element, piece) for each 16-byte piece of a row's norm. `element`: its index in [T, H], or in an
-  // image.
+  // Calls f(element, piece) for each 16 bytes of a row's norm. `element`: index in [T, H], or in an image.
   template <typename F>
   static __device__ void for_pieces(const SharedNorm& normed, int row, int hidden, int image_rows,
                                     const F& f) {
@@ -167,7 +161,6 @@ struct RowOfCta {
   }
 };
 
-// Calls f with the turn as an integral constant.
 template <typename F>
 void with_turn(Turn turn, const F& f) {
   switch (turn) {

@@ -13,17 +13,15 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kSuccess{0}, kInProgress{7};
-// The oldest accepted version: the first with NCCL_RUNTIME_CONNECT. Since 2.9 a version's code is 10,000
-// major + 100 minor + patch.
+// The oldest accepted version, the first with NCCL_RUNTIME_CONNECT: 10,000 major + 100 minor + patch.
 constexpr int kOldest{2'22'00};
 
 std::string text_of_version(int code) {
   return fmt::format("{}.{}.{}", code / 10'000, code / 100 % 100, code % 100);
 }
 
-// Sets environment variables that NCCL reads when it creates its first id or communicator. Values set by the
-// user are kept, except for NVLink multicast, which is switched off: if its resources are missing, NCCL fails
-// instead of working without it.
+// Sets variables that NCCL reads when it creates its first id or communicator. Keeps the user's values, but
+// switches NVLink multicast off: if its resources are missing, NCCL fails instead of doing without.
 void set_environment(const std::string& interface) {
   setenv("NCCL_NVLS_ENABLE", "0", 1);
   // Connect all peers when the communicator is created, not during graph capture.

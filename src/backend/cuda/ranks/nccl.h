@@ -1,5 +1,4 @@
-// NCCL, loaded at run time: neither its header nor its library takes part in the build. Declares the part of
-// its ABI that nibble calls (NVIDIA/nccl: src/nccl.h.in).
+// NCCL, loaded at run time; the build needs no NCCL header or library. ABI: NVIDIA/nccl, src/nccl.h.in.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,17 +18,16 @@ enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
 
 class Nccl {
  public:
-  // `library`: its path; empty: libnccl.so.2, wherever the loader finds it. `interface`: the network
-  // interface over which ranks find each other, unless NCCL_SOCKET_IFNAME is set; empty: NCCL chooses. Throws
-  // InputError if the library is missing, too old, or lacks a function.
+  // `library`: path; empty: libnccl.so.2. `interface`: network interface by which ranks find each other,
+  // unless NCCL_SOCKET_IFNAME is set; empty: NCCL's choice. Throws InputError if NCCL is missing or
+  // unsuitable.
   static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
   const std::string& version() const { return version_; }  // "2.28.9"
   GroupId new_group() const;                               // the first rank listens from now on
-  // Throws InputError if `result` is an error; `what` names the operation. `comm`: its error details are
-  // added, if it has any.
+  // Throws InputError, with the error details of `comm`, if `result` is an error; `what` names the operation.
   void check(int result, const char* what, NcclComm* comm = nullptr) const;
 
   int (*get_version)(int*){nullptr};

@@ -1,6 +1,5 @@
-// A rank connected by NCCL, because the ranks cannot write to each other's memory: they are on different
-// machines, or on GPUs without peer access. NCCL gathers the terms of all ranks, and a kernel adds them in
-// the order of ranks: the order of NCCL's own all-reduce depends on the number of rows.
+// A rank connected by NCCL: on another machine, or without peer access. NCCL gathers all ranks' terms; a
+// kernel adds them in rank order, because the order of NCCL's all-reduce depends on the number of rows.
 #pragma once
 
 #include <memory>
@@ -13,10 +12,8 @@
 
 namespace nibble::cuda {
 
-// Returns the bytes that such a rank takes: the terms that it receives, and the memory of NCCL itself.
 size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens);
 
-// Ranks that NCCL connects.
 struct NcclGroup {
   std::shared_ptr<const Nccl> nccl;
   GroupId id;
@@ -31,20 +28,15 @@ class NcclRank {
   NcclRank& operator=(const NcclRank&) = delete;
   ~NcclRank() { abort(); }
 
-  // sum(), gather_logits() and broadcast() enqueue into the stream. All ranks must call them in the same
-  // order and for the same rows.
-  //
-  // out = x + the sum over ranks of the sum of their parts, for up to kSumRows rows.
+  // sum(), gather_logits() and broadcast() enqueue into the stream. All ranks must make the same calls in the
+  // same order. sum(): out = x + the sum over ranks of their parts, for up to kSumRows rows.
   void sum(const LaunchContext& gpu, Operation operation, const AddArgs& terms) const;
   // Copies the other ranks' columns of logits [rows, vocab] to the first rank.
   void gather_logits(float* logits, int rows, int vocab, cudaStream_t stream) const;
-  // Copies the first rank's data to the others.
   void broadcast(void* data, size_t bytes, cudaStream_t stream) const;
 
-  // Throws InputError if NCCL has reported an error.
-  void check() const;
-  // Aborts NCCL's work in flight, without waiting for the other ranks. May be called from any thread; must be
-  // the last call.
+  void check() const;  // throws InputError if NCCL has reported an error
+  // Aborts NCCL's work without waiting for other ranks. Any thread may call it; must be the last call.
   void abort();
 
  private:

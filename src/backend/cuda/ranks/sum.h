@@ -1,9 +1,6 @@
-// All-reduce and barriers ("meetings") between ranks in a step, by kernels that write to the other ranks'
-// memory and poll their own: the sums after attention and after the experts, and the barriers.
-//
-// Every rank adds up the same numbers in the same order, by rank: so all ranks get the same bits, and a row's
-// bits do not depend on the other rows of the step. No wait is unlimited: a rank that times out sets
-// Links::failure and continues with incomplete sums.
+// All-reduces and barriers ("meetings") between ranks in a step, by kernels that write to other ranks' memory
+// and poll their own. All ranks add the same numbers in rank order: they get the same bits, independent of
+// the step's other rows. A rank that times out sets Links::failure and continues with incomplete sums.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -19,16 +16,14 @@ namespace nibble::cuda {
 
 // Where the other ranks write, in the memory of the reading rank (protocol.h).
 struct Inbox {
-  uint64_t* words{nullptr};  // [slots, N, tagged_rows H]: a float in the lower half, a tag above
-  float* terms{nullptr};     // [N, own_room, H]: terms of the rows that this rank owns
-  uint32_t* flags{nullptr};  // [N, own_room]: tags of the terms in `terms`
-  // [row_room]: tags of the rows that other ranks own and have sent to `outputs`.
-  uint32_t* returned{nullptr};
+  uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: a float in the lower half, a tag above
+  float* terms{nullptr};        // [N, own_room, H]: terms of the rows that this rank owns
+  uint32_t* flags{nullptr};     // [N, own_room]: tags of the terms in `terms`
+  uint32_t* returned{nullptr};  // [row_room]: tags of rows that other ranks own and have returned
   uint32_t* arrivals{nullptr};  // [N]: tags
 };
 
-// The results of a sum on one rank, for all rows of a step: the residual stream and its norm. Owners of rows
-// write them on every rank.
+// A sum's results on one rank for all rows of a step, residual stream and norm, written by owners of rows.
 struct SumOutputs {
   float* x{nullptr};               // [T, H]
   __nv_bfloat16* normed{nullptr};  // [T, H]
@@ -41,24 +36,20 @@ struct Links {
   SumOutputs outputs[kMaxRanks];
   const uint32_t* step{nullptr};  // this rank's step number; all ranks count the same steps
   uint32_t tags_per_step{0};      // the tag of message n of a step is *step * tags_per_step + n
-  // A word in host memory, shared by all ranks: a rank that times out sets it to 1.
-  uint32_t* failure{nullptr};
+  uint32_t* failure{nullptr};     // word in host memory: any rank that times out sets it to 1
   unsigned long long patience_ns{0};
 };
 
-// What a launch does. Ranks that share a GPU run one after another: all must send before any may wait, so
-// sending and waiting are separate launches.
+// What a launch does. Ranks on one GPU run one after another: all send, then all wait, in separate launches.
 enum class Turn { kSendAndWait, kSend, kWait };
 
-// The norm after a sum.
 struct SumNorm {
-  const float* weights{nullptr};  // [H], or null: no norm
+  const float* weights{nullptr};  // [H]; null: no norm
   float eps{0};
   int image_rows{0};  // of SumOutputs::normed
 };
 
-// This rank's terms of rows [first_row, first_row + num_rows) of a step, and where the sum goes. Pointers are
-// to the step's first row.
+// This rank's terms of rows [first_row, first_row + num_rows), and where the sum goes. Pointers are to row 0.
 struct SumArgs {
   Links links;
   Operation behind;  // the operation that computed the parts
@@ -71,31 +62,27 @@ struct SumArgs {
   const float* x;  // [T, H]
   float* out;      // [T, H]
   SumNorm norm;
-  // [T, num_parts]: parts of weight 0 are skipped, whatever their memory holds. null: none is skipped.
+  // [T, num_parts]: parts of weight 0 are skipped, whatever their memory holds. null: none is.
   const float* weights{nullptr};
-  // [T]: for each row of the step, the row of `parts` with this rank's parts; -1: this rank has none. null:
-  // the same row.
+  // [T]: the row of `parts` for each row of the step; -1: this rank has none. null: the same row.
   const int* part_rows{nullptr};
 };
-// Computes out = x + the sum over ranks of the sum of their parts. If args.norm has weights, also stores the
-// norm of `out` in this rank's SumOutputs::normed. For up to tagged_rows() rows.
+// out = x + the sum over ranks of the sum of their parts, for up to tagged_rows() rows. If args.norm has
+// weights, also stores the norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// All-reduces any number of rows like sum_words(). x and out are SumOutputs::x, in which a rank has valid
-// values only for the rows it owns. Without a norm, every rank has all rows of x afterwards.
+// Like sum_words(), for any number of rows. x and out are SumOutputs::x, valid only in rows that the rank
+// owns; after a sum without a norm, in all rows.
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// Calls sum_words() or sum_dealt(), depending on the number of rows.
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 
-// A barrier between ranks: each rank reports its arrival to all others and waits for theirs. After it,
-// everything that earlier launches of any rank wrote to this rank's memory is visible. The first rank may
-// send some words along.
+// A barrier between ranks: all earlier writes to this rank become visible. The first rank may send words.
 struct MeetArgs {
   Links links;
   int number;
   const uint32_t* words{nullptr};  // [num_words]
   uint32_t* to[kMaxRanks]{};       // destination on each rank
   int num_words{0};
-  StepExchange exchange{};  // where the time of the meeting is reported to the host; null: not reported
+  StepExchange exchange{};  // reports the time of the meeting to the host; null: does not
 };
 void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn);
 

@@ -5,13 +5,11 @@
 //                to all, and a flag;
 //   every rank   waits until all rows have returned.
 //
-// For R rows of H numbers, (N - 1) / N R H (4 + 2) bytes leave a rank: 2,048 rows of 2,880 on two ranks are
-// 11.8 MB of terms and 5.9 MB of norms, 46 us at 387 GB/s. Memory traffic is 153 MB after the experts, whose
-// 4 parts per token are 94 MB, 49 us at 3.1 TB/s, and 77 MB after attention. All of this overlaps: half of
-// the CTAs send and wait, the other half add up, and both halves start with the launch.
-//
-// The CTAs poll, so a rank launches only the number that its chip can run at the same time. Flags are per
-// row, so ranks may launch different numbers of CTAs.
+// For R rows of H numbers, (N - 1) / N R H (4 + 2) bytes leave a rank: for 2,048 rows of 2,880 on two ranks
+// 11.8 MB of terms and 5.9 MB of norms, 46 us at 387 GB/s. Memory traffic is 153 MB after the experts (94 MB
+// in 4 parts per token), 49 us at 3.1 TB/s, and 77 MB after attention. All of it overlaps: half of the CTAs
+// send and wait, the other half add up, from the launch on. CTAs poll, so all of a rank's must be resident.
+// Flags are per row, so ranks may launch different numbers of CTAs.
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
@@ -20,11 +18,9 @@
 namespace nibble::cuda {
 namespace {
 
-// An SM holds one CTA that sends, and one that adds up.
-constexpr int kDealtWarps{16}, kOfEach{1};
-constexpr int kPartsAtOnce{2};  // parts loaded at a time, after part 0: more do not fit into registers
-// Rows that a CTA sends per fence. A fence takes 2 us: with one row per fence, 132 CTAs would send at most
-// 430 GB/s, and the link carries 387.
+constexpr int kDealtWarps{16}, kOfEach{1};  // an SM holds one CTA that sends, and one that adds up
+constexpr int kPartsAtOnce{2};              // after part 0: more do not fit into registers
+// Rows sent per fence. A fence takes 2 us: with 1 row, 132 CTAs send at most 430 GB/s; the link carries 387.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -32,7 +28,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Whether the thread, one per rank, belongs to another rank.
+// Whether the thread, one per rank, is of another rank.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -67,7 +63,6 @@ __device__ void wait_for_rows(const SumArgs& args, uint32_t tag, const CtaOf& ct
       wait_for_flag(links, links.inboxes[links.rank].returned + row, tag);
 }
 
-// Adds up a row that this rank owns.
 __device__ void add_up(const SumArgs& args, uint32_t tag, int row, float4 (&sum)[DealtRow::kFours]) {
   const Links& links = args.links;
   const Inbox& inbox = links.inboxes[links.rank];
@@ -119,15 +114,13 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
     }
     __syncthreads();
-    // The last warp does this, since it has least to do: while it waits for its fence, the other warps load
-    // the next row.
+    // The last warp has least to do: while it waits for its fence, the other warps load the next row.
     const int to = thread - (DealtRow::kThreads - 32);
     if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
   }
 }
 
-// Ranks that share a GPU and take turns (Turn) need not wait for returned rows: each rank has returned the
-// rows it owns before the next launch runs.
+// Ranks that share a GPU need not wait for returned rows: owners return all before the next launch runs.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {
@@ -145,7 +138,6 @@ __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
   }
 }
 
-// Calls f(kernel) with the kernel of a turn, with or without a norm.
 template <typename F>
 void with_kernel(Turn turn, bool has_norm, const F& f) {
   with_turn(turn, [&](auto t) {

@@ -11,10 +11,9 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kMeetThreads{256};
-// Shape of the kernel with one CTA per row. Polling CTAs must all be resident: one CTA per SM, because with
-// two per SM each would have too few registers.
+// The kernel with one CTA per row. Polling CTAs must all be resident; two per SM would lack registers.
 constexpr int kWarps{16}, kResidents{1};
-constexpr int kPartsAtOnce{3};  // at a time, after part 0: 1 + 3 are the experts per token of gpt-oss
+constexpr int kPartsAtOnce{3};  // after part 0: 1 + 3 are gpt-oss's experts per token
 using WordRow = RowOfCta<kWarps>;
 
 __device__ TwoWords two_words(float first, float second, uint32_t tag) {
@@ -26,7 +25,7 @@ __device__ bool have_tag(const TwoWords& words, uint32_t tag) {
 __device__ float2 two_floats(const TwoWords& words) {
   return {__uint_as_float(untagged(words.first)), __uint_as_float(untagged(words.second))};
 }
-// Returns the words of rank of_rank in the inbox of rank in_inbox, from element `at` of the sum's rows on.
+// Words of rank of_rank in the inbox of rank in_inbox, from element `at` of the sum's rows on.
 __device__ uint64_t* words_of(const SumArgs& args, int of_rank, int in_inbox, size_t at) {
   const Links& links = args.links;
   const int room = tagged_rows(links.num_ranks) * links.hidden;
@@ -43,8 +42,7 @@ __device__ void add_to(float2& sum, float2 more) {
   sum.x += more.x;
   sum.y += more.y;
 }
-// Returns this rank's contribution to elements `col` and `col + 1` of a row of the step: the sum of its
-// parts, in part order. Issues all loads before the first addition.
+// This rank's parts of elements `col` and `col + 1` of a row, added in order after all are loaded.
 __device__ float2 own_pair(const SumArgs& args, int row, int col) {
   const int part = part_row(args, row);
   const float* from = args.parts + max(part, 0) * args.row_stride + col;
@@ -61,8 +59,7 @@ __device__ float2 own_pair(const SumArgs& args, int row, int col) {
   return loaded[0];
 }
 
-// All-reduces one or two rows, whose readers compute the norm themselves. Each thread handles two adjacent
-// elements of a row.
+// All-reduces one or two rows, whose readers compute the norm. Each thread sums two adjacent elements.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
     sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {
@@ -98,7 +95,7 @@ __global__ void __launch_bounds__(kFewThreads)
   }
 }
 
-// Waits for the thread's float4s of a row from another rank. All words are loaded before any is examined.
+// Waits for the thread's float4s of a row from another rank. Loads all words before examining any.
 __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Patience& patience,
                              float4 (&to)[WordRow::kFours]) {
   bool has_come = false;
@@ -118,9 +115,8 @@ __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Pat
   }
 }
 
-// A CTA handles every gridDim.x-th row: it sends the terms of all its rows, then adds up each row and
-// computes its norm. It loads the rank's own terms twice, the second time while the other ranks' words are in
-// flight.
+// A CTA takes every gridDim.x-th row: it sends the terms of its rows, then adds up each row and computes its
+// norm. It loads its own terms twice, the second time while the other ranks' words are in flight.
 template <Turn turn>
 __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
     sum_words_kernel(const __grid_constant__ SumArgs args, Timestamps timestamps) {

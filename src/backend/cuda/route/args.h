@@ -1,7 +1,5 @@
-// Launch functions of routing: the choice of experts for each token. Each kernel waits for the kernels before
-// it (pipeline/pdl.cuh).
-//
-// Dimensions: T tokens, H hidden size, E experts of which K are chosen.
+// Launch functions of routing: the choice of experts for each token. Each kernel waits for those before it
+// (pdl.cuh). Dimensions: T tokens, H hidden size, E experts of which K are chosen.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +12,9 @@
 
 namespace nibble::cuda {
 
-// Pairs of a token and an expert, grouped by expert, up to `size` pairs per group; pair = token K + slot. If
-// ranks hold whole experts (model/shares/share.h), each rank chooses among all experts and computes only its
-// own. Matrices and groups then number the rank's own experts from 0. A pair of another rank's expert is in
-// no group and has weight 0.
+// Pairs of a token and an expert, grouped by expert, up to `size` per group; pair = token K + slot. If ranks
+// hold whole experts (model/shares/share.h), each chooses among all but computes only its own: matrices and
+// groups number these from 0, and a pair of another rank's expert is in no group and has weight 0.
 struct Groups {
   int size;                 // columns of a pass of experts_up() and experts_down()
   int* count;               // number of groups
@@ -42,15 +39,13 @@ struct RouteArgs {
   int* rank;         // [T, K], scratch: index of a pair among its expert's pairs
   unsigned* ticket;  // zero before and after every launch
   Groups groups;
-  // If norm.weights is set, route_batch() computes the norm of up to kRouterNorms tokens. It writes the norm
-  // to `normed` and, if `x` is set, the sum of the parts that project() left to `x`.
+  // If norm.weights is set, route_batch() writes the norm to `normed`, and project()'s summed parts to `x`.
   NormInput norm{};
   float* x{nullptr};  // [T, H]
 };
-// If a step has few pairs (are_matched), route_batch() only computes the logits: experts_up() chooses the
-// experts.
+// Only computes the logits if a step has few pairs (are_matched): experts_up() then chooses the experts.
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
-// Chooses the experts by logits that are already computed, and forms groups.
+// Chooses the experts by logits already computed, and forms groups.
 void rank_experts(const LaunchContext& gpu, const RouteArgs& args);
 // For many tokens: logits_X() computes the logits, and route_X() also calls rank_experts().
 void logits_many(const LaunchContext& gpu, const RouteArgs& args);
@@ -58,11 +53,10 @@ void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 
-// Mailboxes through which CTAs pass on the routing of few tokens (are_matched() in groups.h): the CTAs of
-// route_and_experts_up() to each other, and the CTAs of route_and_experts_up() or experts_up() to those of
-// experts_down(), the next launch. A word has 32 bits of payload below a tag, the number of step and layer. A
-// reader polls the word until it carries the current tag, so no word has to be reset. This takes half the
-// time of ending one kernel and starting the next.
+// Mailboxes through which CTAs pass on the routing of few tokens (are_matched()): those of
+// route_and_experts_up() to each other, and those of it or experts_up() to the next launch, experts_down(). A
+// word has a tag, the number of step and layer, above 32 bits of payload. Readers poll for the current tag,
+// so no word is reset. This takes half the time of ending one kernel and starting the next.
 struct RoutingMailbox {
   uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16], for T <= kOwnNorms
   uint64_t* experts{nullptr};  // [T, K], numbered among those of all ranks
@@ -71,7 +65,6 @@ struct RoutingMailbox {
   uint32_t num_layers{0}, layer{0};  // tag: *step num_layers + layer
 };
 
-// Set the kernels' shared memory limits (prepare.h).
 void prepare_router();
 void prepare_rank_experts();
 

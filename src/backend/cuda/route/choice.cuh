@@ -8,8 +8,7 @@
 
 namespace nibble::cuda {
 
-// Returns experts by descending logit, ties to the lower expert. All lanes of a warp construct and call it
-// together, and all get the result.
+// Returns experts by descending logit, ties to the lower expert. A whole warp constructs and calls it.
 class Ranking {
  public:
   struct Place {
@@ -24,8 +23,7 @@ class Ranking {
       keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
-  // Returns the next expert. Keeps the dependency on the previous call short: a lane sees on its own whether
-  // its best is the best of all.
+  // The next expert. A lane decides alone whether its best is the best: a short dependency between calls.
   __device__ Place next() {
     uint32_t of_lane = 0;
 #pragma unroll
@@ -51,8 +49,7 @@ class Ranking {
   uint32_t keys_[kExpertsPerLane];  // 0: no expert, or one already chosen
 };
 
-// Softmax over the chosen experts: lane k passes the logit of place k (-infinity beyond the last place) and
-// gets the weight of that expert.
+// Softmax over the chosen experts: lane k passes the logit of place k, -infinity beyond the last.
 __device__ inline float weight_of_place(float logit) {
   static_assert(kMaxExpertsPerToken == 8);
   const float weight = expf(logit - __shfl_sync(~0u, logit, 0));

@@ -1,7 +1,6 @@
-// The router for a batch. It has few strips: with whole strips, a few CTAs would read them segment by
-// segment. Instead each warp of a CTA takes one segment of the CTA's strip, and loads it straight into
-// registers before the activations are ready. The sums of the segments are added up in order, through shared
-// memory. If a step has few tokens, the launch also computes their norms.
+// The router for a batch. Its few strips would be read segment by segment by few CTAs; instead each warp of a
+// CTA loads one segment of the CTA's strip straight into registers, before the activations are ready. Sums of
+// segments are added in order through shared memory. For few tokens, the launch also computes norms.
 #include <type_traits>
 
 #include "backend/cuda/chip/target.h"
@@ -21,11 +20,9 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kWarps{16};
-// Most segments of a strip.
 constexpr int kMostSegments{(kMaxHidden / kTileCols + kRouterSegmentTiles - 1) / kRouterSegmentTiles};
 
-// A strip of the router, and its segments' sums for up to 8 tokens. All threads of a CTA construct it and
-// call its functions.
+// A strip of the router, and its segments' sums for up to 8 tokens. All threads of a CTA take part in it.
 class RouterStrip {
  public:
   using Sums = float[kMostSegments][kStripRows][kMaxColumns];
@@ -37,7 +34,7 @@ class RouterStrip {
   }
 
   // Computes the logits of `count` tokens from `first` on. activations(segment) requests a segment's
-  // activations, and returns a function of tile and group that returns the lane's B registers.
+  // activations; it returns a function of tile and group that returns the lane's B registers.
   template <typename Activations>
   __device__ void multiply(int first, int count, const Activations& activations) {
     const int segments = args_.weights.num_segments;
@@ -61,13 +58,12 @@ class RouterStrip {
  private:
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // Returns the row whose logit, for one token, the thread adds up; a row past the matrix if the thread has
-  // none.
+  // The row whose logit, for one token, the thread adds up; a row past the matrix if it has none.
   __device__ int row_of_thread() const {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
   }
-  // Returns the unit of a segment of the strip; past the last unit if the strip has no such segment.
+  // The unit of a segment of the strip; past the last unit if the strip has no such segment.
   __device__ int unit_of(int segment) const {
     const int segments = args_.weights.num_segments;
     return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;
@@ -80,7 +76,7 @@ class RouterStrip {
   float bias_{0};
 };
 
-// Returns a lane's B registers for a group of 32 columns of a token, from `normed` in either layout.
+// A lane's B registers for a group of 32 columns of a token, from `normed` in either layout.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;
@@ -124,9 +120,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   });
 }
 
-// One CTA for each strip and two tokens, whose norms it computes. The CTAs of the first strip also write them
-// to memory. The CTAs of all strips compute the same norms in parallel: for up to kRouterNorms tokens, Hopper
-// has a multiprocessor for each CTA.
+// One CTA for each strip and two tokens, whose norms it computes; the first strip's CTAs also store them.
+// Strips' CTAs compute the same norms in parallel: up to kRouterNorms tokens, Hopper has an SM for each.
 constexpr int kNormsOfCta{2};
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)
@@ -158,7 +153,6 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   });
 }
 
-// Calls f(kernel) with the variant of the kernel.
 template <typename F>
 void with_kernel(bool makes_norm, bool is_image, const F& f) {
   if (is_image)

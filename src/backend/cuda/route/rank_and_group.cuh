@@ -1,5 +1,4 @@
-// The routing of several tokens: each token's experts, and the groups of pairs (token, slot) that share an
-// expert's weights.
+// Routing of several tokens: each token's experts, and groups of pairs (token, slot) that share an expert.
 #pragma once
 
 #include <cub/warp/warp_scan.cuh>
@@ -30,8 +29,7 @@ __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen)
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
 }
 
-// Returns [E] counters in the CTA's dynamic shared memory, used by group_pairs(). They are zero once the CTA
-// has synchronized.
+// [E] counters of group_pairs() in the CTA's dynamic shared memory; zero once the CTA has synchronized.
 template <int threads>
 __device__ int* cleared_counts(const RouteArgs& args) {
   NIBBLE_DYNAMIC_SHARED(int, counts);
@@ -39,14 +37,12 @@ __device__ int* cleared_counts(const RouteArgs& args) {
   return counts;
 }
 
-// Returns i / size. It is usually 0, as few experts have more pairs than a group, and a division takes longer
-// than a load.
+// i / size, usually 0, as few experts have more pairs than a group; a division takes longer than a load.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
-// One CTA groups the step's pairs by expert. expert_of(pair) is the expert chosen for the pair, negative if
-// another rank's. The order of an expert's pairs may differ from run to run; no result depends on it. A
-// thread keeps its first pair in registers. A batch has at most one pair per thread; keeping it in memory
-// instead would cost two more waits.
+// One CTA groups the step's pairs by expert. expert_of(pair): the pair's expert, negative if another rank's.
+// The order of an expert's pairs may vary; no result depends on it. A thread keeps its first pair in
+// registers, in a batch the only one: kept in memory, it would cost two more waits.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
@@ -56,8 +52,8 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     own_expert = expert_of(own);
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
-  // Calls f(pair, expert, loaded) for all further pairs of the thread. Issues eight loads at a time, because
-  // a store may alias the next load. The value loaded for a pair of another rank's expert is not used.
+  // Calls f(pair, expert, loaded) for the thread's further pairs, eight loads at a time, because a store may
+  // alias the next load. Values loaded for pairs of another rank's expert are not used.
   const auto visit_others = [&](const auto& load, const auto& f) {
     constexpr int kAhead{8};
     for (int first = own + threads; first < num_pairs; first += kAhead * threads) {

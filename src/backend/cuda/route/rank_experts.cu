@@ -1,4 +1,3 @@
-// Ranks the experts of many tokens by their logits, and groups pairs of a token and an expert.
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/pipeline/ticket.cuh"

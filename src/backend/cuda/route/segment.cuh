@@ -1,11 +1,10 @@
-// A segment of the router, which a warp requests before the activations are ready.
 #pragma once
 
 #include "backend/cuda/pipeline/stream.cuh"
 
 namespace nibble::cuda {
 
-// A segment of the router's strips, loaded from memory straight into a warp's registers.
+// A segment of the router's strips, loaded straight into a warp's registers before activations are ready.
 struct RouterSegment {
   static constexpr int kTiles{kRouterSegmentTiles};
   uint4 parts[kTiles][4];  // A registers of (G, m) (strips.h)

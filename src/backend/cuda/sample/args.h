@@ -1,4 +1,3 @@
-// The launch function of sampling. Its kernel waits for the kernels before it (pipeline/pdl.cuh).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// Chooses a token from each row of logits, and computes the log-probabilities that requests want.
+// Chooses a token per row of logits, with requested log-probabilities. Waits for earlier kernels (pdl.cuh).
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
   const RowInput* input;  // the step's
@@ -19,8 +18,7 @@ struct SampleArgs {
   uint64_t* best;     // [rows, kBestCtas], scratch
   unsigned* tickets;  // [rows], zero before and after every launch
   SampleResult* results;  // [rows]
-  // Set if the host reads the results: the number of the step, and the output index of the launch's first
-  // row. Null: the host does not read them.
+  // The step number, and the output index of the launch's first row; null: the host reads no results.
   const uint32_t* step{nullptr};
   StepExchange exchange{};
   int first_output{0};

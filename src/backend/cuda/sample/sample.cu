@@ -1,18 +1,17 @@
-// sample: chooses a token from each row of logits. The formulas and their order are those of
-// backend/sample.h.
+// Chooses a token from each row of logits, by the formulas of backend/sample.h in their order.
 //
-// The logits of a row are in L2, 804 KB for V = 201,088. A small kernel finds the likeliest token, which is
-// all that greedy rows need. For other rows a cluster of 8 CTAs passes over the logits; a pass takes 0.7 us
-// at the 150 GB/s that an SM reads, some arithmetic, and a barrier. A draw takes one pass. top_k and top_p
-// search for the least likely token that is kept: a pass adds up the amounts of the tokens in each of 256
-// bins, likeliest first, and the next pass subdivides the bin in which the running sum reaches its target. On
-// typical logits of models this takes two or three passes, at most eight.
+// The logits of a row are in L2, 804 KB for V = 201,088. A small kernel finds the likeliest token, all that
+// greedy rows need. For other rows a cluster of 8 CTAs passes over the logits: 0.7 us at the 150 GB/s that an
+// SM reads, some arithmetic, and a barrier. A draw takes one pass. top_k and top_p search for the least
+// likely token that is kept: a pass adds up the tokens' amounts in each of 256 bins, likeliest first, and the
+// next pass subdivides the bin in which the running sum reaches its target: typically two or three passes, at
+// most eight.
 //
-// A weight is an integer in units of 2^-44 of the largest weight. Sums are exact, so the order of additions
-// does not matter, and a token gets the same bits in every run and every batch. Rounding to units moves the
-// border between two tokens by at most 2^-45 V = 6e-9, which is less than the error of a float32 weight.
+// A weight is an integer in units of 2^-44 of the largest weight. Sums are exact in any order, so a token
+// gets the same bits in every run and batch. Rounding moves the border between two tokens by at most 2^-45 V
+// = 6e-9, less than the error of a float32 weight.
 //
-// GPUs before Hopper have no clusters: there a single CTA does everything (correct, and 8 times slower).
+// GPUs before Hopper have no clusters: there a single CTA does everything, 8 times slower.
 #include <cooperative_groups.h>
 
 #include <cfloat>
@@ -41,8 +40,7 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // a warp can hold one value per warp, one in each lane
 
-// Tokens with a logit further below the largest are never drawn: exp(-32) is less than half a unit. top_k
-// starts its search with this distance.
+// Tokens further below the largest logit are never drawn: exp(-32) is under half a unit. top_k begins here.
 constexpr float kReach{32};
 
 // The CTAs that work on a row: a cluster, or a single CTA.
@@ -67,8 +65,7 @@ struct Cluster {
 // NaN becomes -infinity, as on the host: fmaxf returns the operand that is a number.
 __device__ float ordered(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
 
-// Packs a token and its logit so that a likelier token has the larger number; of equal logits the lower id is
-// the likelier.
+// Packs a token and its logit: the likelier, the larger the number; equal logits: lower ids are likelier.
 __device__ uint64_t pack(int token, float logit) {
   return uint64_t{key_of(logit)} << kTokenBits | static_cast<uint64_t>(kMaxVocab - 1 - token);
 }
@@ -91,7 +88,7 @@ struct Likeliest {
   float logit{-INFINITY};
   int token{-1};
 
-  // Must be called in ascending order of token ids.
+  // Call in ascending order of token ids.
   __device__ void consider(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
@@ -100,7 +97,7 @@ struct Likeliest {
   __device__ uint64_t packed() const { return token < 0 ? 0 : pack(token, logit); }
 };
 
-// Reductions are over integers, so CUB may add them in any order.
+// Reductions are over integers, so CUB may add in any order.
 using Largest = ::cuda::maximum<uint64_t>;
 using Sum = ::cuda::std::plus<uint64_t>;
 using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
@@ -126,8 +123,7 @@ struct Weight {
   }
 };
 
-// Sorts logits into bins of equal width by their distance from the largest. This spreads logits over many
-// bins, so that few threads add to the same one.
+// Bins of equal width by a logit's distance from the largest: many bins, so few threads add to the same.
 struct DistanceBins {
   float largest, reach, scale;
 
@@ -137,8 +133,7 @@ struct DistanceBins {
     const float distance = largest - logit;
     return distance < reach ? min(static_cast<int>(distance * scale), kBins - 1) : kBins - 1;
   }
-  // Returns the smallest key that falls into one of the bins up to `bin`. The lanes of a warp search
-  // together, 5 bits per step.
+  // Returns the smallest key in the bins up to `bin`. A warp's lanes search together, 5 bits per step.
   __device__ uint32_t smallest_key(int bin) const {
     const int lane = threadIdx.x % 32;
     uint32_t smallest = 0;
@@ -153,8 +148,7 @@ struct DistanceBins {
 };
 
 struct Shared {
-  // Double buffer that the other CTAs of the row read. A CTA may fill one half while other CTAs still read
-  // the other half: all CTAs pass a barrier before a half is filled again.
+  // Double buffer that other CTAs read; all pass a barrier before a half is filled again.
   uint64_t exchanges[2][kBins];
   RowReduce::TempStorage reduce;
   uint64_t warps[kWarps];
@@ -166,11 +160,10 @@ struct Shared {
   int num_top;
 };
 
-// Each thread of the CTA passes an amount. Finds the first thread at which the running sum of the amounts
-// reaches the target: `share` (in units of 2^-64) of the total, plus `more`. If the total is below the
-// target, returns index -1 and the total. Not inlined, so that a single copy stays in the instruction cache.
-// Scans in two levels of warps: in CUB's BlockScan every thread adds up the sums of 32 warps one by one,
-// which by its instructions takes as long as a pass (an estimate).
+// Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the
+// target, `share` (in units of 2^-64) of the total plus `more`; if the total is below it, returns index -1
+// and the total. Not inlined, so that one copy stays in the instruction cache. Scans in two levels of warps:
+// CUB's BlockScan adds up 32 warps' sums in every thread, which takes as long as a pass (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   using Scan = cub::WarpScan<uint64_t>;  // shuffles: needs no shared memory
@@ -202,7 +195,6 @@ class Row {
     if (threadIdx.x == 0) shared_.num_top = 0;
   }
 
-  // Returns the likeliest token, packed, as best_kernel finds it.
   __device__ uint64_t best() {
     Likeliest likeliest;
     for_tokens([&](int token, float logit, bool is_there) {
@@ -217,8 +209,8 @@ class Row {
     return combine(sum, Sum());
   }
 
-  // Returns the bound of the smallest set of likeliest tokens, all within `bound`, whose amounts reach the
-  // target: `share` (in units of 2^-64) of the sum of all amounts, plus `more`.
+  // The bound of the smallest set of likeliest tokens, all within `bound`, whose amounts reach the target:
+  // `share` (in units of 2^-64) of the sum of all amounts, plus `more`.
   template <typename Amount>
   __device__ Bound keep(const Bound& bound, float reach, const Amount& amount, uint64_t share,
                         uint64_t more) {
@@ -251,8 +243,7 @@ class Row {
       }
       share = 0;
       more = place.target - place.before;
-      // Done when the whole bin is needed, or when it can hold only one token: two would add at least twice
-      // the smallest amount.
+      // Done if the whole bin is needed, or holds only one token: two add at least twice the smallest amount.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
@@ -260,8 +251,8 @@ class Row {
     }
   }
 
-  // Returns the first token, in order of ids, at which the running sum of the weights within `bound` exceeds
-  // `unit` (in units of 2^-64) of the total. Only the first CTA gets the result.
+  // Returns the first token by id at which the running sum of weights within `bound` exceeds `unit` (in units
+  // of 2^-64) of the total. Only the first CTA gets the result.
   __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
     const auto amount = [&](int token, float logit) {
       return bound.admits(token, logit) ? weight(logit) : uint64_t{0};
@@ -277,8 +268,7 @@ class Row {
     const int segment_cta = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_cta < Cluster::kCtas ? Cluster::of_cta(segments, segment_cta)[segment_warp] : 0;
-    const Place segment =
-        find(shared_, sum, unit, 1);  // integers: "above unit * total" is "at least one more"
+    const Place segment = find(shared_, sum, unit, 1);  // integers: "above unit * total" is "at least 1 more"
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
@@ -290,8 +280,7 @@ class Row {
     }
   }
 
-  // Calls emit(rank, packed) for the tokens within `bound`, at most kMaxTop, likeliest first, in threads of
-  // the first CTA.
+  // Calls emit(rank, packed), in the first CTA, for the up to kMaxTop tokens within `bound`, likeliest first.
   template <typename Emit>
   __device__ void list_top(const Bound& bound, const Emit& emit) {
     for_tokens([&](int token, float logit, bool is_there) {
@@ -302,7 +291,7 @@ class Row {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // tokens are in no particular order; ranks do not depend on it
+    int rank = 0;  // independent of the order of the tokens
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
@@ -345,7 +334,6 @@ class Row {
  private:
   using Place = Shared::Place;
 
-  // Replaces the model's logit with the changed one.
   __device__ void change(const SampleRow& row, Adjustment& adjustment, int count) {
     adjustment.raw = __ldcg(logits_ + adjustment.token);
     float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
@@ -359,8 +347,7 @@ class Row {
   static constexpr int kSegments{Cluster::kCtas * kWarps};  // segments of the vocabulary, one per warp
   static_assert(kSegments <= kBins);
 
-  // Calls visit(token, logit, is_there) in all lanes. Reads from L2, since other CTAs may have changed a
-  // logit.
+  // Calls visit(token, logit, is_there) in all lanes. Reads L2: other CTAs may have changed a logit.
   template <typename Visit>
   __device__ void for_tokens(const Visit& visit) const {
     constexpr int kAhead{5};
@@ -400,8 +387,7 @@ class Row {
     return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
   }
 
-  // Adds up amounts per bin, and finds the bin at which the running sum reaches the target. amount_of(token,
-  // logit, bin) sets the bin.
+  // Adds up amounts in bins (amount_of(token, logit, bin) sets `bin`); finds the bin that reaches the target.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = next_exchange();
@@ -436,22 +422,20 @@ class Row {
   Shared& shared_;
 };
 
-// Whether a row needs only the likeliest token, or no token: best_kernel then completes the row.
+// Whether a row needs only the likeliest token, or none: best_kernel then completes it.
 __device__ bool has_only_likeliest(const SampleRow& row) {
   return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
                                  row.num_logprobs < 0 && row.mask == nullptr);
 }
 
-// Returns where the host reads the row's result; null if the host does not read it. Must be called after
-// wait_for_predecessor().
+// Where the host reads the row's result; null if it does not. Call after wait_for_predecessor().
 __device__ RowOutput* row_output(const SampleArgs& args) {
   if (!args.step) return nullptr;
   return reinterpret_cast<RowOutput*>(args.exchange.outputs[__ldcg(args.step) % 2] + 1) + args.first_output +
          blockIdx.y;
 }
 
-// Finds the likeliest token of each row, packed; 0 if no logit is a number above -infinity. This is all that
-// greedy rows need.
+// Finds each row's likeliest token, packed: all that greedy rows need. 0 if no logit is above -infinity.
 __global__ void __launch_bounds__(kBestThreads)
     best_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

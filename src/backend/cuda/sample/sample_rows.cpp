@@ -86,8 +86,7 @@ void SampleRows::upload(Stream stream) {
     outgrown_masks_ = std::move(device_masks_);
     device_masks_ = DeviceBuffer(2 * all_masks);
   }
-  // Allocate the mask buffers here, not in upload_masks(): by then other GPUs wait for this GPU's tokens, and
-  // an allocation could wait for those GPUs.
+  // Mask buffers are allocated here: in upload_masks() other GPUs wait for this one; it could wait for them.
   if (all_masks > 0) {
     std::swap(pinned_masks_, last_pinned_masks_);
     if (pinned_masks_.bytes() < all_masks) pinned_masks_ = PinnedBuffer(2 * all_masks);

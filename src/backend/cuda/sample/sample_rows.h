@@ -10,8 +10,7 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments and the masks of a step. Their number is not bounded in advance, so they are stored
-// separately and rows point to them.
+// Owns the adjustments and masks of a step: their number is not bounded, so rows point to them.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}
@@ -23,13 +22,11 @@ class SampleRows {
     adjustments_.clear();
     masks_.clear();
   }
-  // Adds a row. Parameters that engine/validate.h would refuse, and tokens outside the vocabulary, are a bug
-  // of the caller. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts
-  // of output tokens. `follows`: the step's row whose token belongs to the output and is not known yet
-  // (Run::ahead); -1: all tokens are known.
+  // Adds a row. Parameters that engine/validate.h refuses, and tokens outside the vocabulary, are caller
+  // bugs. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts of output
+  // tokens. `follows`: the step's row whose token, not known yet, is part of the output (Run::ahead), or -1.
   void add(const OutputRow& output, int position, int follows = -1);
-  // Whether every row needs only its likeliest token.
-  bool are_greedy() const { return are_greedy_; }
+  bool are_greedy() const { return are_greedy_; }  // every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
   // Enqueues the copy of the adjustments, if any. Step n - 2 must have ended when step n is uploaded.
   void upload(Stream stream);

@@ -1,5 +1,4 @@
-// CUDA graphs of steps. Steps that decode or verify drafts launch the same kernels again and again; launching
-// them as one graph takes the host a single call.
+// CUDA graphs of steps that decode or verify drafts: the same kernels each time, launched by a single call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,10 +13,8 @@
 
 namespace nibble::cuda {
 
-// A graph that is ready to run.
 class StepGraph {
  public:
-  // Captures the work that `enqueue` puts into the stream.
   StepGraph(const OwnedStream& stream, const std::function<void()>& enqueue);
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
@@ -32,13 +29,13 @@ class StepGraph {
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
-  // `are_on`: false with --no-graphs; then no step is captured.
+  // `are_on`: false with --no-graphs.
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
-  // Captures the graph for these shapes, if missing and graphs are on. If several GPUs wait for each other's
+  // Captures the graph for these shapes if missing and graphs are on. If several GPUs wait for each other's
   // launches, all graphs must be ready before the first launch.
   void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
-  // Launches the graph for these shapes, after capturing it if missing. If graphs are off, enqueues the step.
+  // Launches the graph for these shapes, captured if missing. If graphs are off, enqueues the step.
   void launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;

@@ -15,19 +15,17 @@
 namespace nibble::cuda {
 namespace {
 
-// Room for the paths of rows of trees, in slots per row of a step. A row that follows the row before it
-// extends that row's path, so a chain in a tree takes one slot per row. Only the other rows take a path of
-// their own; a tree of the engine has up to 32 of these (speculative/drafter.h).
+// Room for the paths of tree rows, in slots per row of a step. A row right after its parent extends the
+// parent's path by one slot. Only other rows take a whole path; a tree has up to 32 (speculative/drafter.h).
 constexpr size_t kPathSlots{64};
 
-// Returns an upper bound on a step's page ids: the page tables of all runs, and the paths.
+// Upper bound on a step's page ids: page tables of all runs, and paths.
 size_t max_page_ids(const BackendOptions& options) {
   return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages) +
          2 * kSparePages + (options.draft_head ? kMaxDraftingRuns : 0) +
          kPathSlots * static_cast<size_t>(options.max_batch_tokens);
 }
 
-// A run with a draft tree, and the position and path of each of its rows.
 struct PlacedTree {
   const Run* run;
   std::vector<PlaceInRun> places;
@@ -44,7 +42,7 @@ struct PlacedTree {
       sum += goes_on(row) ? 1 : of(row).path.size();
     return sum;
   }
-  // Corrects rows of the step that were filled in as a chain, and adds their paths to the page ids at `next`.
+  // Corrects rows that were filled in as a chain, and adds their paths to the page ids at `next`.
   void put_into(const InputParts& in, int first_row, uint32_t& next) const {
     for (int i = 0; i < static_cast<int>(places.size()); ++i) {
       const auto& [position, path] = of(i);
@@ -71,16 +69,14 @@ std::vector<PlacedTree> placed_trees(const Batch& batch) {
   return trees;
 }
 
-// The rows whose attention this rank computes, if ranks have KV caches of their own: first single rows, then
-// rows in tiles.
+// The rows whose attention this rank computes if ranks have own KV caches: single rows, then rows in tiles.
 class OwnRows {
  public:
   OwnRows(const InputParts& in, const StepShape& shape)
       : in_(in), num_single_(shape.num_single_rows), next_tiled_(num_single_) {
     if (in.own_of_rows) std::fill_n(in.own_of_rows, shape.num_tokens, -1);
   }
-  // Copies the step's rows [first, first + count), which must be filled in, to this rank's attention rows.
-  // Returns their first index there.
+  // Copies the step's rows [first, first + count), filled in, to attention rows; returns their first index.
   int put(bool are_tiled, int first, int count) {
     int& next = are_tiled ? next_tiled_ : next_single_;
     const int here = std::exchange(next, next + count);
@@ -91,7 +87,6 @@ class OwnRows {
     }
     return here;
   }
-  // Fills the unused single rows with `spare`.
   void fill_up(const RowInput& spare) {
     for (int row = next_single_; row < num_single_; ++row) {
       in_.attention_rows[row] = spare;
@@ -109,12 +104,12 @@ bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.drafted.parents.empty();
 }
 
-// Whether the previous step's draft head makes the run's tokens, or decides about its positions.
+// Whether the previous step's draft head makes the run's tokens or decides about its positions.
 bool continues_chain(const Run& run) {
   return run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
 }
 
-// Returns row i of a run. `last_chain`: the previous step's draft chain that the run continues; -1: none.
+// Row i of a run. `last_chain`: the previous step's draft chain that the run continues; -1: none.
 RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint32_t sliding_pages) {
   if (last_chain >= 0) return {TokenInput::of_draft_chain(last_chain), i, full_pages, sliding_pages};
   const TokenInput token = run.ahead ? TokenInput::of_output_row(run.ahead->output_row)
@@ -122,10 +117,9 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
   return {token, run.first_position + i, full_pages, sliding_pages};
 }
 
-// Returns the number of chunks that attention needs for positions 0 to `position`, rounded up to a power of
-// two: few grid sizes, so that a graph serves many steps. Above 64 chunks it is rounded up to a multiple of a
-// quarter of the next lower power of two, to leave fewer chunks unused: the CTAs of unused chunks come last,
-// and the next kernel can begin only after each of them has run.
+// Returns the chunks that attention needs for positions 0 to `position`, rounded up to a power of two: few
+// grid sizes, so that a graph serves many steps. Above 64 chunks, rounded up to a multiple of a quarter of
+// the next lower power of two: the next kernel begins only after the CTAs of unused chunks have run.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);
@@ -187,7 +181,7 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
       device_step_(device_step),
       sample_rows_(config.vocab) {}
 
-// Whether this rank computes the run's attention, that is, whether its pages are in this rank's KV cache.
+// Whether this rank computes the run's attention: whether its pages are in this rank's KV cache.
 bool InputUpload::is_own(const Run& run) const {
   return num_kv_caches_ == 1 ||
          static_cast<uint32_t>(run.full.pages.front()) - first_full_ < static_cast<uint32_t>(spare_full_);
@@ -283,7 +277,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const int chain = has_head_ && begins_drafts(run) ? next_chain++ : -1;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_full_) : 0;
-    if (chain >= 0)  // the chain's spare page in the head's cache, for draft slots beyond the run's pages
+    if (chain >= 0)  // chain's spare page in the head's cache, for slots beyond the run's pages
       in.page_ids[next_page++] =
           static_cast<uint32_t>(spare_full_) + static_cast<uint32_t>(kSparePages + chain);
     const uint32_t sliding = is_here ? add_table(run.sliding, first_sliding_) : 0;

@@ -1,5 +1,4 @@
-// The input of a step: rows, sampling parameters, output rows and page ids, packed in host memory. embed, the
-// first kernel of the step, copies it to the device.
+// A step's input (rows, sampling parameters, output rows, page ids), packed in host memory; embed copies it.
 #pragma once
 
 #include <vector>
@@ -17,25 +16,21 @@ namespace nibble::cuda {
 inline constexpr int kSparePages{1};
 
 inline constexpr int kMaxGraphTokens{64};
-// Returns the number of rows of the graph that runs num_tokens rows: few sizes, so that few graphs serve all
-// steps. Padding rows belong to no sequence: their token is arbitrary, their keys and values go to a spare
-// page (kSparePages), and no token is sampled for them.
+// Returns the row count of the graph that runs num_tokens rows: few sizes, so that few graphs serve all
+// steps. Padding rows have an arbitrary token and a spare page for K and V (kSparePages), and sample nothing.
 constexpr int graph_rows(int num_tokens) {
   const int step = num_tokens <= 8 ? 1 : num_tokens <= 32 ? 4 : 8;
   return (num_tokens + step - 1) / step * step;
 }
 
-// A rank with a KV cache of its own computes attention for at least this number of rows: kernels for fewer
-// rows compute their norm themselves, from rows that must be contiguous. Padding rows repeat the step's first
-// row, with keys and values in a spare page.
+// Minimum rows of attention for a rank with its own KV cache: kernels for fewer rows compute their norm
+// themselves, from contiguous rows. Padding rows repeat the step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
-// A step's shape decides which kernels it launches, and with which grids: steps of one shape share a CUDA
-// graph.
+// A step's shape decides which kernels it launches, with which grids: steps of one shape share a CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
-  // If ranks have KV caches of their own: the number of this rank's rows, the only ones that its attention
-  // covers. 0: attention covers all rows.
+  // If ranks have KV caches of their own: this rank's rows, the only ones its attention covers. 0: all rows.
   int num_own_rows{0};
   // Rows that attention processes one by one come first in the step; the other rows are in tiles.
   int num_single_rows{0}, num_tiles{0};
@@ -45,11 +40,10 @@ struct StepShape {
   bool writes_kv{false};   // every row belongs to a different sequence: attend_rows() writes keys and values
   bool have_trees{false};  // some runs' drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // DraftRuns; 0 if the step has neither a draft head nor a tree
-  // With a draft head: the number of draft chains after the step, the number of drafts of the longest chain,
-  // and the chunks per row of the head's attention.
+  // With a draft head: draft chains after the step, drafts of the longest, chunks per row of its attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool draft_trees{false};  // some run requests several draft tokens per position (DraftRequest::topk)
-  // Whether the step is run as a graph: steps that decode, or verify drafts, have few shapes, which recur.
+  // Whether the step runs as a graph: steps that decode or verify drafts have few, recurring shapes.
   bool is_recorded() const {
     return num_tokens > 0 && num_tokens <= kMaxGraphTokens && !any_tiles && num_outputs == num_tokens;
   }
@@ -57,18 +51,16 @@ struct StepShape {
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 
-// Pointers to the parts of an input, in host or device memory.
 struct InputParts {
   RowInput* rows;  // [num_tokens]
-  // The rows of attention: [num_own_rows] if the shape has own rows, otherwise the same as `rows`. Attention
-  // reads only their positions and pages. Tiles index them.
+  // Rows that tiles index, and whose positions and pages attention reads: [num_own_rows], or `rows` if 0.
   RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
   int* output_rows;      // [num_outputs]
   DraftRun* draft_runs;  // [num_runs]
-  // null if the shape has no own rows. own_rows: [num_own_rows], the step's row of each attention row.
-  // own_of_rows: [num_tokens], the attention row of each row of the step; -1 for other ranks' rows.
+  // null if the shape has no own rows. own_rows [num_own_rows]: the step's row of each attention row.
+  // own_of_rows [num_tokens]: the attention row of each step row; -1: another rank's.
   int *own_rows, *own_of_rows;
   // [num_tokens] if there are trees, otherwise null; `parents`: see DraftChoices.
   int32_t *slots, *parents;
@@ -86,38 +78,33 @@ size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
 
 int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
 
-// A run of the batch whose drafts are a tree, and the place of its rows in the step.
+// A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {
   size_t run;
   int first_row;
   int last_known;  // last row that is not a draft, as an index in the run
 };
 
-// Writes the input of each batch to the buffer that the next embed reads: embed of step n reads buffer n % 2
-// (step_exchange.h). `step_` counts the steps whose embed is in the stream: a batch without tokens has no
-// embed, and a failed launch may have none.
+// Writes batches into the buffers that embed reads: step n uses buffer n % 2 (step_exchange.h). `step_`
+// counts steps whose embed is in the stream: batches without tokens and failed launches have no embed.
 class InputUpload {
  public:
-  // `device_step`: the step number that the steps' embed increments (EmbedArgs::step). `rank`: if ranks have
-  // KV caches of their own, the rank whose input this is.
+  // `device_step`: incremented by embed (EmbedArgs::step). `rank`: the input's, if ranks have own KV caches.
   InputUpload(const Config& config, const BackendOptions& options, const StepExchange& exchange,
               const uint32_t* device_step, int rank = 0);
 
-  // Prepares a batch's input for the next embed. Step n - 2 must have ended when the input of step n is
-  // uploaded: both use the same buffer.
+  // Prepares a batch's input for the next embed. Step n - 2, which used the same buffer, must have ended.
   StepShape upload(const Batch& batch, Stream stream);
-  // Must be called after the uploaded step has been launched, unless the step has no tokens. If a failed
-  // launch prevented the call, the next upload waits for the stream and reads the step number from the
-  // device.
+  // Call after launching the uploaded step, unless it has no tokens. If a failed launch prevented the call,
+  // the next upload waits for the stream and reads the step number from the device.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
   const std::vector<TreeOfStep>& trees() const { return trees_; }  // of the last uploaded batch
-  // Enqueues the copy of the masks of the last uploaded batch. Must be called after everything before the
-  // sampling has been launched.
+  // Enqueues the copy of the last batch's masks; call after launching everything before the sampling.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  // The shape of a batch's step, padded to the shape of a graph, and the counts that the batch fills of it.
+  // A step's shape, padded to that of a graph, and the counts of its batch.
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
@@ -139,8 +126,8 @@ class InputUpload {
   uint32_t step_{0};
   bool is_to_launch_{false};  // whether an upload has not been counted as launched yet
   SampleRows sample_rows_;
-  // For each output row of the last uploaded batch: the draft chain that begins at it; -1: none. Only the
-  // output of a run's last row before its drafts has one.
+  // For each output row of the last uploaded batch: the draft chain that begins there; -1: none. Only the
+  // output of a run's last row before its drafts can have one.
   std::vector<int> chains_;
   int num_chains_{0};
   std::vector<TreeOfStep> trees_;

@@ -34,7 +34,7 @@ bool are_same(const StepKernels& a, const StepKernels& b) {
   });
 }
 
-// Appends what the plan runs, once for each number of rows at which that changes.
+// Appends the kernels that the plan runs, once for each number of rows at which they change.
 void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernels>& all) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())
@@ -47,7 +47,7 @@ void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernel
   }
 }
 
-// Whether attention's products of `a` and the experts' of `b` can form a step.
+// True if attention's products of `a` and the experts' of `b` can form a step.
 bool agree(const StepKernels& a, const StepKernels& b) {
   const Pass &of_a = a.find(Operation::kQkv)->pass, &of_b = b.find(Operation::kQkv)->pass;
   return of_a.takes_norm == of_b.takes_norm && of_a.leaves_parts == of_b.leaves_parts &&
@@ -65,8 +65,7 @@ double microseconds_of(const StepTrial& attention, const StepTrial& experts, int
   return of_step;
 }
 
-// The trials of one number of rows.
-using OfRows = std::vector<const StepTrial*>;
+using OfRows = std::vector<const StepTrial*>;  // trials of one number of rows
 std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   std::vector<OfRows> all;
   for (const StepTrial& trial : trials) {
@@ -76,7 +75,7 @@ std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   return all;
 }
 
-// Returns the trial of the kernels that the table selects; null if they were refused.
+// Trial of the kernels that the table selects; null if they were refused.
 const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const OfRows& trials) {
   const StepTrial* found = nullptr;
   int of_rows = 0;
@@ -90,8 +89,7 @@ const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const O
   return found;
 }
 
-// Returns the first number of rows after `last` and up to `next` at which the plan switches kernels;
-// otherwise `next`.
+// First number of rows after `last` at which the plan switches kernels, at most `next`.
 int boundary_of(const Plan& plan, Operation operation, int last, int next) {
   int boundary = next;
   for (const KernelRow* row : plan.chosen())
@@ -168,7 +166,7 @@ std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
   for (const Operation operation : kTriedOperations) {
     struct Range {
       const KernelRow* row;
-      int from, last;  // the last number of rows that was tried
+      int from, last;  // numbers of rows that were tried
     };
     std::vector<Range> of_operation{{plan.find(operation, 1), 1, 1}};
     for (const StepChoice& choice : choices) {

@@ -1,12 +1,8 @@
-// The candidates of `nibble tune` on a GPU, and what their times imply for the kernel table. Needs no GPU.
-//
-// The kernels of a step depend on each other: which of them computes norms, whether sums come in parts,
-// whether activations are images, how many pairs an expert's group has. So a candidate is the full set of
-// kernels that the table runs at one number of rows, used at another number. A step may combine the products
-// of attention of one candidate with those of the experts of another, if the two agree on these things.
-//
-// Tiles, stages and warps are constants of a kernel. The table has a row for each compiled variant, so there
-// is nothing else to try.
+// The candidates of `nibble tune` on a GPU, and what their times imply for the kernel table. Needs no GPU. A
+// step's kernels depend on each other: which of them computes norms, whether sums come in parts, whether
+// activations are images, how many pairs an expert's group has. So a candidate is the full set of kernels
+// that the table runs at one number of rows, tried at another; attention's products of one may be combined
+// with the experts' of another that agrees. Tiles, stages and warps are constants of the table's kernels.
 #pragma once
 
 #include <map>
@@ -18,15 +14,14 @@
 
 namespace nibble::cuda {
 
-// The operations that are tried. Norms have one kernel; what is tried is which kernel computes them.
+// Operations that are tried. Norms have one kernel; what is tried is which other kernel computes them.
 inline constexpr Operation kTriedOperations[]{
     Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
 
 struct StepKernels {
-  int of_rows{0};  // number of rows at which the table runs them
-  // Whether the table may select them here. Otherwise they use mma.sync on a chip where wgmma is used, and
-  // are tried for comparison only.
+  int of_rows{0};  // number of rows at which the table runs these kernels
+  // If false, the kernels use mma.sync on a chip where wgmma is used, and are tried for comparison only.
   bool may_be_chosen{true};
   // Rows of the table for a Plan; those of tried operations are changed to cover every number of rows.
   std::vector<KernelRow> rows{};
@@ -35,37 +30,34 @@ struct StepKernels {
   int most_rows() const;                             // the least max_rows of the rows of tried operations
 };
 
-// Returns the candidates for steps of two rows and more; a single token has kernels of its own. `target` is
-// the GPU's.
+// Candidates for steps of two rows and more; a single token has kernels of its own. `target`: the GPU's.
 std::vector<StepKernels> step_kernels(const Config& config, const BackendOptions& options,
                                       const Target& target);
-// Returns the target for which a plan selects a candidate.
+// The target for which a plan selects a candidate.
 Target target_of(const StepKernels& kernels, const Target& target);
 
-// Microseconds of a candidate at one number of rows: per layer, and per step for unembed, which is left out
-// above kOutputRows.
+// Microseconds of a candidate at one number of rows: per layer; unembed: per step, up to kOutputRows.
 struct StepTrial {
   size_t candidate{0};
   int num_rows{0};
   std::map<Operation, double> microseconds{};
 };
 
-// The candidates whose kernels a step of num_rows rows uses: for attention's products, and for the experts'.
+// Candidates whose kernels a step of num_rows rows uses: for attention's products, and for the experts'.
 struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};
 };
-// chosen_now() returns the table's choice for each number of rows that was tried, and fastest() the best one:
-// it differs from the table's only if a step of `num_layers` layers is faster by more than kWorthIt. `trials`
-// are ordered by rows.
+// chosen_now(): the table's choice for each number of rows that was tried. fastest(): a faster one, if it
+// saves a step of `num_layers` layers more than kWorthIt. `trials` are ordered by rows.
 inline constexpr double kWorthIt{1.02};
 std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);
 std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::span<const StepTrial> trials,
                                 int num_layers);
 
-// Returns either of these as ranges of rows. A kernel takes over where the plan switches, if that lies
-// between two numbers of rows that were tried; otherwise at the higher one.
+// Choices as ranges of rows. A kernel takes over where the plan switches, if that lies between two numbers of
+// rows that were tried; otherwise at the higher one.
 std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, const Plan& plan);
 

@@ -27,8 +27,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Enough that a layer's weights have left the cache before they are read again: four layers of gpt-oss-20b
-// are 1.7 GB, of which two rows read an eighth.
+// Enough layers that the weights of one have left the cache before they are read again: four layers of
+// gpt-oss-20b are 1.7 GB, of which two rows read an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -38,7 +38,7 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Returns the padded numbers of rows of steps, ascending.
+// Padded numbers of rows of steps, ascending.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)
@@ -52,7 +52,7 @@ double median_of(std::vector<double> numbers) {
   return *middle;
 }
 
-// A step with its input: decode, with one token of each of several sequences, or the prefill of one sequence.
+// A step with its input: decode with one token for each of several sequences, or prefill of one sequence.
 class TrialStep {
  public:
   TrialStep(int num_rows, int vocab) {
@@ -76,8 +76,7 @@ class TrialStep {
 
   Batch batch() const { return {runs_, false}; }
 
-  // Returns the pages that steps of up to most_rows rows need.
-  static int num_pages(int most_rows) {
+  static int num_pages(int most_rows) {  // of steps of up to most_rows rows
     return std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
   }
 
@@ -89,8 +88,7 @@ class TrialStep {
   std::vector<nibble::Run> runs_;
 };
 
-// The model whose steps are timed.
-class TrialModel {
+class TrialModel {  // the model whose steps are timed
  public:
   TrialModel(const Config& config, const BackendOptions& options, const CudaOptions& own,
              std::span<const KernelRow> rows)
@@ -104,12 +102,12 @@ class TrialModel {
     stream_.wait();
   }
 
-  // Returns the median over repetitions.
+  // Median microseconds of each operation over the repetitions.
   std::map<Operation, double> time(const Plan& plan, int num_rows, int num_repetitions) {
     const TrialStep step(num_rows, config_.vocab);
     std::map<Operation, std::vector<double>> samples;
     std::optional<Recorder> recorder;
-    std::optional<StepGraph> graph;  // as in a backend
+    std::optional<StepGraph> graph;  // captured once, as in a backend
     for (int n = 0; n < kTrialWarmups + num_repetitions; ++n) {
       const StepShape shape = input_.upload(step.batch(), stream_);
       const auto launch_all = [&] { enqueue(plan, shape); };
@@ -145,8 +143,7 @@ class TrialModel {
     if (shape.num_tokens <= kOutputRows) unembed(step, 0, shape.num_outputs);
   }
 
-  // Returns microseconds per layer (unembed: per step) of each operation. Launches overlap: time in which the
-  // previous launch still ran is not counted again.
+  // Microseconds per layer (unembed: per step) of each operation, without overlap with the launch before it.
   std::map<Operation, double> times_of(const std::vector<TimedWork>& step) const {
     std::map<Operation, double> sums;
     double end = step.front().begin;
@@ -167,13 +164,12 @@ class TrialModel {
   InputUpload input_;
 };
 
-// The faults of kernels at numbers of rows that the table does not give them. Each is checked once.
+// Faults of kernels at numbers of rows that the table does not give them. Each is checked once.
 class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
 
-  // Returns the fault of the kernel; empty if it is right.
-  const std::string& fault_of(const KernelRow& row, int num_rows) {
+  const std::string& fault_of(const KernelRow& row, int num_rows) {  // empty: the kernel is right
     const auto [found, is_new] = faults_.try_emplace({row.operation, std::string_view(row.kernel), num_rows});
     if (!is_new) return found->second;
     KernelRow checked = row;
@@ -232,7 +228,7 @@ class Trials {
   }
 
  private:
-  // Returns whether all kernels of a candidate are right; adds the faults of the others.
+  // True if all kernels of a candidate are right; records the faults of the others.
   bool is_right(const StepKernels& candidate, int rows, TrialChecks& checks) {
     bool is_right = true;
     for (const Operation operation : kTriedOperations) {
@@ -245,7 +241,7 @@ class Trials {
     return is_right;
   }
 
-  // Adds the first trial of a kernel with a number of rows: candidates share kernels.
+  // Adds a kernel's first trial at a number of rows: candidates share kernels.
   void add_once(KernelTrial trial) {
     if (added_.emplace(trial.operation, trial.kernel, trial.num_rows).second)
       of_kernels_.push_back(std::move(trial));
@@ -254,21 +250,19 @@ class Trials {
   std::vector<StepKernels> candidates_;
   std::vector<int> num_rows_;
   Meter meter_;
-  std::vector<std::pair<size_t, int>> right_;  // candidates, each with a number of rows
+  std::vector<std::pair<size_t, int>> right_;  // candidates found right, each with its number of rows
   std::vector<StepTrial> times_;
   std::vector<KernelTrial> of_kernels_;
   std::set<std::tuple<Operation, std::string, int>> added_;
 };
 
-// Returns options for one GPU that has the whole model.
-CudaOptions on_one_gpu(CudaOptions own) {
+CudaOptions on_one_gpu(CudaOptions own) {  // for one GPU that has the whole model
   own.gpus = {devices_of(own).front()};
   own.parts = {1};
   own.prompt_activations.reset();
   return own;
 }
 
-// Returns options for steps of up to `most_rows` rows.
 BackendOptions with_rows(BackendOptions options, int most_rows) {
   options.max_batch_tokens = most_rows;
   options.num_full_pages = options.num_sliding_pages = TrialStep::num_pages(most_rows);

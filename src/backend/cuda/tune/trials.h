@@ -1,4 +1,3 @@
-// Tries the kernels of the table on this GPU (tune/step_kernels.h).
 #pragma once
 
 #include "backend/cuda/cuda_options.h"
@@ -6,11 +5,10 @@
 
 namespace nibble::cuda {
 
-// Runs every candidate in steps of each of the plan's numbers of rows, on a model of this configuration with
-// a few layers and random weights. First each kernel's own check (verify/checks.h) runs with that number of
-// rows; a candidate with a wrong kernel is not timed. Up to kMaxGraphTokens rows, a step is a decode step
-// with one row per sequence, rounded up to the rows of a graph; with more rows it is a prefill. Throws
-// InputError without a GPU, or if the model cannot run on it.
+// Runs every candidate (tune/step_kernels.h) in steps of each of the plan's numbers of rows, on a model of a
+// few layers with random weights. A candidate is not timed if a kernel fails its check (verify/checks.h) at
+// that number of rows. Up to kMaxGraphTokens rows (rounded up to a graph's rows) a step decodes one row per
+// sequence; above, it is a prefill. Throws InputError without a GPU, or if the model cannot run on it.
 KernelTrials try_kernels(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          const TrialPlan& trials);
 

@@ -1,4 +1,4 @@
-// The checks of append and attend.
+// Checks of the append and attend kernels.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -22,7 +22,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// A decode step: one row of each sequence. A chunk is 256 positions.
+// A decode step: one row per sequence, at these positions. A chunk is 256 positions.
 std::vector<TestRun> decoding(std::initializer_list<int> positions) {
   std::vector<TestRun> runs;
   for (const int position : positions) runs.push_back({position, 1});
@@ -34,8 +34,7 @@ std::vector<TestRun> many_sequences(int count) {
   return runs;
 }
 
-// Returns known tokens followed by a tree of drafts: two branches that fork again, so that a row's ancestors
-// are not contiguous. The first draft is in the slot that a chain would give it.
+// Known tokens, then drafts in two branches that fork again: the ancestors of a row are not contiguous.
 TestRun tree(int first_position, int num_known) {
   std::vector<int> parents;
   for (int i = 0; i < num_known; ++i) parents.push_back(i - 1);
@@ -68,7 +67,7 @@ std::vector<AttendCase> attend_cases() {
     for (const int window : {0, 128})
       for (const auto& runs : {decoding({0, 255, 300, 1500}), few})
         cases.push_back({8, 1, window, runs, Values::kTypical, 8, sink});
-  // Trees at a page's start, end and middle, at the edges of windows and chunks, and in a batch with chains.
+  // Draft trees at a page's start, end and middle, at edges of windows and chunks, and batched with chains.
   for (const int window : {0, 1, 2, 5, 32, 33, 128})
     for (const auto& runs : {std::vector<TestRun>{tree(0, 1), tree(32, 1), tree(22, 2), tree(27, 1), {40, 1}},
                              std::vector<TestRun>{tree(95, 1), {250, 5}, tree(250, 3), tree(505, 1)}})
@@ -80,14 +79,13 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // The number of chunks that are joined at once, one more, and more than twice that number.
+  // Rows of 32, 33 and 66 chunks; 32 are joined at once.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Chunks of one row that several CTAs join, each taking one head, or heads of a tree's rows; and more
-  // chunks than they join at once.
+  // One row's chunks, more than a CTA joins at once: several CTAs join them, one head each.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
-  // A row with more pages than a CTA's share of the total; three CTAs pass it on.
+  // A row with more pages than one CTA's share: three CTAs pass on partial results.
   cases.push_back({1, 1, 0, decoding({3000, 5, 40, 70})});
   // Zeros, which the mailbox must not mistake for words that have not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
@@ -101,8 +99,8 @@ std::vector<AttendCase> attend_cases() {
   return cases;
 }
 
-// Returns rows of q, k and v in two parts, as qkv() leaves them. Queries are scaled by the case's sharpness.
-// If there is a second part, only every other row has one.
+// q, k and v in the two parts that qkv() leaves, queries scaled by the sharpness. With `has_rest` every other
+// row has a second part; otherwise no row has one.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
@@ -119,8 +117,7 @@ std::vector<float> make_sinks(const AttendCase& c) {
   return sinks;
 }
 
-// A case's inputs and expected q, k and v, on the host and on the device.
-struct Step {
+struct Step {  // a case's inputs and expected q, k and v, on the host and on the device
   explicit Step(const AttendCase& step_case)
       : c(step_case),
         frequencies(rope_frequencies(RopeConfig{}, kHeadDim)),
@@ -133,7 +130,7 @@ struct Step {
     const size_t half = parts.size() / 2;
     fill_on_device(device_parts.data() + half, 0xFF, half * sizeof(float), "poisoning the second part");
   }
-  // Otherwise there is a single part, and the memory of the second is poisoned.
+  // If q, k and v have no second part, its memory is poisoned.
   bool has_rest() const { return c.seed / 2000 % 2 == 0; }
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
 
@@ -145,7 +142,7 @@ struct Step {
   DeviceArray<float> device_frequencies, device_parts;
 };
 
-// Compares the whole cache: the rows' keys and values are in their slots, and nothing else has changed.
+// The rows' keys and values must be in their slots, and the rest of the cache unchanged.
 void check_appended(Comparison& comparison, const Step& step, const std::vector<uint16_t>& before,
                     const std::vector<uint16_t>& after) {
   std::vector<bool> is_own(before.size(), false);
@@ -170,15 +167,14 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
     if (!is_own[i]) comparison.equal("rest of the cache", 0, static_cast<ptrdiff_t>(i), after[i], before[i]);
 }
 
-// Every second case has its results in an image.
+// Every second case stores its results as an image.
 int image_rows_of(const AttendCase& c) { return c.seed / 1000 % 2 == 1 ? whole_eights(c.num_tokens()) : 0; }
 size_t attended_elements(const AttendCase& c) {
   const int width = c.num_heads * kHeadDim;
   return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
                           : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
 }
-// Returns the place of a query's element as append() stores it: in the order of the head's elements, also
-// within the cell that an image has for the result.
+// Index at which append() stores an element of a query: contiguous within a head, also in an image.
 size_t place_of_query(const AttendCase& c, size_t row, int i) {
   return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
          static_cast<size_t>(i % kHeadDim);
@@ -205,7 +201,7 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
     }
 }
 
-// Returns the chunks that the case's longest row needs, rounded up to a power of two as in a step.
+// Chunks of the case's longest row, rounded up to a power of two as in a step.
 int max_chunks_of(const AttendCase& c) {
   int needed = 1;
   for (const TestRun& run : c.runs)
@@ -277,7 +273,6 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
     comparison.equal("bits without a mailbox", 0, static_cast<ptrdiff_t>(at), of_last[at], actual[at]);
 }
 
-// Cuts each run into tiles of kTileRows rows, as a step does.
 void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   if (c.has_trees()) return;  // trees have no tiles (step_input.cpp)
   Step step(c);
@@ -324,7 +319,7 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
       compare_bits(comparison, name, c.num_heads * kHeadDim, actual, other);
     };
     compare("bits of attended", launch(*row, all));
-    // With fewer CTAs than tiles, CTAs share tiles and pass on parts of them.
+    // With fewer CTAs than tiles, CTAs share tiles and pass on partial results.
     for (const int few : kFew)
       if (num_tiles > few) compare("bits of shared tiles", launch(subject.row, few));
     for (const float word : mailbox.read(comparison, "mailbox"))
@@ -340,7 +335,7 @@ KernelFinding check_attend_cases(const KernelRow& row, const Target& target, con
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
-    // With one head, a row takes little time at any position.
+    // With a single head, even a row at a far position is checked quickly.
     const bool is_long =
         c.num_heads > 1 && std::any_of(c.runs.begin(), c.runs.end(), [&](const TestRun& run) {
           return run.first_position >= limits.num_positions;

@@ -14,8 +14,7 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent with bounds, for an exponent of at most 0 that is known within `error`. The kernels' exponential
-// is off by 2 ulp (PTX ISA: ex2.approx.ftz.f32), and the subtraction that gives the exponent rounds.
+// 2^exponent (at most 0) with bounds: 2 ulp of ex2.approx.ftz.f32 (PTX ISA), and a rounded exponent.
 struct Power {
   double value, low, high;
 };
@@ -24,14 +23,13 @@ Power power(double exponent, double error) {
   return {std::exp2(exponent), std::exp2(exponent - wide) * (1 - 4 * kUlp),
           std::min(1.0, std::exp2(exponent + wide) * (1 + 4 * kUlp))};
 }
-// The power of a whole exponent is exact.
-Power exact_power(double exponent) {
+Power exact_power(double exponent) {  // of a whole exponent
   const double value = std::exp2(exponent);
   return {value, value, value};
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// A score as a power of two: q . k, since queries include kQueryFactor.
+// A score: q . k, a base-2 exponent because queries include kQueryFactor.
 struct Score {
   double value, error;
 };
@@ -69,13 +67,11 @@ struct Head {
   }
 };
 
-// Computes one head of one row. The kernels compute the softmax page by page (32 positions), relative to the
-// smallest power of two that is not below the page's largest exponential. They round the exponentials to
-// bfloat16, for the product with the values and for their sum. Then they join pages and chunks, whose
-// references differ by powers of two; only the sink's does not. If a page's largest score is so close to a
-// whole number that a kernel rounds up to the next one, all its exponentials are half as large and their
-// factor is twice as large, which changes no rounding. `relative` bounds the accumulated roundings: 2
-// products of 16 positions, 8 warps with 3 roundings each, and the chunks of 8 pages.
+// One head of one row. The kernels compute the softmax page by page (32 positions), relative to the smallest
+// power of two that is not below the page's largest exponential, round the exponentials to bfloat16 for the
+// product and the sum, then join pages and chunks. All references but the sink's are powers of two, so
+// scaling is exact, also if a kernel rounds the largest score up to the next power. `relative` bounds the
+// roundings: 2 products of 16 positions, 8 warps with 3 roundings each, the chunks of 8 pages.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -135,9 +131,8 @@ void attend_head(const Head& h, Attended* out) {
 
 }  // namespace
 
-// Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and
-// sinf are off by 2 ulp; the concentration, the product and the sum round once each. Then q is multiplied by
-// kQueryFactor; the factor and the product are rounded.
+// Rotates elements i and i + D/2 of q and k by position * frequency_i, a float32 product. cosf and sinf are
+// off by 2 ulp. Concentration, products, sum, kQueryFactor and its product with q round once each.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

@@ -9,11 +9,10 @@
 
 namespace nibble::cuda::verify {
 
-// Factor that is included in queries: 1 / sqrt(D), and log2(e), since exponentials are of base 2.
+// Factor of queries: 1 / sqrt(D) for the score, and log2(e) because exponentials are of base 2.
 inline constexpr double kQueryFactor{1.4426950408889634 / 8};
 
-// q, k and v of every row, rounded to the formats that the kernels use, with q and k rotated by the row's
-// position.
+// q, k and v of every row in the kernels' formats, with q and k rotated by the row's position.
 class RotatedRows {
  public:
   RotatedRows(const AttendCase& c, std::vector<Rounded> numbers)
@@ -26,8 +25,7 @@ class RotatedRows {
   const Rounded* key_or_value(size_t row, int kv_head, int which) const {
     return of(row, num_heads_ + which * num_kv_heads_ + kv_head);
   }
-  // Stores the keys and values of all rows in the cache.
-  void put_into(TestCache& cache) const;
+  void put_into(TestCache& cache) const;  // keys and values of all rows
 
  private:
   const Rounded* of(size_t row, int head) const {
@@ -43,9 +41,8 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
 struct Attended {
   double value, bound;
 };
-// Returns the expected outputs [rows, heads, D], from a cache that holds the keys and values of all rows. If
-// attend() itself writes a row's key and value, they are known only within their slack; otherwise the kernel
-// has read exactly these.
+// Expected outputs [rows, heads, D]; the cache must hold all keys and values. Keys and values that attend()
+// writes itself are known only within their slack; those that it reads are exact.
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks);
 

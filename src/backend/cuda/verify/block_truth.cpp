@@ -9,9 +9,8 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// The place of an element: lane, register of the lane, code in the register.
 struct DecodedElement {
-  int lane, reg, code;
+  int lane, reg, code;  // register of the lane, code within the register
 };
 DecodedElement element_of_a(BlockForm form, int row, int k) {
   const int codes = form == BlockForm::kMxfp8 ? 4 : 8;  // per register
@@ -37,8 +36,7 @@ double b_value(BlockForm form, const WarpRegisters& registers, int column, int k
   return to_float(E2m1{static_cast<uint8_t>(word >> 4 * at.code & 0xF)});
 }
 
-// The lanes that provide the scales of a row of A and of a column of B; the lane and the register of an
-// element of D.
+// Lanes that provide the scales of a row of A and of a column of B; lane and register of an element of D.
 int scale_lane_of_a(int row) { return row % 8 * 4 + row / 8; }
 int scale_lane_of_b(int column) { return column * 4; }
 int lane_of_d(int row, int column) { return row % 8 * 4 + column / 2; }

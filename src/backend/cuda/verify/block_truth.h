@@ -1,6 +1,5 @@
-// Computes in double precision, from the registers of all 32 lanes, the expected result of a block-scaled
-// product (ptx/block_mma.cuh). Shares no code with the device: the places of elements are defined here again,
-// one by one.
+// Expected result of a block-scaled product (ptx/block_mma.cuh) in double precision, from the registers of
+// all 32 lanes. Shares no code with the device: the positions of elements are defined here again.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +8,28 @@
 
 namespace nibble::cuda::verify {
 
-// The registers of a warp that calls the product; the product replaces d.
-struct WarpRegisters {
+struct WarpRegisters {  // the product replaces d
   uint32_t a[32][4], b[32][2], a_scale[32], b_scale[32];
   float d[32][4];
 };
 
 struct WarpProducts {
   double d[32][4];
-  double magnitudes[32][4];  // of everything added up: the products and the previous d
+  double magnitudes[32][4];  // of the sum of the products and the previous d
 };
 
 // `a_byte`, `b_byte`: the first byte of the scales that the product uses.
 WarpProducts block_truth(BlockForm form, int a_byte, int b_byte, const WarpRegisters& registers);
 
-// Stores a code (an 8-bit container, E4M3 or a nibble, depending on the form) in row `row` of A, or column
-// `column` of B, at place k of the contraction. The place must be zero before.
+// Stores a code (8-bit container, E4M3 or nibble, depending on the form) at place k, which must be zero.
 void put_a(BlockForm form, WarpRegisters& registers, int row, int k, uint32_t code);
 void put_b(BlockForm form, WarpRegisters& registers, int column, int k, uint32_t code);
-// Sets one byte of the scales of a row of A, or of a column of B.
 void put_a_scale(WarpRegisters& registers, int row, int byte, uint8_t scale);
 void put_b_scale(WarpRegisters& registers, int column, int byte, uint8_t scale);
 float& d_at(WarpRegisters& registers, int row, int column);
 
-// Returns the value of an 8-bit container as an E2M1 operand: sign at bit 5, exponent at 4 and 3, mantissa at
-// 2. The two bits below are read as more mantissa; they are zero in a code that is placed correctly.
+// Value of an 8-bit container as an E2M1 operand: sign at bit 5, exponent at 4 and 3, mantissa at 2. Bits 1
+// and 0 count as more mantissa; they are zero in a code that is placed correctly.
 double value_of_container(uint32_t byte);
 
 }  // namespace nibble::cuda::verify

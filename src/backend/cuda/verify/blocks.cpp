@@ -23,11 +23,10 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
          static_cast<size_t>(col / kTileCols);
 }
 
-// The byte of a code; for MXFP4 also the nibble. In a tile, lane t = 0 .. 3 has eight neighbours of columns
-// 0-31, then eight of columns 32-63.
+// Position of a code. In a tile, lane t = 0..3 has 8 neighbours of columns 0-31, then 8 of columns 32-63.
 struct CodePlace {
   size_t byte;
-  int nibble;
+  int nibble;  // MXFP4 only
 };
 CodePlace place_of_code(const HostBlocks& blocks, int row, int col, int term) {
   const int in_tile = col % 64, group = in_tile / 32, t = in_tile % 32 / 8, neighbour = in_tile % 8;
@@ -72,8 +71,7 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// The distance between adjacent numbers of a format near x. With MXFP4's smaller scale, numbers from 6 to 8
-// round to 6.
+// Distance between adjacent numbers of a format near x. With MXFP4's smaller scale, 6 to 8 round to 6.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {
@@ -127,8 +125,7 @@ HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vect
   return blocks;
 }
 
-// The sum of two terms spans at most 13 bits from the first bit of one to the last of the other, so it is
-// exact in float32.
+// The sum of two terms is exact in float32: from its first to its last bit it spans at most 13 bits.
 Activations activations_of(const HostBlocks& blocks, bool is_native) {
   Activations x(blocks.rows, blocks.cols);
   host_threads().for_each(blocks.rows, [&](ptrdiff_t row, int) {
@@ -197,8 +194,8 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
       }
       const Near& number = expected[static_cast<size_t>(i)];
       const double code = actual.code(row, i, 0);
-      // Two terms are the number itself, within half of the second term's smallest step: 2^-9 of its scale,
-      // which is at least 2^-4 of the first one's or the smallest possible.
+      // Two terms are the number itself, within half the second term's smallest step: 2^-9 of its scale,
+      // which is at least 2^-4 of the first term's scale or the smallest possible.
       const double step = actual.format == BlockFormat::kMxfp8x2
                               ? std::max(0x1p-13 * unit, 0x1p-136)
                               : unit * (is_mxfp4 ? step_of_e2m1(code) : step_of_e4m3(code));

@@ -1,6 +1,5 @@
-// Quantises activations on the host to the formats of block-scaled products (block_rows.h), decodes them, and
-// compares results in these formats with expected numbers. The place of each code is defined here again, one
-// by one, independently of the kernels.
+// Activations in the formats of block-scaled products (block_rows.h), on the host: quantises and decodes
+// them, and compares results with expected numbers. The positions of codes are defined here again.
 #pragma once
 
 #include <vector>
@@ -17,29 +16,26 @@ struct HostBlocks {
   std::vector<uint8_t> codes;
   std::vector<uint32_t> scales;
 
-  // Per row, including the block that fills the last tile.
-  int num_blocks() const { return padded_cols(cols) / kBlockCols; }
+  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // of a row, with padding
   uint8_t scale(int row, int block, int term) const;
   double code(int row, int col, int term) const;  // the value of a code, without its scale
   double value(int row, int col) const;           // the sum of all terms
 };
 
-// The scales of a block: four lanes of eight neighbours, whose errors are added in the order of the kernels
-// (quantise_block.cuh).
+// Scales of a block: four lanes of eight neighbours, errors added in the kernels' order (quantise_block.cuh).
 struct BlockScales {
   uint32_t largest;  // bits of the largest magnitude
   uint8_t mxfp8, mxfp4;
 };
 BlockScales scales_of_block(const float (&x)[4][8]);
 
-// Quantises rows with the host build of the kernels' quantisation code.
+// Quantises rows with the host build of the kernels' code.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// Returns the numbers that a product multiplies. `is_native`: by the instruction; otherwise by its twin.
+// The numbers that a product multiplies. `is_native`: by the instruction; otherwise by its twin.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
-// The same on the device.
-class DeviceBlocks {
+class DeviceBlocks {  // HostBlocks in device memory
  public:
   DeviceBlocks(BlockFormat format, int rows, int cols);  // filled with poison
   explicit DeviceBlocks(const HostBlocks& blocks);
@@ -53,17 +49,15 @@ class DeviceBlocks {
   DeviceArray<uint32_t> scales_;
 };
 
-// Requires every byte to be the same, padding included.
+// Requires equal bytes of both, padding included.
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 
-// A number that a kernel computed within `bound` of `value`, before rounding it to bfloat16 and quantising
-// it.
+// A number within `bound` of `value` before the kernel rounds it to bfloat16 and quantises it.
 struct Near {
   double value, bound;
 };
-// Compares a row with its expected numbers: the scales follow from the largest magnitude, the codes are the
-// nearest ones, and the padding of the last tile is zero.
+// Compares a row: scales follow from the largest magnitude, codes are the nearest, and padding is zero.
 void compare_numbers(Comparison& comparison, const char* what, const HostBlocks& actual, int row,
                      const std::vector<Near>& expected);
 

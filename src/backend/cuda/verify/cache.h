@@ -21,7 +21,6 @@ struct TestRun {
   std::vector<int> parents{};
 };
 
-// A case of the checks of attention.
 struct AttendCase {
   int num_heads, num_kv_heads;
   int window;  // 0: all positions
@@ -35,8 +34,7 @@ struct AttendCase {
 
   int num_tokens() const;
   int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row of q, k and v
-  // Whether every row belongs to a different sequence: attend() then writes keys and values.
-  bool writes_kv() const;
+  bool writes_kv() const;  // true if no two rows share a sequence: attend() then writes keys and values
   bool has_trees() const;
   std::string text() const;
 };
@@ -48,8 +46,7 @@ struct CacheRow {
   std::vector<int> path;  // slots of the positions before it (backend/draft_tree.h)
 };
 
-// A run's pages begin with the first page that a row's window reaches. Positions before the run hold random
-// keys and values. All other positions, and the pages of no run, hold poison.
+// A run has the pages that its rows' windows reach. Positions before it are random; all else is poison.
 class TestCache {
  public:
   explicit TestCache(const AttendCase& c);

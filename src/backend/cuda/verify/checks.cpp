@@ -10,7 +10,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Finds the check by the arguments that a row launches its kernel with: each kind of launch has one.
+// Each kind of launch arguments has one check.
 struct CheckOf {
   Check operator()(LaunchRows<EmbedArgs>) const { return &check_embed; }
   Check operator()(Launch<RmsNormArgs>) const { return &check_rms_norm; }

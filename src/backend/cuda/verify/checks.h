@@ -1,12 +1,8 @@
-// The checks of the rows of the kernel table. Each runs the launcher of a row over edge shapes and
-// adversarial values, and compares every number of its results with plain loops in double precision on the
-// host.
-//
-// These loops follow the formulas of model/ops.h, and round to bfloat16 exactly where the kernels do. What
-// remains are float32's roundings, each bounded where it happens. The reference (reference/) would not do: it
-// keeps everything in float32, so a correct kernel may differ from it by whole bfloat16 steps, and a
-// tolerance that allows these would miss a wrong column of a long sum. (It is also on the same floor, so this
-// folder may not include it.) The golden data show that kernels and reference agree on whole models.
+// Checks of the kernel table: each launches a row over edge shapes and adversarial values, and compares every
+// result with plain loops in double precision on the host. The loops follow the formulas of model/ops.h and
+// round to bfloat16 exactly where the kernels do; the remaining float32 roundings are bounded where they
+// happen. The float32 reference (reference/, same floor) is no substitute: a correct kernel may differ from
+// it by whole bfloat16 steps, a tolerance that would miss a wrong column of a long sum.
 #pragma once
 
 #include <vector>
@@ -17,18 +13,17 @@
 
 namespace nibble::cuda::verify {
 
-// The largest cases that a check runs. `nibble verify` runs all; on an emulated GPU large ones take minutes.
+// Largest cases that a check runs. `nibble verify` runs all; on an emulated GPU large ones take minutes.
 struct CaseLimits {
   int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
 };
 
 using Check = KernelFinding (*)(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
-// The check of what the row launches.
 Check check_of(const KernelRow& row);
 KernelFinding check_row(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
-// The checks of all rows that this GPU can run, as the options pretend it to be.
+// Checks of all rows of the kernel table that this GPU, limited by the options, can run.
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options);
 
 KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits);

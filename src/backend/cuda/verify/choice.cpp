@@ -11,7 +11,6 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Overwrites the beginning of a poisoned array.
 template <typename T>
 void put(const DeviceArray<T>& array, const std::vector<T>& from) {
   copy_to_device(array.data(), from.data(), from.size() * sizeof(T), "copying groups");
@@ -32,8 +31,7 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
     choice.weights.push_back(std::exp(double{logits[e]} - largest));
     sum += choice.weights.back();
   }
-  // The exponential is off by 2 ulp, and by d 2^-24 for the rounded difference d; each addition and the
-  // division round once.
+  // Errors of a weight: 2 ulp of the exponential, d 2^-24 of the rounded difference d, 1 rounding per + or /.
   for (size_t k = 0; k < choice.experts.size(); ++k) {
     choice.weights[k] /= sum;
     const double difference = largest - double{logits[choice.experts[k]]};
@@ -72,7 +70,7 @@ DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_exper
   }
   put(weight_, weight);
   for (int e = 0; e < num_experts; ++e) {
-    bool is_open = false;  // whether this expert has a group with room
+    bool is_open = false;  // this expert has a group with room
     for (size_t t = 0; t < choices.size(); ++t)
       for (int k = 0; k < experts_per_token_; ++k) {
         if (choices[t].experts[static_cast<size_t>(k)] != e) continue;

@@ -11,18 +11,18 @@
 
 namespace nibble::cuda::verify {
 
-// The K largest logits, ties to the lower expert, and the softmax over them in double precision.
+// The K largest logits, ties to the lower expert, and their softmax in double precision.
 struct TestChoice {
   std::vector<int> experts;
-  std::vector<double> weights, bounds;  // bounds: how far a float32 weight may be off
+  std::vector<double> weights, bounds;  // bounds: maximum errors of a float32 weight
 
-  // Compares the weight of a slot, which must be 0 if its expert is not in `own`.
+  // The weight of a slot must be 0 if its expert is not in `own`.
   void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                     const IndexRange& own) const;
 };
 TestChoice choose(const float* logits, int num_experts, int experts_per_token);
 
-// Returns the router's shape, with segments as short as at load (device_weights.h).
+// The router's segments are as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }
@@ -36,11 +36,10 @@ struct GroupsRead {
 class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // poisoned
-  // Filled in as route() leaves them for these choices of all tokens.
+  // Groups as route() leaves them for these choices of all tokens.
   DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size);
 
-  // Returns the rows of images that hold these groups for any routing; and the row of each pair, if the
-  // groups were filled in here.
+  // Image rows that hold these groups for any routing; and each pair's row, if groups are filled in here.
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
@@ -57,16 +56,13 @@ class DeviceGroups {
   DeviceArray<float> weight_;
 };
 
-// The routing of a few tokens, in the form of RoutingMailbox.
-class DeviceRoutingMailbox {
+class DeviceRoutingMailbox {  // routing of a few tokens, as a RoutingMailbox
  public:
-  // In the state before the first step.
-  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);
-  // As the launch that chooses leaves it.
-  explicit DeviceRoutingMailbox(const std::vector<TestChoice>& choices);
+  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // before any step
+  explicit DeviceRoutingMailbox(const std::vector<TestChoice>& choices);  // as the choosing launch leaves it
 
   RoutingMailbox view() const;
-  // Returns the kernel's own logits of all tokens: an expert's segment sums, added in order, plus its bias.
+  // Logits of all tokens: the kernel's segment sums of an expert, added in order, plus its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choices(Comparison& comparison, const std::vector<TestChoice>& expected,

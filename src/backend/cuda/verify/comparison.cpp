@@ -10,8 +10,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns the distance from a bfloat16 number to the next one of larger magnitude; the one towards zero is no
-// further away.
+// Distance to the next bfloat16 of larger magnitude; the next one towards zero is no further away.
 double step_of(uint16_t bits) {
   const auto magnitude = static_cast<uint16_t>(bits & 0x7FFF);
   return double{to_float(Bf16{static_cast<uint16_t>(magnitude + 1)})} - double{to_float(Bf16{magnitude})};

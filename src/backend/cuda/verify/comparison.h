@@ -12,7 +12,6 @@
 
 namespace nibble::cuda::verify {
 
-// An element of a kernel's results, as a message names it.
 struct Element {
   const char* what;
   ptrdiff_t row, column;
@@ -20,7 +19,7 @@ struct Element {
 
 class Comparison {
  public:
-  // Calls body(), which launches a kernel and compares its results. `shape` names the case in errors. Throws
+  // Runs body(), which launches a kernel and compares its results; `shape` names the case in errors. Throws
   // InputError or BackendLost if the GPU fails.
   template <typename Body>
   void at(std::string shape, const Body& body) {
@@ -38,11 +37,10 @@ class Comparison {
   void near(const Element& element, double actual, double expected, double bound) {
     take({element, actual, expected}, std::abs(actual - expected), bound);
   }
-  // For a number that is rounded to bfloat16: allows half a bfloat16 step on top of the bound.
+  // Compares a number that the kernel rounded to bfloat16: allows half a bfloat16 step beyond the bound.
   void near_bf16(const Element& element, uint16_t actual, double expected, double bound);
-  // The same for E4M3, which saturates at 448.
-  void near_e4m3(const Element& element, float actual, double expected, double bound);
-  // For a number that is rounded to a multiple of `step`.
+  void near_e4m3(const Element& element, float actual, double expected, double bound);  // saturates at 448
+  // Compares a number that the kernel rounded to a multiple of `step`.
   void near_step(const Element& element, double actual, double expected, double step, double bound) {
     near_rounded({element, actual, expected}, step, bound);
   }

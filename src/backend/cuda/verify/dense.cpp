@@ -1,4 +1,4 @@
-// The checks of rms_norm, qkv, project, route and unembed.
+// Checks of rms_norm, qkv, project, route and unembed.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -25,18 +25,17 @@ namespace {
 
 constexpr int kHeadDim{64};
 
-// Returns the bound of a sum after a few more float32 additions and products: two roundings of each operand
-// are added.
+// Bound of a sum after a few more float32 additions and products: two roundings of each operand.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// Returns a sum, adding its two parts as its reader does, if there are two.
+// A sum as its reader sees it: its two parts added, if the kernel leaves parts.
 double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
 
-// Returns the terms that a layer must add to x: none in the first layer, the experts' outputs in the others.
+// Terms that a layer adds to x: none in the first layer, the experts' outputs in the others.
 TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
@@ -47,31 +46,28 @@ std::vector<uint16_t> bits_of(const Activations& normed) {
                  [](float value) { return to_bf16(value).bits; });
   return bits;
 }
-// Returns the norm for a kernel that takes it as input; otherwise memory for the norm that the kernel
-// computes.
+// The norm for a kernel that takes it as input; otherwise memory for the norm that the kernel computes.
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
   if (!subject.row.pass.takes_norm)
     return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
   const std::vector<uint16_t> bits = bits_of(normed);
   return DeviceArray<uint16_t>(subject.row.pass.takes_image ? to_image(bits, normed.cols) : bits);
 }
-// Returns the norm, or other activations of `num_rows` rows, as an argument of the kernel.
+// The norm, or other activations of `num_rows` rows, as the kernel takes them.
 cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& activations, int num_rows) {
   return rows_or_image(bf16(activations), subject.row.pass.takes_image ? whole_eights(num_rows) : 0);
 }
-// Returns room for the sums of segments, for numbers of tokens at which a kernel may leave them (qkv_split()
-// and project_split()).
+// Memory for sums of segments, which qkv_split() and project_split() may leave for few tokens.
 DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
   return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
 }
-// Returns the activations that the kernel multiplies with.
+// Activations that the kernel multiplies; exact if it takes the norm as input.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
   if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
   return normed;
 }
 
-// Returns the norm that a kernel left, as rows.
 std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16_t>& normed,
                                 const cuda::Activations& view, int num_rows, int cols) {
   const std::vector<uint16_t> bits = normed.read(comparison, "normed");
@@ -111,7 +107,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  // Every fourth case has no blocks, the others have blocks in one of their formats.
+  // Every fourth case stores no blocks; the others store blocks in one of their formats.
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
@@ -162,7 +158,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
   const TestResidual residual(
-      // Otherwise rms_norm adds the terms.
+      // If the kernel takes the norm as input, rms_norm has added the terms.
       c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
@@ -214,7 +210,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   compare_with_mma(comparison, subject, args, RowResult{"bits of project", rows, parts, actual});
 }
 
-// Compares the groups, and returns the expert whose group has the pair; -1: it is in no group.
+// Compares the groups. Returns each pair's expert; -1: the pair is in no group.
 std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, const DeviceGroups& groups,
                               int num_pairs) {
   const int max_groups = groups.max_groups(), size = groups.size();
@@ -236,8 +232,7 @@ std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, co
   return expert_of_pair;
 }
 
-// The choice is compared exactly, because it is derived from the kernel's own logits. Pairs of experts of
-// other ranks are in no group.
+// Choices must be exact: they derive from the kernel's own logits. Other ranks' experts have no groups.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups) {
   const IndexRange own = own_experts(c);
@@ -255,7 +250,6 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
   }
 }
 
-// The router of a case, and what route() leaves.
 class TestRouter {
  public:
   TestRouter(const Subject& subject, const Case& c)
@@ -298,7 +292,7 @@ class TestRouter {
                         with_rest(expected.bounds[at], expected.sums[at], b));
       }
   }
-  // Compares the groups with the choice by these logits, unless experts_up() chooses (are_matched()).
+  // Groups must follow from `logits`, unless experts_up() chooses the experts (are_matched()).
   void check_routing(Comparison& comparison, const std::vector<float>& logits, bool takes_image) const {
     if (!are_matched(c_.num_tokens, c_.shape.experts_per_token, groups_.size(), takes_image))
       check_choices(comparison, c_, logits, groups_);
@@ -318,7 +312,7 @@ class TestRouter {
   DeviceGroups groups_;
 };
 
-// Launches route so that it computes the norm too. Compares x and the norm, and returns the norm.
+// Launches route with the norm; compares x and the norm, and returns the norm.
 Activations route_with_norm(Comparison& comparison, const Subject& subject, RouteArgs args,
                             const TestNorm& norm, const DeviceArray<uint16_t>& normed) {
   const int T = args.num_tokens, H = args.hidden;

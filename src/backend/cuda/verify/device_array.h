@@ -1,6 +1,5 @@
-// Arrays on the device that are initially poisoned: 0xFF bytes, which are NaN in every float format and never
-// a valid index. Poison surrounds them too. So elements that a kernel does not write show up, and so do reads
-// and writes out of bounds.
+// Device arrays that are filled with and surrounded by poison: 0xFF bytes, NaN in every float format and
+// never a valid index. This shows elements that a kernel does not write, and accesses out of bounds.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,13 +24,12 @@ class DeviceArray {
     copy_to_device(data(), from.data(), count_ * sizeof(T), "copying inputs");
   }
 
-  // Sets all bytes to 0xFF.
   void poison() const { fill_on_device(bytes_.as<void>(), 0xFF, bytes_.bytes(), "poisoning"); }
 
   T* data() const { return reinterpret_cast<T*>(bytes_.as<uint8_t>() + kGuard); }
   size_t count() const { return count_; }
 
-  // Downloads the array. Checks that the poison around it is untouched.
+  // Downloads the array, and checks that the poison around it is untouched.
   std::vector<T> read(Comparison& comparison, const char* what) const {
     std::vector<uint8_t> all(bytes_.bytes());
     check(cudaMemcpy(all.data(), bytes_.as<void>(), all.size(), cudaMemcpyDeviceToHost), "copying results");
@@ -48,7 +46,6 @@ class DeviceArray {
   DeviceBuffer bytes_;
 };
 
-// On the host the bits of bfloat16 are uint16_t.
 inline __nv_bfloat16* bf16(const DeviceArray<uint16_t>& array) {
   return reinterpret_cast<__nv_bfloat16*>(array.data());
 }

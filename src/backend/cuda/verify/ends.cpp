@@ -1,4 +1,4 @@
-// The checks of embed and sample, the first and the last operation of a step.
+// Checks of embed and sample, the first and the last operation of a step.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -23,8 +23,7 @@ namespace {
 
 constexpr int kLogprobs{3};
 
-// The two host buffers that steps use alternately: the current step's, and the other one, which a kernel must
-// not touch. Both are initially poisoned.
+// Two poisoned host buffers that steps use alternately; a kernel must not touch the other step's buffer.
 template <typename T>
 class PlacesInTurn {
  public:
@@ -36,7 +35,7 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // Compares the other buffer, and this one from byte `from` on, with poison.
+  // The other step's buffer, and this step's from byte `from` on, must still be poison.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
@@ -52,19 +51,17 @@ class PlacesInTurn {
   PinnedBuffer places_[2];
 };
 
-// Returns the number of a case's step.
+// A step number that selects the first or the second of the alternating buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Returns the bytes after the rows: not a multiple of 16, and for few rows more than their threads copy at a
-// time.
+// Bytes of input after the rows: no multiple of 16, and for few rows more than threads copy at a time.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
 
-// A token of another step's input, which embed must not read.
-constexpr TokenInput kOtherToken = TokenInput::of(3);
+constexpr TokenInput kOtherToken = TokenInput::of(3);  // of another step's input, not to be read
 
-// The rows of a step with their tokens, some of which are results of the previous step.
+// Rows of a step and their tokens, some of which are results of the previous step.
 struct EmbedRows {
   std::vector<RowInput> rows;
   std::vector<SampleResult> results;
@@ -80,7 +77,7 @@ EmbedRows embed_rows(const Case& c) {
     tokens.push_back(t == 0 ? vocab - 1
                             : random_bits(c.seed + 1, t) % vocab);  // the embedding's last row, or any
     const auto token = static_cast<int32_t>(tokens.back());
-    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // by the previous step: every third
+    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // row of the previous step's results
     results[static_cast<size_t>(chosen_as)].token = token;
     const auto t32 = static_cast<uint32_t>(t);
     rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
@@ -89,7 +86,7 @@ EmbedRows embed_rows(const Case& c) {
   return {rows, results, tokens};
 }
 
-// The inputs in host memory: the step's rows with the bytes after them, and the rows of another step.
+// Inputs in host memory: the step's rows with the bytes after them, and the rows of another step.
 class HostInputs {
  public:
   HostInputs(const Case& c, const std::vector<RowInput>& rows)
@@ -108,7 +105,7 @@ class HostInputs {
 
   void tell(InputHeader* (&turns)[2]) const { places_.tell(turns); }
   size_t room() const { return (num_bytes_ + 15) / 16 * 16; }
-  // Compares the bytes after the rows with their copy on the device.
+  // The bytes after the rows must equal their copy on the device.
   void check_rest(Comparison& comparison, const std::vector<uint8_t>& copied) const {
     for (size_t i = row_bytes_; i < num_bytes_; ++i)
       comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), copied[i], byte_of_rest(i));
@@ -122,7 +119,6 @@ class HostInputs {
   PlacesInTurn<InputHeader> places_;
 };
 
-// Compares what embed reports to the host about the step.
 void check_told(Comparison& comparison, const PlacesInTurn<StepOutput>& outputs, uint32_t number) {
   const StepOutput& output = *outputs.now();
   comparison.equal("step for the host", 0, 0, output.step, number);
@@ -131,7 +127,7 @@ void check_told(Comparison& comparison, const PlacesInTurn<StepOutput>& outputs,
   outputs.expect_poison(comparison, "output", sizeof(StepOutput));
 }
 
-// Compares the rows on the device, in which embed fills in the tokens that the previous step chose.
+// Compares the device's rows, in which embed fills in the tokens that the previous step chose.
 void check_rows(Comparison& comparison, const EmbedRows& step_rows, const std::vector<uint8_t>& input_after) {
   const auto& [rows, results, tokens] = step_rows;
   for (size_t t = 0; t < rows.size(); ++t) {
@@ -185,7 +181,7 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
   inputs.check_rest(comparison, input_after);
 }
 
-// NaN and -infinity are never chosen; ties go to the lower token.
+// Greedy sampling never chooses NaN or -infinity; ties go to the lower token.
 int likeliest(const float* logits, size_t vocab) {
   int best = -1;
   for (size_t i = 0; i < vocab; ++i)
@@ -193,8 +189,7 @@ int likeliest(const float* logits, size_t vocab) {
   return best;
 }
 
-// Replaces rows by ones that no sane model produces: all NaN, all -infinity, infinity, a tie over the whole
-// row, NaN among numbers.
+// Replaces rows by ones that no sane model produces: all NaN, all -infinity, infinity, all ties, some NaN.
 void disturb(std::vector<float>& logits, size_t vocab) {
   constexpr float kNan{std::numeric_limits<float>::quiet_NaN()};
   const size_t num_rows = logits.size() / vocab;
@@ -212,8 +207,8 @@ void disturb(std::vector<float>& logits, size_t vocab) {
   }
 }
 
-// Compares log-probabilities. The subtraction of the largest logit rounds, the sum of exponentials is off by
-// (4 ln V + 4) 2^-24 (derived in tests/backend/cuda/sample_test.cpp), and its logarithm by 2 ulp.
+// Errors of log-probabilities: one rounded subtraction of the largest logit, (4 ln V + 4) 2^-24 of the sum of
+// exponentials (derived in tests/backend/cuda/sample_test.cpp), and 2 ulp of its logarithm.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
   std::vector<size_t> order(vocab);
@@ -237,15 +232,13 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   }
 }
 
-// Allows every second token.
 class EvenTokens : public TokenMask {
  public:
   void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
 };
 
-// Rows mix greedy tokens, log-probabilities, draws restricted to the likeliest token, and masks. In every
-// second case all rows are greedy, which a kernel of its own handles. The distribution of draws over several
-// tokens is compared with the host in tests/backend/cuda/sample_test.cpp.
+// Rows mix greedy tokens, log-probabilities, draws from the likeliest token only, and masks. In every second
+// case all rows are greedy, which has its own kernel. Real draws: tests/backend/cuda/sample_test.cpp.
 class TestSampling {
  public:
   TestSampling(const Case& c, Stream stream)
@@ -292,7 +285,7 @@ class TestSampling {
   }
 
  private:
-  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // disturb()
+  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // disturb() spares these
   bool is_masked(size_t row) const { return is_plain(row) && row / 8 % 3 == 2; }
 
   size_t num_rows_, vocab_;

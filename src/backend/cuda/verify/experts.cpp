@@ -1,5 +1,4 @@
-// The checks of the experts' products: experts_up, for one or two tokens together with their routing, and
-// experts_down.
+// Checks of the experts' products: experts_up, with its routing for one or two tokens, and experts_down.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,7 +26,7 @@ namespace {
 
 constexpr float kLimit{7};
 
-// The choices of all tokens. Pair number: token * K + slot.
+// Choices of all tokens. Pair number: token * K + slot.
 class TestRouting {
  public:
   TestRouting(std::vector<TestChoice> choices, const IndexRange& own)
@@ -49,7 +48,7 @@ class TestRouting {
   size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
 
   void leave_out_all_but(const IndexRange& own) { own_ = own; }
-  // Calls body(expert, its pairs) for each of this rank's experts; they count from 0.
+  // Calls body(expert, its pairs) for this rank's experts, counted from 0.
   template <typename Body>
   void for_each_expert(const Body& body) const {
     std::map<int, std::vector<int>> pairs;
@@ -70,11 +69,10 @@ class TestRouting {
 
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
 
-// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), with gate and up known within their bounds. swish
-// has its minimum at -1.2784 / 1.702 and rises from there. The kernel's own roundings: 2 ulp of the
-// exponential, twice 1.702 |gate| 2^-24 for its rounded argument, 2 ulp of the division (CUDA C++ Programming
-// Guide: __fdividef), and 4 roundings of other operations. If the exponential is near the largest float32 or
-// beyond, 2^-117 is lost.
+// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), with gate and up known within bounds; swish has its
+// minimum at -1.2784 / 1.702. Roundings: 2 ulp of the exponential, twice 1.702 |gate| 2^-24 of its argument,
+// 2 ulp of the division (CUDA C++ Programming Guide: __fdividef), and 4 of other operations. If the
+// exponential is near the largest float32 or beyond, 2^-117 is lost.
 Near swiglu(const Near& gate, const Near& up) {
   const auto gate_at = [](double g) { return swish(std::min(g, double{kLimit})); };
   const auto up_at = [](double l) { return std::clamp(l, -double{kLimit}, double{kLimit}) + 1; };
@@ -90,16 +88,14 @@ Near swiglu(const Near& gate, const Near& up) {
                      (2 * exponent + 10) * 0x1p-23 * std::abs(g) * (std::abs(l) + 1) + 0x1p-117};
 }
 
-// Adds a bias to a sum.
 Near with_bias(const Products& products, size_t at, float bias) {
   return {products.sums[at] + double{bias},
           products.bounds[at] + 0x1p-23 * (std::abs(products.sums[at]) + std::abs(double{bias}))};
 }
 
-// The matrices of experts_up, their biases and their results.
 class TestUp {
  public:
-  // `image_pairs`: rows of the image for the results, if they are in one.
+  // `image_pairs`: rows of the results' image; 0: results are rows.
   TestUp(const Case& c, Stream stream, Format weights, int image_pairs = 0)
       : hidden_(c.shape.hidden),
         intermediate_(c.shape.intermediate),
@@ -123,7 +119,7 @@ class TestUp {
   }
   __nv_bfloat16* gated() const { return bf16(gated_); }
   const DeviceArray<uint16_t>& gated_array() const { return gated_; }
-  // Returns the results of all pairs, read from an image if `image_pairs` is not 0.
+  // Results of all pairs, read from an image if `image_pairs` is not 0.
   std::vector<uint16_t> read(Comparison& comparison, int image_pairs,
                              const std::vector<int>& image_row) const {
     std::vector<uint16_t> gated = gated_.read(comparison, "gated"), of_pairs;
@@ -144,7 +140,7 @@ class TestUp {
     return of_pairs;
   }
 
-  // Calls visit(pair, numbers) with the numbers [I] before the kernel's rounding.
+  // Calls visit(pair, numbers) with the numbers [I] before the kernel rounds them.
   template <typename Visit>
   void for_each_pair(const Activations& x, const TestRouting& routing, const Visit& visit) const {
     std::vector<Near> numbers(static_cast<size_t>(intermediate_));
@@ -186,30 +182,27 @@ class TestUp {
   int num_pairs_;
 };
 
-// Returns the case as a rank with these experts sees it.
 Case of_rank(Case c, const IndexRange& own) {
   c.shape.num_experts = own.count;
   return c;
 }
 
-// Returns groups of up to `size` pairs.
 DeviceGroups groups_of(const TestRouting& routing, const Case& c, int size) {
   const int num_experts = c.shape.num_experts;
   return DeviceGroups(routing.choices(), num_experts,
                       max_num_groups(c.num_tokens, num_experts, c.shape.experts_per_token, size), size);
 }
 
-// The same, for a kernel that must not read them.
-DeviceGroups poisoned_groups(const Case& c, int size) {
+DeviceGroups poisoned_groups(const Case& c, int size) {  // for a kernel that must not read them
   const int T = c.num_tokens, K = c.shape.experts_per_token;
   return DeviceGroups(T, K, max_num_groups(T, c.shape.num_experts, K, size), size);
 }
 
-// A case's routing as the subject receives it: in groups or, if a step has few pairs, by a mailbox.
+// A case's routing as the kernel receives it: in groups or, if a step has few pairs, by a mailbox.
 struct RoutedCase {
   RoutedCase(const Subject& subject, const Case& c)
       : c(c),
-        // Kernels for images and for many columns, which `nibble tune` tries with few rows, have groups.
+        // Kernels for images or many columns have groups; `nibble tune` also tries them with few rows.
         has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
                                 subject.row.pass.takes_image)),
         // Without a mailbox, the groups define this rank's pairs.
@@ -287,13 +280,12 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
       RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
 }
 
-// Values for the router of one or two tokens: its activations reach 2^96, so sums of its products must stay
-// below 2^31.
+// With one or two tokens a router's activations reach 2^96; sums of its products must stay below 2^31.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
 }
 
-// The choice is compared exactly, because it is derived from the kernel's own logits.
+// Choices must be exact: they derive from the kernel's own logits.
 void check_route_and_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, T, {.has_rest = true});
@@ -333,7 +325,6 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   test.compare(comparison, normed, TestRouting(choices, own), test.read(comparison, 0, {}));
 }
 
-// The matrices of experts_down, their biases and their results.
 class TestDown {
  public:
   TestDown(const Case& c, Stream stream, Format weights)
@@ -358,7 +349,7 @@ class TestDown {
           const auto column = static_cast<int>(i);
           const Near sum = with_bias(products, products.at(static_cast<int>(p), column),
                                      bias_[static_cast<size_t>(e) * hidden_ + i]);
-          // The weight is a float32, and the product is rounded.
+          // The routing weight is a float32, and the product with it is rounded.
           const double weight = routing.weight(pairs[p]);
           comparison.near({"out", pairs[p], column}, actual[static_cast<size_t>(pairs[p]) * hidden_ + i],
                           weight * sum.value,
@@ -374,7 +365,7 @@ class TestDown {
   DeviceArray<float> device_bias_, out_;
 };
 
-// Returns rows of pairs as an image, in which each group begins at a multiple of 8 rows.
+// Rows of pairs as an image; each group begins at a multiple of 8 rows.
 std::vector<uint16_t> image_of_pairs(const RoutedCase& routed, const std::vector<uint16_t>& rows, int cols) {
   const std::vector<int>& image_row = routed.groups.image_row_of_pair();
   std::vector<uint16_t> image(image_bytes(routed.image_pairs, cols) / 2, 0);

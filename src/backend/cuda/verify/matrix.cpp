@@ -21,22 +21,19 @@ size_t size_of(int a, int b, int c = 1) {
   return static_cast<size_t>(a) * static_cast<size_t>(b) * static_cast<size_t>(c);
 }
 
-// Returns the maximum error of a sum, as a share of the sum of magnitudes: 2^-23 for each rounding. The
-// tensor cores align 16 products and the addend to the largest of the 17 and truncate below its last place:
-// 17 truncations, plus that of the result. A segment starts at zero and adds 4 times 16 columns of each of
-// its tiles; then the segments are added.
+// Maximum error of a sum, relative to the sum of magnitudes: 2^-23 per rounding. The tensor cores align 16
+// products and the addend to the largest of the 17 and truncate below its last place: 17 truncations, plus
+// the result's. A segment adds 4 times 16 columns of each of its tiles; then segments are added.
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
 }
 
-// The same bound for block-scaled products. The magnitudes of a number's two terms may sum to three times the
-// number, if the first term is E4M3's smallest.
-//
-// The twin sums 32 columns in two products of 16, with 18 truncations each, and then adds them to the running
-// sum: one more rounding per step. The instruction is not documented: the bound assumes that it keeps 13 bits
-// of the largest of its products and the addend, as FP8 on Ada and Hopper does, so that each step may lose
-// 2^-10 of all magnitudes up to it.
+// Error bound of block-scaled products. The magnitudes of a number's two terms may sum to three times the
+// number, if the first term is E4M3's smallest. Per 32 columns the twin adds two products of 16, with 18
+// truncations each, and rounds its running sum once. The instruction is undocumented: it is assumed to keep
+// 13 bits of the largest of its products and the addend, as FP8 on Ada and Hopper does, so each step may lose
+// 2^-10 of all magnitudes so far.
 double relative_bound(const Strips& strips, const BlockProducts& products) {
   const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // per segment: 32 columns of one term
   const double magnitudes = products.num_terms == 2 ? 3 : 1;
@@ -44,11 +41,10 @@ double relative_bound(const Strips& strips, const BlockProducts& products) {
   return magnitudes * (of_segment + strips.num_segments * 0x1p-23);
 }
 
-// Returns the loss below the smallest float32, which the tensor cores may flush to zero.
+// Loss below the smallest float32, which the tensor cores may flush to zero.
 double absolute_bound(int cols) { return cols * 0x1p-125; }
 
-// Lowers the exponent of a bfloat16 to what a block of MXFP4 can hold: its scale is two below
-// (formats/mxfp4.h).
+// Limits a bfloat16's exponent to what an MXFP4 block can hold: its scale is two below (formats/mxfp4.h).
 uint16_t below_largest_scale(uint16_t bits) {
   constexpr int kLargest{kLargestScale + 2};
   return (bits >> 7 & 0xFF) > kLargest ? static_cast<uint16_t>((bits & 0x807F) | kLargest << 7) : bits;
@@ -83,7 +79,7 @@ void TestMatrix::pack_bf16(Stream stream) {
   wait_for_stream(stream, "packing weights");
 }
 
-// Quantises on the device with the kernel, and on the host with the code that defines the formats.
+// Quantises with the kernel on the device, and on the host with the code that defines the formats.
 void TestMatrix::quantise_bf16(Stream stream) {
   const auto cols = static_cast<size_t>(shape_.cols);
   const bool is_mxfp4 = format_ == Format::kMxfp4;

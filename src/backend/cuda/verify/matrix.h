@@ -1,5 +1,4 @@
-// Random matrices, packed on the device and decodable on the host, and the expected results of products with
-// them.
+// Random matrices, packed on the device and decodable on the host, and expected results of their products.
 #pragma once
 
 #include <optional>
@@ -14,16 +13,14 @@
 
 namespace nibble::cuda::verify {
 
-// Block-scaled products (ptx/block_mma.cuh): terms per number, and whether the instruction or its twin
-// computes them.
+// How block-scaled products (ptx/block_mma.cuh) are computed: terms per number; instruction or twin.
 struct BlockProducts {
   int num_terms;
   bool are_native;
 };
 
-// Rows that a matrix is multiplied with, in bfloat16 or as block-scaled products take them. If the kernel
-// computes and rounds them itself, its float32 may fall on the other side of a rounding border: `slack` is
-// how far its number may then be from ours; otherwise it is 0.
+// Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: how far numbers that a kernel computes
+// and rounds itself may be from ours, if its float32 falls on the other side of a rounding border; else 0.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
@@ -37,7 +34,7 @@ struct Activations {
   std::optional<BlockProducts> block_products{};
 };
 
-// The product W x in double precision, and how far a kernel's float32 result may be from it.
+// W x in double precision, and how far a kernel's float32 result may be from it.
 struct Products {
   int rows;                          // rows of W
   std::vector<double> sums, bounds;  // [rows of x, rows of W]
@@ -58,7 +55,6 @@ struct MatrixShape {
   int max_segment_tiles{kMaxSegmentTiles};
 };
 
-// Determines random numbers.
 struct RandomValues {
   Values values;
   uint64_t seed;
@@ -70,7 +66,6 @@ class TestMatrix {
              const RandomValues& random);
 
   const Strips& strips() const { return strips_; }
-  // Returns the product of matrix number `matrix` with the given rows of x.
   Products times(const Activations& x, const std::vector<int>& x_rows, int matrix = 0) const;
   Products times(const Activations& x) const;
 

@@ -13,8 +13,8 @@ namespace nibble::cuda::verify {
 
 class TestResidual {
  public:
-  // The terms that must still be added to x: none, the second part of a matrix product, the outputs of K
-  // experts, or both. With typical values and several rows, the last row is huge.
+  // Terms still to be added to x: none, the second part of a matrix product, K experts' outputs, or both.
+  // With typical values and several rows, the last row is huge.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};
@@ -22,7 +22,7 @@ class TestResidual {
   TestResidual(const Case& c, int num_tokens, const Parts& parts);
 
   ResidualInput input() const;
-  // Adds up one element of x in order, in float32: the bits are those of the device.
+  // One element of x, added up in order in float32: the device's bits.
   float at(int token, int i) const;
 
  private:
@@ -43,9 +43,8 @@ class TestNorm {
   TestNorm(const Case& c, const TestResidual& residual);
   const TestResidual& residual() const { return residual_; }
   NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
-  // Returns the norm of the given tokens, [tokens, H].
-  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;
-  Activations normed(const std::vector<int>& tokens) const;  // the same as activations
+  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;  // the norm, [tokens, H]
+  Activations normed(const std::vector<int>& tokens) const;            // numbers() as activations
 
  private:
   const TestResidual& residual_;

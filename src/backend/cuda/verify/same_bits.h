@@ -1,5 +1,4 @@
-// wgmma adds in the order of mma.sync. This is measured, not documented, so every check of a row that uses
-// wgmma compares the bits.
+// wgmma adds in the order of mma.sync: measured, not documented, so checks of wgmma rows compare the bits.
 #pragma once
 
 #include <cstring>
@@ -11,7 +10,7 @@
 
 namespace nibble::cuda::verify {
 
-// Returns the row that does by mma.sync what this row does by wgmma; null for any other row.
+// The row of the kernel table that does by mma.sync what `row` does by wgmma; null for other rows.
 const KernelRow* row_by_mma(const KernelRow& row);
 
 // Compares rows of `cols` numbers of 2 or 4 bytes.
@@ -29,7 +28,7 @@ void compare_bits(Comparison& comparison, const char* what, int cols, const std:
                      bits(by_mma[i]));
 }
 
-// The numbers that a kernel has left in `out`, as rows of `cols`.
+// A kernel's results in `out`, as rows of `cols` numbers.
 template <typename T>
 struct RowResult {
   const char* what;
@@ -40,8 +39,7 @@ struct RowResult {
 template <typename T>
 RowResult(const char*, int, const DeviceArray<T>&, const std::vector<T>&) -> RowResult<T>;
 
-// If the subject uses wgmma: launches the mma.sync row, with `args` as that row takes them, and compares what
-// it leaves in `out` with the subject's result.
+// For a kernel that uses wgmma: launches the mma.sync kernel with `args` in its form, compares both results.
 template <typename Args, typename T>
 void compare_with_mma(Comparison& comparison, const Subject& subject, const Args& args,
                       const RowResult<T>& result) {

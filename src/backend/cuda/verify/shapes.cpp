@@ -10,12 +10,10 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// The granularities of the kernels: a tile has 64 columns, a segment up to 5 tiles, an MXFP4 block 32
-// columns; a strip has 16 rows; a pass takes 8 tokens, or 64 if there are more than 16. So the shapes have
-// one and a half tiles, less and more; whole strips and parts of strips; one token less and one more; the
-// sizes of gpt-oss itself; and the largest sizes that are accepted. 33,000 rows of 45 tiles are more sums
-// than a CTA has room for at once; 65 tokens with 8 experts are more pairs than the threads of the CTA that
-// groups them.
+// Shapes around the kernels' granularities: tiles of 64 columns, segments of up to 5 tiles, MXFP4 blocks of
+// 32 columns, strips of 16 rows, passes of 8 tokens, or 64 for more than 16 tokens: partial tiles and strips,
+// one token less and more, the sizes of gpt-oss, the largest accepted sizes. 33,000 rows of 45 tiles are more
+// sums than a CTA holds; 65 tokens with 8 experts are more pairs than the threads that group them.
 std::vector<Shape> shapes() {
   return {{32, 1, 1, 1, 1, 32, 1, {1, 2, 3}},
           {96, 2, 1, 4, 4, 64, 100, {1, 2, 7, 8, 9, 15, 16, 17, 511, 512, kWideTokens}},
@@ -26,7 +24,7 @@ std::vector<Shape> shapes() {
           {4096, 16, 2, 3, 1, 4096, 513, {1, 2, 7, 16, 33}}};
 }
 
-// Whether the row supports the shape on this target: other shapes are refused at load (limits.h).
+// True if `target` supports the shape; other shapes are refused at load (limits.h).
 bool fits(const KernelRow& row, const Target& target, const Shape& shape) {
   Config config;
   config.hidden = shape.hidden;

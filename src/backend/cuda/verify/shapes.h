@@ -25,11 +25,10 @@ struct Case {
   std::string text() const;
 };
 
-// Returns the experts of this rank: all or, in every other case, some.
+// This rank's experts: all or, in every other case, some.
 IndexRange own_experts(const Case& c);
 
-// A row of the kernel table, and what it is launched on.
-struct Subject {
+struct Subject {  // a row of the kernel table, and what it is launched on
   const KernelRow& row;
   LaunchContext gpu;
 
@@ -44,11 +43,10 @@ struct Subject {
   }
 };
 
-// Checks one case of a row.
 using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
-// Runs a check on every shape with typical values, and on one shape with all kinds of values: with each
-// number of tokens that the row supports, and at the row's limits.
+// Runs a check on every shape with typical values and on one shape with all kinds of values, for each number
+// of tokens and at the limits of the kernel table's row.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case);
 

@@ -34,7 +34,6 @@ double value_of(Values values, uint64_t seed, size_t i) {
   NIBBLE_CHECK(false, "values {}", static_cast<int>(values));
 }
 
-// Fills a vector with element(i).
 template <typename T, typename Element>
 std::vector<T> fill(size_t count, const Element& element) {
   constexpr size_t kPiece{1 << 16};

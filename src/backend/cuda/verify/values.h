@@ -27,8 +27,8 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that the kernel computes in float32, within `error` of ours, and then rounds: the rounded value,
-// and how far the kernel's value may be from it if its number falls on the other side of a rounding border.
+// A number that the kernel computes in float32 within `error` of ours and then rounds. `slack`: how far its
+// rounded value may be from ours if a rounding border lies between them.
 struct Rounded {
   float value, slack;
   double number, error;  // before rounding
@@ -38,20 +38,18 @@ Rounded round_e4m3(double number, double error);
 
 inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 
-// MXFP4 blocks of such values: two codes per byte, and the E8M0 bytes of their scales.
+// MXFP4 blocks: two codes per byte, and E8M0 scales.
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 
-// Converts rows of `cols` columns to an image (layout/image.h), with the number of rows rounded up to a
-// multiple of 8, and back.
+// Converts rows of `cols` columns to an image (layout/image.h), rows rounded up to a multiple of 8, and back.
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
 std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
-// Returns activations in device memory as the argument of a kernel: an image of `image_rows` rows, or rows if
-// it is 0.
+// Activations in device memory as a kernel's argument: an image of `image_rows` rows, or rows if it is 0.
 inline cuda::Activations rows_or_image(__nv_bfloat16* data, int image_rows) {
   return image_rows ? cuda::Activations::image(data, image_rows) : data;
 }
-// Requires the columns that pad a row's last tile to be zero.
+// The columns that pad a row's last tile must be zero.
 void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
                    int cols);
 

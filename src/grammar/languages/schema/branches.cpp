@@ -13,7 +13,7 @@ constexpr uint32_t kMaxDisjointDepth{4};
 
 // Keywords that restrict the valid values and are not enforced.
 constexpr std::string_view kRefused[]{"$dynamicRef", "$recursiveRef"};
-// Draft 2019-09 split the third into the first two.
+// Draft 2019-09 split "dependencies" into the other two.
 constexpr std::string_view kDependencies[]{"dependentRequired", "dependentSchemas", "dependencies"};
 
 bool is_about_names(const Term& term) {
@@ -22,7 +22,7 @@ bool is_about_names(const Term& term) {
           term.keyword == "propertyNames");
 }
 
-// Returns true if the effect of the term depends on the other terms of the branch.
+// Whether the effect of the term depends on the other terms of the branch.
 bool depends_on_others(const Term& term) {
   return term.sense == Term::Sense::kUnknown || is_about_names(term);
 }
@@ -111,8 +111,8 @@ void Branches::check_complete() const {
   if (left_out_) refuse(*left_out_);
 }
 
-// Replaces terms about unnamed members by terms about the names that occur in the branch itself. Unless the
-// branch allows no other names, adds a kUnknown alternative.
+// Replaces terms about unnamed members by terms about the names in the branch. Unless the branch allows no
+// other names, adds a kUnknown alternative.
 void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   constexpr size_t kMaxNames{16};
   if (std::ranges::none_of(alternatives,
@@ -170,7 +170,7 @@ void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   alternatives = std::move(named);
 }
 
-// Returns true if the keyword certainly applies to the member and can fail for it.
+// Whether the keyword certainly applies to the member and can fail for it.
 bool Branches::may_name(const Term& failing, std::string_view name) {
   const Json& schema = *failing.schema;
   fuel_.spend(5);
@@ -187,9 +187,8 @@ bool Branches::may_name(const Term& failing, std::string_view name) {
   return true;
 }
 
-// Removes alternatives that can't be expressed (kUnknown) and returns the first such term; nullopt: nothing
-// was removed. While overlaps are searched (disjoint_depth_), such an alternative counts as one that any
-// value satisfies.
+// Removes alternatives that can't be expressed (kUnknown) and returns the first such term, if any. While
+// overlaps are searched (disjoint_depth_), such an alternative counts as one that any value satisfies.
 std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   const auto is_unknown = [](const Terms& terms) { return terms.front().sense == Term::Sense::kUnknown; };
   const auto unknown = std::ranges::find_if(
@@ -212,7 +211,7 @@ std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   return first;
 }
 
-// Returns the types that a value must have for the keyword to fail.
+// The types that a value must have for the keyword to fail.
 Types Branches::types_of_failure(const Term& term) const {
   const std::string_view keyword = term.keyword;
   if (keyword == "type") return static_cast<Types>(kAllTypes & ~types_of(document_, *term.schema));
@@ -238,7 +237,7 @@ void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
   drop_impossible(alternatives, open.branch.types);
   if (std::ranges::any_of(alternatives, [](const Terms& terms) {
         return std::ranges::any_of(terms, depends_on_others);
-      })) {  // such alternatives are handled last
+      })) {  // alternatives that depend on other terms are handled last
     open.choices.insert(open.choices.begin(), std::move(alternatives));
     return;
   }
@@ -294,8 +293,7 @@ void Branches::check_keywords(const Json& schema) const {
                      "this keyword is not supported together with minContains or maxContains");
 }
 
-// Adds two alternatives for each entry: the member is absent, or it is present and the entry's schema or
-// names must hold too.
+// Adds two alternatives per entry of a dependency: the member is absent, or present and the entry must hold.
 void Branches::add_dependencies(Open& open, const Json& schema, std::string_view keyword, uint32_t depth) {
   using Sense = Term::Sense;
   for (const auto& [name, entry] : document_.object(schema, keyword)->items()) {
@@ -355,8 +353,7 @@ void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
   }
 }
 
-// Returns one alternative for each member of the oneOf: the member holds, and the other members that could
-// hold at the same time fail.
+// One alternative per member of the oneOf: it holds, and the members that could hold with it fail.
 const Branches::Alternatives& Branches::exclusive(const Json& schema) {
   if (const auto known = exclusive_.find(&schema); known != exclusive_.end()) return known->second;
   const Json& members = *document_.list(schema, "oneOf");

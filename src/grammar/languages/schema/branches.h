@@ -1,6 +1,5 @@
-// Brings the requirements on a value into disjunctive form. Schemas that must hold together are split into
-// branches, at least one of which must hold. A branch is a list of plain assertions without alternatives.
-// "not" is pushed down to single keywords on the way.
+// Brings the requirements on a value into disjunctive form: schemas that must hold together become branches,
+// one of which must hold. A branch is a list of plain assertions; "not" is pushed down to single keywords.
 #pragma once
 
 #include <map>
@@ -17,10 +16,9 @@ namespace nibble::grammar {
 // One assertion. Schemas are identified by their address in the document.
 struct Term {
   enum class Sense : uint8_t {
-    kHolds,  // the schema holds
+    kHolds,
     kFails,  // the schema as a whole fails
-    // This keyword of the schema fails. `index` is that of the required name, the property, the pattern, or
-    // the item.
+    // This keyword fails. `index`: that of the required name, the property, the pattern, or the item.
     kKeywordFails,
     kHasMember,    // the value is an object with the member `name`
     kLacksMember,  // the value is not an object, or has no member `name`
@@ -29,7 +27,7 @@ struct Term {
   };
   const Json* schema;
   Sense sense{Sense::kHolds};
-  std::string_view keyword{};  // points to a string literal
+  std::string_view keyword{};  // a string literal
   uint32_t index{0};
   std::string_view name{};  // points into the document
 
@@ -37,7 +35,7 @@ struct Term {
   bool operator<(const Term& other) const { return key() < other.key(); }
   bool operator==(const Term& other) const { return key() == other.key(); }
 };
-using Terms = std::vector<Term>;  // all of them must hold
+using Terms = std::vector<Term>;  // all must hold
 
 // Types of values, as bits. A number is an integer or a fraction.
 using Types = uint8_t;
@@ -45,7 +43,7 @@ inline constexpr Types kNullType{1}, kBooleanType{2}, kIntegerType{4}, kFraction
     kArrayType{32}, kObjectType{64}, kNumberTypes{kIntegerType | kFractionType}, kAllTypes{127};
 
 struct Branch {
-  // A term of kHolds stands only for the schema's own keywords; its $ref, allOf and so on are separate terms.
+  // kHolds stands for the schema's own keywords; its $ref, allOf and so on are separate terms.
   Terms terms;
   Types types{kAllTypes};
 };
@@ -56,30 +54,27 @@ class Branches {
   Branches(const SchemaDocument& document, Fuel& fuel, std::vector<std::string>& warnings)
       : document_(document), fuel_(fuel), warnings_(warnings) {}
 
-  // Returns branches whose values all satisfy the terms. If a schema must fail, some values that satisfy the
-  // terms may be in no branch: some keywords can fail in ways that a grammar can't express. Throws a Refusal
-  // if no branch is left for that reason.
+  // Branches whose values all satisfy the terms. If a schema must fail, some such values may be in no branch,
+  // because a grammar can't express some failures; if no branch is left for that reason, throws a Refusal.
   std::vector<Branch> of(const Terms& terms);
 
   // Throws a Refusal if any way to fail was left out.
   void check_complete() const;
 
-  // Throws InputError if the schema has a keyword that restricts the valid values and is not enforced.
+  // Throws InputError if the schema has a keyword that restricts values and is not enforced.
   void check_keywords(const Json& schema) const;
 
-  // Returns true if no value satisfies the branch, judged to `depth` levels. Used to find which members of a
-  // oneOf exclude each other. Set by the owner, which knows what the keywords of a branch mean together.
+  // Whether no value satisfies the branch, judged to `depth` levels, to find members of a oneOf that exclude
+  // each other. Set by the owner, which knows what the keywords of a branch mean together.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
-  // is_found: whether a pattern of the schema's patternProperties is found in a member's name in every
-  // reading of regular expressions, or, if `is_negated`, in none. is_name: whether the name satisfies the
-  // schema. Set by the owner.
+  // is_found: whether the pattern (of patternProperties) is found in the name in every reading of regular
+  // expressions, or, if `is_negated`, in none. is_name: whether the name satisfies the schema.
   std::function<bool(std::string_view name, const Json& schema, const std::string& pattern, bool is_negated)>
       is_found;
   std::function<bool(std::string_view name, const Json& schema)> is_name;
 
  private:
   using Alternatives = std::vector<Terms>;
-  // A branch under construction.
   struct Open {
     Branch branch;
     std::set<Term> seen;
@@ -115,11 +110,11 @@ class Branches {
   Fuel& fuel_;
   std::vector<std::string>& warnings_;
   std::map<const Json*, Alternatives> exclusive_;  // by schema with a oneOf
-  std::optional<Term> left_out_;                   // the first term that could not be expressed
+  std::optional<Term> left_out_;                   // first term that could not be expressed
   uint32_t disjoint_depth_{0};
 };
 
-// Returns the types that a schema's "type" allows; all types if it has none.
+// The types that "type" allows; all types without "type".
 Types types_of(const SchemaDocument& document, const Json& schema);
 Types type_of_value(const Json& value);
 

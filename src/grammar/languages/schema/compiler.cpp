@@ -145,8 +145,7 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Returns the facts of arrays or objects that differ from every excluded value by their size: those with
-// fewer items or members than all excluded values, and those with more.
+// Facts of arrays or objects with fewer items or members than all excluded values, and of those with more.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {
@@ -186,7 +185,7 @@ void SchemaCompiler::leave_out(const Json& schema, std::string_view keyword) {
   if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
 }
 
-// Returns the values of an enum that all other terms allow.
+// The values of an enum that all other terms allow.
 std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, const Facts& facts) {
   std::vector<const Json*> values;
   enum_of_listed_ = facts.values_of;

@@ -1,5 +1,4 @@
-// Compiles a schema's document to nodes of a grammar. Each set of schemas that a value must satisfy together
-// becomes one rule, so recursion and shared definitions cost nothing extra.
+// Compiles a schema's document to grammar nodes: one rule per set of schemas that a value must satisfy.
 #pragma once
 
 #include <map>
@@ -21,13 +20,12 @@ class SchemaCompiler {
   SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
 
-  // Each returns the JSON pointer of a schema to simplify if compilation fails (widening.h).
+  // JSON pointers of schemas to simplify if compilation fails (widening.h).
   std::string dearest_place() const;     // the schema that took the most work
   std::string impossible_place() const;  // the deepest schema that no text satisfies
   uint64_t fuel_left() { return builder_.expressions().fuel().left(); }
 
  private:
-  // Returns the node of the values that satisfy all terms.
   NodeId value(Terms terms);
   NodeId any_value();
   NodeId values_of(const Branch& branch);
@@ -68,7 +66,7 @@ class SchemaCompiler {
 
   // Defined in schema/holds.cpp: check whether a value satisfies a term.
   bool holds(const Json& value, const Term& term);
-  // Wider than holds(): also true if the value reaches a widened schema, whose lost keywords are unknown.
+  // Also true if the value reaches a widened schema, whose lost keywords are unknown.
   bool may_hold(const Json& value, const Terms& terms);
   bool holds(const Json& value, const Json& schema);
   bool all_keywords_hold(const Json& value, const Json& schema);
@@ -94,12 +92,11 @@ class SchemaCompiler {
   std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
   bool has_met_widened_{false};  // set by holds()
-  // Set while the values of this enum are filtered: each of them is in it.
+  // Set while the values of this enum are filtered, which need not be looked up in it.
   const Json* enum_of_listed_{nullptr};
 };
 
-// Numbers without an exponent, as JSON writes them, that are at least or at most the bound:
-// schema/number_range.cpp. `integers`: without a fraction.
+// Numbers without an exponent, if `integers` without a fraction, within the bound (number_range.cpp).
 Expression numbers_at_least(Expressions& expressions, const Bound& bound, bool integers);
 Expression numbers_at_most(Expressions& expressions, const Bound& bound, bool integers);
 

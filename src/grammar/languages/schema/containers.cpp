@@ -1,4 +1,3 @@
-// Arrays and objects of a schema: see schema/compiler.h.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"
@@ -34,8 +33,7 @@ GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& 
   return needed;
 }
 
-// OpenAI's strict mode closes objects that declare members. One that declares none could only be empty, which
-// is never meant.
+// OpenAI's strict mode closes objects that declare members; without members they could only be empty.
 bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
   const auto has = [&](std::string_view keyword) {
     return std::any_of(facts.sources.begin(), facts.sources.end(),
@@ -45,8 +43,7 @@ bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
          !has("patternProperties") && facts.unevaluated.empty();
 }
 
-// Returns the value of a member with this name: each schema applies its properties and its patterns, or else
-// its additionalProperties.
+// The value of a member: each schema applies its properties and patterns, else additionalProperties.
 NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name) {
   if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
     return builder_.nothing();
@@ -85,8 +82,7 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   return value(std::move(terms));
 }
 
-// Returns the terms for a member that no schema declares and that matches these patterns, which are
-// identified by their schemas.
+// Terms for a member that no schema declares and that matches these patterns, given by their schemas.
 Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
                                        const std::vector<const Json*>& patterns) const {
   Terms terms;
@@ -112,8 +108,7 @@ Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
   return terms;
 }
 
-// Returns undeclared names in groups by the patterns that they match: each pattern splits the previous groups
-// in two.
+// Undeclared names, grouped by the patterns that they match: each pattern splits the previous groups in two.
 std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectFacts& facts,
                                                                    const std::vector<std::string>& names) {
   if (is_closed(facts)) return {};
@@ -129,7 +124,7 @@ std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectF
     const Json* patterns = SchemaDocument::find(*source, "patternProperties");
     if (patterns == nullptr) continue;
     for (const auto& [pattern, schema] : patterns->items()) {
-      // A name on which engines disagree about the pattern is in neither group, so it is never generated.
+      // A name on which regex engines disagree is in neither group, so it is never generated.
       const Expression matching = regex({source, "patternProperties", pattern, false});
       const Expression not_matching = regex({source, "patternProperties", pattern, true});
       std::vector<Group> divided;
@@ -175,7 +170,7 @@ NodeId SchemaCompiler::objects(const Facts& facts) {
   for (const std::string& name : names)
     object.members.push_back({name, required.contains(name), member(objects, name)});
   object.undeclared = undeclared(objects, names);
-  // Undeclared members may have the same name twice, which counts once.
+  // Two undeclared members may have the same name, which counts once.
   if (objects.min > 1 && !object.undeclared.empty()) {
     if (objects.min > names.size() + 1)
       document_.refuse(

@@ -13,7 +13,7 @@ struct Decimal {
   std::string integer{"0"};  // without leading zeros
   std::string fraction;      // without trailing zeros
 
-  static Decimal of(const Json& number);  // from the number as JSON text
+  static Decimal of(const Json& number);  // from JSON text
   bool is_zero() const { return integer == "0" && fraction.empty(); }
   bool is_integer() const { return fraction.empty(); }
   Decimal magnitude() const { return {false, integer, fraction}; }
@@ -21,10 +21,9 @@ struct Decimal {
 };
 
 int compare(const Decimal& a, const Decimal& b);  // negative, 0 or positive
-// Rounds to an integer, towards minus infinity (floor) or plus infinity (ceil).
+// Rounds towards minus infinity (floor) or plus infinity (ceil).
 Decimal floor(const Decimal& a);
 Decimal ceil(const Decimal& a);
-// Returns the next integer above or below.
 Decimal next_integer(const Decimal& integer, bool is_up);
 
 }  // namespace nibble::grammar

@@ -1,4 +1,4 @@
-// uniqueItems for items with few enough values to list: see schema/compiler.h.
+// uniqueItems, for items that have few enough values to list.
 #include <algorithm>
 #include <set>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kMaxNested{3};    // arrays in arrays
 constexpr size_t kMaxListed{1'000};  // arrays, or integers before filtering
 
-// Returns the first (or last) integer within the bound. A value of more than 15 digits becomes 2^60 or -2^60.
+// The first (or last) integer within the bound. A value of more than 15 digits becomes 2^60 or -2^60.
 int64_t integer_of(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);
@@ -40,7 +40,7 @@ NodeId SchemaCompiler::different_items(const Branch& branch, const ArrayFacts& a
   return builder_.one_of(std::move(texts));
 }
 
-// Returns all values that satisfy the terms, each once; nullopt if there are more than `max`.
+// All values that satisfy the terms, each once; nullopt if there are more than `max`.
 std::optional<std::vector<Json>> SchemaCompiler::few_values(const Terms& terms, size_t max, uint32_t depth) {
   std::vector<Json> found;
   std::set<nlohmann::json> seen;
@@ -56,7 +56,7 @@ std::optional<std::vector<Json>> SchemaCompiler::few_values(const Terms& terms, 
   return found;
 }
 
-// Returns a list that contains all values of the branch, and possibly others; nullopt if there are too many.
+// All values of the branch, and possibly others; nullopt if there are too many.
 std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& branch, uint32_t depth) {
   const Facts facts = facts_of(branch, document_, warnings_);
   std::vector<Json> values;
@@ -82,8 +82,7 @@ std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& 
   return values;
 }
 
-// Returns a list that contains all arrays that satisfy the facts, and possibly others; nullopt if there are
-// too many, or they nest too deep.
+// All arrays that satisfy the facts, and possibly others; nullopt if they are too many or nested too deep.
 std::optional<std::vector<Json>> SchemaCompiler::few_arrays(const ArrayFacts& arrays, uint32_t depth) {
   constexpr uint32_t kMaxLength{16};
   const uint32_t most = arrays.most();

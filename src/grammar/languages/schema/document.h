@@ -1,5 +1,4 @@
-// A schema's document: where its parts are, what a $ref refers to, and checks that a keyword's value has the
-// right type.
+// A schema's document: where its parts are, what a $ref refers to, and the types of keywords' values.
 #pragma once
 
 #include <optional>
@@ -14,41 +13,39 @@
 
 namespace nibble::grammar {
 
-// Thrown if a keyword can't be enforced.
 struct Refusal : InputError {
   Refusal(std::string at, std::string_view of, const std::string& message)
       : InputError("{}", message), place(std::move(at)), keyword(of) {}
-  std::string place;    // JSON pointer of the schema that has it
+  std::string place;    // JSON pointer of the schema that has the keyword
   std::string keyword;  // or "schema" for the whole schema
-  // What can't be enforced is that the schema fails.
+  // True if what can't be enforced is that the schema fails.
   bool is_failure{false};
 };
 
 class SchemaDocument {
  public:
   // The document must outlive this object. `widened`: JSON pointers of schemas that have lost keywords, so
-  // whether they fail is unknown. Throws InputError if the document is nested too deep.
+  // that it is unknown whether they fail. Throws InputError if the document is nested too deep.
   explicit SchemaDocument(const Json& root, const std::set<std::string>& widened = {});
 
   bool is_widened(const Json& schema) const { return widened_.contains(&schema); }
 
   const Json& root() const { return root_; }
-  // Returns true for a document of a draft up to 7, in which keywords next to a "$ref" are ignored.
+  // Whether the document is of a draft up to 7, in which keywords next to a "$ref" are ignored.
   static bool hides_siblings(const Json& root);
   bool is_reference_alone(const Json& schema) const { return hides_siblings_ && find(schema, "$ref"); }
-  // Returns what the schema's "$ref" refers to.
+  // What the schema's "$ref" refers to.
   const Json& target(const Json& schema) const;
 
-  // Returns the schema of a name in "properties"; null if absent.
+  // The schema of a name in "properties"; null if absent.
   const Json* property(const Json& schema, const std::string& name) const;
 
-  // Returns true for a schema without any effect: true, or {}.
+  // Whether the schema has no effect: true, or {}.
   static bool is_true(const Json& schema);
 
-  // Returns the keyword's value; null if absent. The functions below it throw InputError if the value has
-  // another type.
+  // The keyword's value; null if absent. The functions below throw InputError if it has another type.
   static const Json* find(const Json& schema, std::string_view keyword);
-  // Greater values are returned as 2^32 - 2.
+  // Values above 2^32 - 2 are returned as 2^32 - 2.
   std::optional<uint32_t> count(const Json& schema, std::string_view keyword) const;
   const Json* number(const Json& schema, std::string_view keyword) const;
   const Json* text(const Json& schema, std::string_view keyword) const;
@@ -60,7 +57,7 @@ class SchemaDocument {
   [[noreturn]] void refuse(const Json& schema, std::string_view keyword, std::string_view why) const;
   // Throws a Refusal for a keyword of a schema that must fail.
   [[noreturn]] void refuse_failure(const Json& schema, std::string_view keyword, std::string_view why) const;
-  // Returns the JSON pointer of a part of the document.
+  // JSON pointer of a part of the document.
   std::string path_of(const Json& part) const;
 
  private:
@@ -75,7 +72,7 @@ class SchemaDocument {
   mutable std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> properties_;
 };
 
-// Returns whether two values are equal; the order of members does not matter.
+// The order of members does not matter.
 bool is_same_value(const Json& a, const Json& b);
 
 }  // namespace nibble::grammar

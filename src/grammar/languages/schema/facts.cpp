@@ -166,8 +166,7 @@ class FactsReader {
     if (find(schema, "properties") || find(schema, "patternProperties") ||
         find(schema, "additionalProperties"))
       objects.sources.push_back(&schema);
-    // In draft 3 and in OpenAPI's parameters, "required" is a boolean that says nothing about the value
-    // itself.
+    // In draft 3 and in OpenAPI's parameters, "required" is a boolean that says nothing about the value.
     if (const Json* names = find(schema, "required"); names != nullptr && !names->is_boolean())
       for (const Json& name : *document_.list(schema, "required")) require(schema, "required", name);
     if (const Json* names = find(schema, "propertyNames")) objects.names.push_back({names});

@@ -1,4 +1,4 @@
-// Combines the assertions of one branch, by type of value.
+// The combined assertions of one branch, by type of value.
 #pragma once
 
 #include <optional>
@@ -43,11 +43,10 @@ struct ArrayFacts {
   std::vector<Terms> first;   // terms of items 0, 1, ...
   std::optional<Terms> rest;  // absent: no further items
   uint32_t min{0}, max{kUnlimited};
-  // Some item after the first needed_from items must satisfy `needed`. If several schemas require one, it
-  // must be the same item.
+  // One item after the first needed_from items must satisfy all of `needed`.
   Terms needed;
   size_t needed_from{0};
-  const Json* needed_of{nullptr};  // a schema that requires it, by the keyword needed_by
+  const Json* needed_of{nullptr};  // a schema that requires it, by keyword needed_by
   std::string_view needed_by;
   uint32_t num_needed{0};
   const Json* unique{nullptr};  // the schema that requires unique items
@@ -69,8 +68,7 @@ struct ObjectFacts {
 
 struct Facts {
   Types types{kAllTypes};
-  // Values of enum or const; of several lists, the shortest. Each value must still be checked against all
-  // terms.
+  // Values of enum or const, of several lists the shortest. Each must still be checked against all terms.
   std::optional<std::vector<const Json*>> values;
   const Json* values_of{nullptr};     // that list if it is an enum
   std::vector<const Json*> excluded;  // values that must not occur
@@ -80,8 +78,8 @@ struct Facts {
   ObjectFacts objects;
 };
 
-// Return what a schema says of items 0, 1, ... (prefixItems) and of the items after those (items); null if
-// nothing. Drafts before 2020-12 called them "items" and "additionalItems".
+// What a schema says of items 0, 1, ... (prefixItems) and of those after them (items), or null. Drafts before
+// 2020-12 called these keywords "items" and "additionalItems".
 const Json* first_items(const Json& schema);
 const Json* further_items(const Json& schema);
 

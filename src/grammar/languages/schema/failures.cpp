@@ -1,16 +1,16 @@
-// Lists the ways in which a schema can fail, for "not", "if" and "oneOf": see schema/branches.h.
+// Lists the ways in which a schema can fail, for "not", "if" and "oneOf".
 #include "grammar/languages/schema/branches.h"
 #include "grammar/languages/schema/facts.h"
 #include "grammar/languages/schema/formats.h"
 
 namespace nibble::grammar {
 
-// Returns true for an unknown format, which asserts nothing.
+// Whether the format is unknown and so asserts nothing.
 bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !find_format(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
-// Adds the ways in which the schema fails by a keyword that is not about items, members, or other schemas.
+// Adds the failures of keywords that are not about items, members, or other schemas.
 void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
   constexpr std::string_view kSingle[]{"type",
                                        "enum",
@@ -41,7 +41,7 @@ void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
   }
 }
 
-// Adds the ways in which $ref, allOf and anyOf fail.
+// Adds the failures of $ref, allOf and anyOf.
 void Branches::combinations_fail(const Json& schema, Alternatives& ways) {
   using Sense = Term::Sense;
   if (document_.text(schema, "$ref")) ways.push_back({{&document_.target(schema), Sense::kFails}});
@@ -54,7 +54,7 @@ void Branches::combinations_fail(const Json& schema, Alternatives& ways) {
   }
 }
 
-// Adds the ways in which oneOf fails: no member holds, or two do.
+// Adds the failures of oneOf: no member holds, or two do.
 void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   const Json* one = document_.list(schema, "oneOf");
   if (one == nullptr) return;
@@ -63,14 +63,14 @@ void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   ways.push_back(std::move(none));
   constexpr size_t kMaxPairs{16};
   size_t num_pairs = 0;
-  for (const Terms& alone : exclusive(schema))  // a member, then those that may hold together with it
+  for (const Terms& alone : exclusive(schema))  // a member, then those that may hold with it
     for (size_t i = 1; i < alone.size(); ++i)
       if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
         ways.push_back({{alone[0].schema}, {alone[i].schema}});
   if (num_pairs > kMaxPairs) ways.push_back({{&schema, Term::Sense::kUnknown, "oneOf"}});
 }
 
-// Adds the ways in which "not", and "if" with "then" and "else", fail.
+// Adds the failures of "not", and of "if" with "then" and "else".
 void Branches::conditions_fail(const Json& schema, Alternatives& ways) {
   using Sense = Term::Sense;
   if (SchemaDocument::find(schema, "not")) ways.push_back({{&schema_at(schema, "not")}});
@@ -95,7 +95,6 @@ Branches::Alternatives Branches::failures(const Json& schema) {
   return ways;
 }
 
-// Adds the ways in which an item fails a keyword.
 void Branches::items_fail(const Json& schema, Alternatives& ways) {
   const auto fails = [&](std::string_view keyword, size_t index = 0) {
     ways.push_back({{&schema, Term::Sense::kKeywordFails, keyword, to_index(index)}});
@@ -113,7 +112,6 @@ void Branches::items_fail(const Json& schema, Alternatives& ways) {
   if (min > 1 || has_max) ways.push_back({{&schema, Term::Sense::kUnknown, "contains"}});
 }
 
-// Adds the ways in which a member is missing or fails.
 void Branches::members_fail(const Json& schema, Alternatives& ways) {
   using Sense = Term::Sense;
   if (const Json* names = document_.list(schema, "required"))

@@ -1,4 +1,3 @@
-// Helpers shared by the formats_*.cpp files: see formats.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +13,6 @@ inline Expression whole_match(Expressions& e, std::string_view regex) {
   return regex_expression(e, regex, {}, "format");
 }
 
-// Limits texts to this number of characters.
 inline Expression up_to(Expressions& e, uint32_t max_length, Expression texts) {
   return e.all_of(texts, e.repeat(e.set(CodePoints::all()), 0, max_length));
 }
@@ -22,8 +20,7 @@ inline Expression up_to(Expressions& e, uint32_t max_length, Expression texts) {
 // 0.0.0.0 to 255.255.255.255 without leading zeros: RFC 2673, 3.2.
 std::string ipv4_regex();
 
-// RFC 4291, 2.2: eight groups, the last two of which may be an IPv4 address. `::` stands for at least
-// `least_missing` groups.
+// RFC 4291, 2.2: eight groups, the last two perhaps an IPv4 address; `::` is `least_missing` or more groups.
 std::string ipv6_regex(int least_missing);
 
 }  // namespace nibble::grammar

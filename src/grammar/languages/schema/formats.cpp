@@ -18,8 +18,7 @@ constexpr std::string_view kPointer{R"((?:/(?:[^~/]|~[01])*)*)"};
 
 Expression json_pointer_format(Expressions& e) { return whole_match(e, kPointer); }
 
-// draft-bhutton-relative-json-pointer-00: up by a number of levels, optionally along an array, then "#" or a
-// pointer.
+// draft-bhutton-relative-json-pointer-00: up some levels, optionally along an array, then "#" or a pointer.
 Expression relative_json_pointer_format(Expressions& e) {
   constexpr std::string_view kNumber{R"((?:0|[1-9]\d*))"};
   return whole_match(e, fmt::format(R"({0}(?:[+-]{0})?(?:#|{1}))", kNumber, kPointer));

@@ -1,5 +1,4 @@
-// The string formats that are enforced. Each accepts exactly what its standard says, or more by what
-// `not_checked` names; never less.
+// Enforced string formats. Each accepts what its standard says, and more only as `not_checked` says.
 #pragma once
 
 #include <string_view>
@@ -11,12 +10,10 @@ namespace nibble::grammar {
 struct Format {
   std::string_view name;
   Expression (*texts)(Expressions&);
-  // The automaton has too many states to list. Length limits then become part of the automaton instead of a
-  // count (schema/strings.cpp).
+  // Too many states to list: length limits become part of the automaton, not a count (strings.cpp).
   bool has_many_states{false};
-  std::string_view not_checked{};  // text for a warning
-  // A wider format with few states, used if other keywords also restrict the text. A warning then says what
-  // is not checked.
+  std::string_view not_checked{};  // for a warning
+  // A wider format with few states, used with a warning if other keywords also restrict the text.
   Expression (*beside_others)(Expressions&){nullptr};
   std::string_view not_checked_beside_others{};
 };

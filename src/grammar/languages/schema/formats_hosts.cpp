@@ -1,4 +1,3 @@
-// Addresses of hosts and mailboxes.
 #include "grammar/languages/schema/format_parts.h"
 #include "grammar/languages/schema/formats.h"
 

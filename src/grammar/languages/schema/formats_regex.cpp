@@ -1,12 +1,10 @@
-// Regular expressions of ECMA-262.
 #include "grammar/languages/schema/format_parts.h"
 #include "grammar/languages/schema/formats.h"
 
 namespace nibble::grammar {
 
-// Checks that groups close (nested up to three deep), sets end, quantifiers have something to repeat, and the
-// text does not end in a backslash. The content of braces and sets, and the character after a backslash, are
-// free.
+// Regular expressions of ECMA-262: groups close (up to three deep), sets end, quantifiers have something to
+// repeat, and no backslash is last. Braces, sets, and the character after a backslash are not checked.
 Expression regex_format(Expressions& e) {
   constexpr std::string_view kSet{R"(\[(?:[^\]\\]|\\(?:.|\n))*\])"}, kEscape{R"(\\(?:.|\n))"};
   constexpr std::string_view kQuantifier{R"((?:(?:[*+?]|\{\d+(?:,\d*)?\})\??)?)"};

@@ -12,9 +12,8 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return fmt::format("(?:{})", fmt::join(alternatives, "|"));
 }
 
-// A leap second is 23:59:60 in UTC, so its local time and its offset determine each other. A positive offset
-// equals the local time plus one minute; a negative offset is 24 hours minus that. One expression checks the
-// minutes, another the hours.
+// A leap second is 23:59:60 UTC, so its local time and offset determine each other: a positive offset is the
+// local time plus one minute, a negative one 24 hours minus that. Minutes and hours are checked apart.
 std::string leap_minutes() {
   std::vector<std::string> minutes;
   for (int minute = 0; minute < 60; ++minute) {
@@ -48,7 +47,7 @@ Expression date_and(Expressions& e, Expression time) {
 
 }  // namespace
 
-// 29 February in leap years only.
+// Dates with 29 February in leap years only.
 Expression date_format(Expressions& e) {
   constexpr std::string_view kLeapYear{
       R"((?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00))"};

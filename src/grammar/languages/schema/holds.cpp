@@ -1,5 +1,4 @@
-// Checks whether a value satisfies a schema, keyword by keyword. Used to filter the values of an enum by the
-// other terms.
+// Checks a value against a schema, keyword by keyword, to filter the values of an enum.
 #include <algorithm>
 
 #include "grammar/automata/trie.h"
@@ -11,7 +10,7 @@ namespace nibble::grammar {
 namespace {
 
 bool is_divided(const Decimal& value, const Decimal& divisor) {
-  // Computes in units of the last digit of either number, by long division.
+  // Long division in units of the last digit of either number.
   const size_t num_decimals = std::max(value.fraction.size(), divisor.fraction.size());
   const auto digits = [&](const Decimal& a) {
     return a.integer + a.fraction + std::string(num_decimals - a.fraction.size(), '0');

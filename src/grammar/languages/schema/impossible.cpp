@@ -1,5 +1,4 @@
-// Finds branches without any value, judged to a few levels of depth. schema/branches.h uses this to find out
-// which members of a oneOf exclude each other.
+// Finds branches that no value satisfies, judged to a few levels, to see which oneOf members exclude others.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"

@@ -1,4 +1,3 @@
-// JSON as the schema compiler reads it.
 #pragma once
 
 #include "core/json_fwd.h"

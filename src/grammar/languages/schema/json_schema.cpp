@@ -10,8 +10,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Compiles the texts of objects that satisfy the schema as far as it can be enforced:
-// SchemaOptions::drops_unenforceable.
+// For SchemaOptions::drops_unenforceable: drops what can't be enforced until the schema compiles.
 Compiled compile_widened(const Json& schema, const SchemaOptions& options) {
   constexpr uint64_t kMaxWork{4 * kCompileFuel};  // of all attempts
   std::string why;

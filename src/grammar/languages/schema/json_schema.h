@@ -1,10 +1,8 @@
-// Compiles JSON Schema 2020-12, and the keyword names of older drafts, to a grammar of JSON texts.
-// docs/structured-output.md lists the keywords.
-//
-// A keyword that restricts the valid values but is not enforced is refused. Other members are annotations and
-// are ignored; an unknown format gives a warning. Members come in the schema's order, undeclared members
-// last. White space is what models write: at most one space after a comma or a colon, or a line break and up
-// to 20 spaces or tabs before a member, an item, or the closing bracket.
+// Compiles JSON Schema 2020-12, and the keyword names of older drafts, to a grammar of JSON texts
+// (docs/structured-output.md lists the keywords). A keyword that restricts values but is not enforced is
+// refused; an unknown format gives a warning; other members are ignored as annotations. Members come in the
+// schema's order, undeclared ones last. White space is what models write: at most a space after a comma or
+// colon, or a line break and up to 20 spaces or tabs before a member, an item, or the closing bracket.
 #pragma once
 
 #include "grammar/languages/schema/json.h"
@@ -13,13 +11,12 @@
 
 namespace nibble::grammar {
 
-// Compiles the texts of values that satisfy the schema, which is not needed after the return. Throws
-// InputError whose one line names the keyword and its place: "schema: 'contains' at #/properties/list: this
-// keyword is not supported; ...". Also throws for schemas that no value satisfies, and for those that exceed
-// limits.h.
+// The schema is not needed after the return. Throws InputError whose one line names the keyword and its place
+// ("schema: 'contains' at #/properties/list: this keyword is not supported; ..."), also for schemas that no
+// value satisfies or that exceed limits.h.
 Compiled compile_json_schema(const Json& schema, const SchemaOptions& options = {});
 
-// Compiles the texts of all JSON objects, for {"type": "json_object"}.
+// The texts of all JSON objects, for {"type": "json_object"}.
 Compiled compile_json_object();
 
 }  // namespace nibble::grammar

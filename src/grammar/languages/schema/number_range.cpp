@@ -1,5 +1,5 @@
-// Bounds of numbers as expressions over their digits. A number is greater than another if it has more digits
-// before the point or, with the same number of digits, a greater digit at the first difference.
+// Bounds of numbers as expressions over their digits: the larger number has more digits before the point or,
+// with the same number of them, a greater digit at the first difference.
 #include "grammar/languages/schema/compiler.h"
 
 namespace nibble::grammar {
@@ -9,7 +9,7 @@ class Ranges {
  public:
   Ranges(Expressions& expressions, bool integers) : e_(expressions), integers_(integers) {}
 
-  // Numbers without a sign that are at least, or at most, a decimal that is not negative.
+  // Numbers without a sign that are at least, or at most, a non-negative decimal.
   Expression at_least(const Decimal& low, bool is_exclusive) {
     std::vector<Expression> all;
     const size_t num = low.integer.size();
@@ -56,7 +56,7 @@ class Ranges {
   }
   Expression not_zero() { return e_.concat(any_digits(0), e_.concat(digits('1', '9'), any_digits(0))); }
 
-  // Returns what may follow an integer part that equals the bound's: nothing, or a point and digits.
+  // What may follow an integer part that equals the bound's: nothing, or a point and digits.
   Expression fraction_at_least(const std::string& low, bool is_exclusive) {
     if (integers_) return low.empty() && !is_exclusive ? Expression::kEmptyText : Expression::kNothing;
     if (low.empty())
@@ -90,7 +90,7 @@ class Ranges {
   bool integers_;
 };
 
-// Returns a bound on integers as an inclusive integer.
+// A bound on integers as an inclusive integer.
 Bound integer_bound(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);

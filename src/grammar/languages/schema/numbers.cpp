@@ -1,5 +1,5 @@
-// Numbers of a schema: see schema/compiler.h. A number without any constraint may have every form that JSON
-// allows. A number with one has no exponent, and its digits are compared.
+// A number without any constraint may have every form that JSON allows; one with a constraint has no
+// exponent, and its digits are compared.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"
@@ -26,7 +26,7 @@ Expression signed_integer(Expressions& e) {
                                                  e.repeat(digit(e, '0', '9'), 0, kMaxIntegerDigits - 1))));
 }
 
-// Returns the fractions that do not end in zero, so that each value has one text.
+// Fractions that do not end in zero, so that each value has one text.
 Expression fraction(Expressions& e) {
   return e.concat(e.text("."),
                   e.concat(e.repeat(digit(e, '0', '9'), 0, kMaxFractionDigits - 1), digit(e, '1', '9')));
@@ -74,8 +74,7 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   std::vector<Expression> parts;
   if (numbers.min) parts.push_back(numbers_at_least(e, *numbers.min, integers));
   if (numbers.max) parts.push_back(numbers_at_most(e, *numbers.max, integers));
-  // For integers, bounds and integer multiples already have the form of integers. Intersecting them with the
-  // plain form would multiply states.
+  // Bounds and integer multiples already have the form of integers; the plain form would multiply states.
   bool has_form = integers && (numbers.min || numbers.max), has_excluded = false;
   for (const NumberFacts::Multiple& multiple : numbers.multiples) {
     parts.push_back(multiples(multiple));
@@ -89,10 +88,9 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   if (types == kFractionType || parts.empty() || (integers && !has_form)) {
     parts.push_back(plain_number(types));
   } else if (has_excluded && !integers) {
-    parts.push_back(canonical_number(e));  // the excluded text is then the only text of that value
+    parts.push_back(canonical_number(e));  // one text per value, so that excluding texts suffices
   }
-  // Doubles distinguish all numbers of this many digits, so a reader that uses doubles finds the number on
-  // the same side of each bound.
+  // Doubles distinguish all numbers of 15 digits, so every reader finds a number on the same side of a bound.
   constexpr uint32_t kMaxDigits{15};
   const bool is_constrained = parts.size() > 1 || types == kFractionType || numbers.min || numbers.max;
   if (is_constrained && !integers)

@@ -1,15 +1,12 @@
-// How a schema is enforced.
 #pragma once
 
 namespace nibble::grammar {
 
 struct SchemaOptions {
-  // OpenAI's strict mode: an object that declares members and has no additionalProperties has no other
-  // members.
+  // OpenAI's strict mode: objects that declare members are closed unless they have additionalProperties.
   bool is_strict{false};
-  // For the arguments of a tool, which are an object. Only a keyword that can't be enforced is dropped, with
-  // a warning that names it and its place; the rest is enforced. More texts are then accepted, never fewer.
-  // No schema is refused.
+  // For a tool's arguments, which are an object: keywords that can't be enforced are dropped with a warning
+  // that names their place, instead of refusing the schema. More texts are then accepted, never fewer.
   bool drops_unenforceable{false};
 };
 

@@ -1,4 +1,3 @@
-// Strings of a schema: see schema/compiler.h.
 #include <algorithm>
 
 #include "grammar/languages/one_line.h"
@@ -8,7 +7,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Returns true if a single format is the only restriction on the text.
+// Whether a single format is the only restriction on the text.
 bool is_one_format(const StringFacts& facts, const std::vector<const Json*>& excluded) {
   return facts.formats.size() == 1 && facts.failing_formats.empty() && facts.patterns.empty() &&
          facts.min_length == 0 && facts.max_length == kUnlimited &&
@@ -17,8 +16,7 @@ bool is_one_format(const StringFacts& facts, const std::vector<const Json*>& exc
 
 }  // namespace
 
-// Returns the texts that match the pattern. A pattern that must not match is read as widely as any engine
-// reads it.
+// The texts that match the pattern. A pattern that must not match is read as widely as any engine reads it.
 Expression SchemaCompiler::regex(const StringFacts::Pattern& pattern) {
   const auto [known, is_new] =
       patterns_.emplace(std::pair{pattern.regex, pattern.is_negated}, Expression::kNothing);
@@ -73,9 +71,9 @@ void SchemaCompiler::warn_of_formats(const StringFacts& facts, const std::vector
                                          format->name, format->not_checked_beside_others));
 }
 
-// Returns `text` limited to the allowed lengths, as one automaton. Its many states count characters, but each
-// is created only when a text reaches it. A count kept next to the automaton is cheaper, but needs a list of
-// all states (automata/remaining_lengths.h).
+// Limits the length within the automaton: its many states count characters, but are created only when
+// reached. A count next to the automaton is cheaper, but needs a list of all states
+// (automata/remaining_lengths.h).
 Expression SchemaCompiler::with_lengths(const StringFacts& facts, Expression text) {
   if (facts.min_length == 0 && facts.max_length == kUnlimited) return text;
   if (facts.min_length > facts.max_length) return Expression::kNothing;
@@ -96,7 +94,7 @@ NodeId SchemaCompiler::strings(const Facts& facts) {
   return builder_.json_string(text, is_free ? Encoding::kJsonStringFree : Encoding::kJsonString, {min, max});
 }
 
-// Returns the names that satisfy the terms, including their length limits.
+// Member names that satisfy the terms, including their length limits.
 Expression SchemaCompiler::names_expression(const Terms& terms) {
   Expressions& e = builder_.expressions();
   std::vector<Expression> choices;

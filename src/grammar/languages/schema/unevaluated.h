@@ -1,6 +1,6 @@
-// unevaluatedItems and unevaluatedProperties, as far as the schema alone determines which items or members
-// they apply to. What a schema's $ref and allOf mention is the same for every value. What an anyOf mentions
-// depends on which of its members hold, so unevaluated keywords next to such keywords are refused.
+// unevaluatedItems and unevaluatedProperties, as far as the schema alone determines what they apply to. What
+// $ref and allOf mention is the same for every value; what keywords such as anyOf mention is not, so
+// unevaluated keywords next to those are refused.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,15 @@ namespace nibble::grammar {
 
 // The schema `value` applies to every item or member that no schema of `scope` mentions.
 struct Unevaluated {
-  const Json* value;  // a schema
-  // The schema with the keyword comes first. The others hold whenever it holds, because it refers to them.
+  const Json* value;
+  // The schema with the keyword, then those that hold whenever it holds, because it refers to them.
   std::vector<const Json*> scope;
 
-  // Returns whether a schema of the scope mentions a member of an object. `is_named` decides it by
-  // "properties" and "patternProperties" of one schema.
+  // Whether a schema of the scope mentions a member. `is_named`: by its properties or patternProperties.
   bool mentions_member(const std::function<bool(const Json& schema)>& is_named) const;
 };
 
-// Returns nullopt if the schema does not have the keyword, or if it has no effect. Throws InputError if its
-// effect depends on the value.
+// Returns nullopt if the keyword is absent or has no effect. InputError if its effect depends on the value.
 std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const Json& schema,
                                           std::string_view keyword);
 

@@ -8,15 +8,15 @@
 namespace nibble::grammar {
 namespace {
 
-// Keywords that a schema always keeps: "type" costs nothing, and other schemas may refer to the rest.
+// Keywords that are always kept: "type" costs nothing, and other schemas may refer to the rest.
 constexpr std::string_view kKept[]{"type", "$defs", "definitions", "$schema", "$id", "id", "$anchor"};
-// Keywords whose cost multiplies with that of keywords next to them, or that are expensive alone.
+// Keywords that are expensive, or multiply the cost of keywords next to them.
 constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
                                    "not",          "if",          "dependentRequired",
                                    "dependencies", "uniqueItems", "dependentSchemas",
                                    "$ref",         "pattern",     "patternProperties",
                                    "contains",     "multipleOf",  "propertyNames"};
-// Values of these are not schemas, but objects with schemas as members.
+// Keywords whose values are not schemas, but objects with schemas as members.
 constexpr std::string_view kNamed[]{"properties",  "patternProperties", "$defs",
                                     "definitions", "dependentSchemas",  "dependencies"};
 // The effect of unevaluatedItems and unevaluatedProperties depends on these keywords.
@@ -77,11 +77,11 @@ bool Widening::remove(Json& schema, const std::string& place, const std::string&
   return true;
 }
 
-// Also removes the keywords that apply to whatever `keyword` does not name: they would now apply to more.
+// Also removes the keywords that apply to what `keyword` does not name: they would now apply to more.
 void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
   places_.insert(place);
   remove(schema, place, keyword);
-  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // they would count now
+  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // its siblings would now count
     for (const std::string& name : names_of(schema))
       if (name == "type" || !is_one_of(kKept, name)) schema.erase(name);
   if (keyword == "properties" || keyword == "patternProperties")

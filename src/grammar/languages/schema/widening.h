@@ -1,5 +1,4 @@
-// Removes from a schema what can't be enforced. For tools, a call with one unchecked keyword is better than a
-// call that is not checked at all.
+// Removes from a schema what can't be enforced: better one unchecked keyword than an unchecked tool call.
 #pragma once
 
 #include <set>
@@ -20,9 +19,9 @@ class Widening {
   // One line for each removed part.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // drop() and simplify() each remove something. They return false if nothing is left to remove.
+  // drop() and simplify() return false if nothing is left to remove.
   bool drop(const Refusal& refusal);
-  // Simplifies the schema at `place`, or else the nearest schema around it that can be simplified.
+  // Simplifies the schema at `place`, or the nearest schema around it that can be simplified.
   bool simplify(std::string place);
 
  private:

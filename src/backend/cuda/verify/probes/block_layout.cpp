@@ -1,5 +1,4 @@
-// Probes where a block-scaled product reads its operands. All numbers are small integers, so sums are exact
-// in any order and width.
+// Probes where a block-scaled product reads its operands. Numbers are small integers, so sums are exact.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,12 +17,11 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
   return {machine.expected_answer(), std::move(as_documented)};
 }
 
-// Whether the operand that a single 1 is multiplied with has a 1 at this place. Its rows (or columns) 0-5
-// spell the place in the contraction in binary, number 6 is all ones. So the row or column of D that is not
-// zero shows the row of the single 1, and its values show the place.
+// To find a single 1 in one operand, rows (columns) 0-5 of the other have ones where that bit of k is set,
+// row 6 only ones: D's nonzero row (column) is that of the single 1, and its values spell its place k.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
-// A single code 1 at each place of each register of A, and of B.
+// A single 1 at each place of each register of A, and of B.
 Warps single_codes_in_a(BlockForm form) {
   WarpRegisters b = zeros_with_scales_of_one();
   for (int column = 0; column < 8; ++column)
@@ -51,7 +49,7 @@ Warps single_codes_in_b(BlockForm form) {
   return warps;
 }
 
-// All codes are 1, and each element of D starts with a different number.
+// Operands of ones; each element of D starts with a different number.
 WarpRegisters ones(BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   for (int k = 0; k < contraction(form); ++k) {
@@ -75,7 +73,7 @@ ProbeFinding ask_places(const BlockMachine& machine) {
   return layout_finding(machine, {}, fmt::format("A, B and D as documented: {} products", num_places));
 }
 
-// One byte of one lane is 2, all others are 1.
+// One scale byte of one lane is 2, all others are 1.
 ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
   size_t num_products = 0;
   for (const BlockForm form : kBlockForms) {
@@ -95,8 +93,7 @@ ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
       machine, {}, fmt::format("lanes 4 (m % 8) + m / 8 and 4 n, others ignored: {} products", num_products));
 }
 
-// The scale bytes are different powers of two, and D starts at zero: a sum of 32 of them, or of two times 32
-// that are at most 2^9 apart.
+// The scale bytes are different powers of two; D starts at zero and sums 32 of them, or 64 within 2^9.
 ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   for (const BlockForm form : kBlockForms) {
     WarpRegisters warp = ones(form);
@@ -114,8 +111,7 @@ ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   return layout_finding(machine, {}, "bytes 0-3, in MXFP4 0-1 and 2-3 for columns 0-31 and 32-63");
 }
 
-// A code of E2M1 occupies bits 5-2 of a container. Also probes the meaning of the other bits, so that a code
-// that was not shifted to its place is recognised.
+// An E2M1 code occupies bits 5-2 of a container. Other bits are probed too, to recognise unshifted codes.
 ProbeFinding ask_containers(const BlockMachine& machine) {
   constexpr BlockForm kForm{BlockForm::kMxfp8};
   Warps warps;

@@ -12,13 +12,12 @@ namespace {
 using Result = ProbeFinding::Result;
 using Warps = std::vector<WarpRegisters>;
 
-// Returns element D[0][0] of a product with scale bytes {0, 0}.
+// Element D[0][0] of a product with scale bytes {0, 0}.
 float first_sum(const BlockMachine& machine, BlockForm form, const WarpRegisters& warp) {
   Warps after = machine.multiply(BlockProduct::kNative, form, {0, 0}, {warp});
   return d_at(after.front(), 0, 0);
 }
 
-// Returns a single product 1 x 1, scaled.
 float scaled_one(const BlockMachine& machine, BlockForm form, uint8_t a_scale, uint8_t b_scale) {
   WarpRegisters warp = zeros_with_scales_of_one();
   put_a(form, warp, 0, 0, one_of_a(form));
@@ -28,7 +27,7 @@ float scaled_one(const BlockMachine& machine, BlockForm form, uint8_t a_scale, u
   return first_sum(machine, form, warp);
 }
 
-// Returns the largest k for which 1 + 2^-k, the second as a product, is not 1.
+// The largest k for which 1 + 2^-k is not 1; the second term is a product.
 int bits_beside_a_sum(const BlockMachine& machine, BlockForm form) {
   int bits = 0;
   for (int k = 8; k <= 30; ++k) {
@@ -42,7 +41,7 @@ int bits_beside_a_sum(const BlockMachine& machine, BlockForm form) {
   return bits;
 }
 
-// Adds 1.5 times 2^-24 to a sum of 1: three quarters of float32's last place.
+// Adds 1.5 * 2^-24, three quarters of float32's last place, to a sum of 1.
 bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   put_a(form, warp, 0, 0, form == BlockForm::kMxfp8 ? 0x0C : 0x3);
@@ -53,11 +52,9 @@ bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
 }
 
 // Adds one product to many others that are 2^k times smaller; float32 could hold the exact sum. Returns the
-// largest k, up to the limit, at which none of them is lost.
-//
-// In MXFP8 all share a scale, so the codes alone make the difference: 4 x 256 against 0.5 x 2^-9 at most. In
-// MXFP4 the large product is in the first block of 32 columns and the others are in the second, whose scale
-// makes the difference.
+// largest k, up to the limit, at which none of them is lost. In MXFP8 the codes alone make the difference: 4
+// x 256 against 0.5 x 2^-9 at most. In MXFP4 the large product is in the first block of 32 columns, the
+// others in the second with a smaller scale.
 constexpr int kMostOfMxfp8{20}, kMostOfMxfp4{28};
 int bits_among_products(const BlockMachine& machine, BlockForm form) {
   int bits = 0;
@@ -67,8 +64,7 @@ int bits_among_products(const BlockMachine& machine, BlockForm form) {
     if (is_wide) {
       put_a(form, warp, 0, 0, 0x18);  // 4
       put_b(form, warp, 0, 0, 0x78);  // 256
-      // 1 x 2^(10 - k), as E4M3: normal down to 2^-6, and below it 2^-9 times the code; at k = 20 half of
-      // 2^-9.
+      // 1 x 2^(10 - k) as E4M3: normal down to 2^-6, below it 2^-9 times the code; half of 2^-9 at k = 20.
       const int exponent = 10 - k;
       const uint32_t code = exponent >= -6   ? static_cast<uint32_t>(exponent + 7) << 3
                             : exponent >= -9 ? 1u << (exponent + 9)
@@ -90,7 +86,7 @@ int bits_among_products(const BlockMachine& machine, BlockForm form) {
   return bits;
 }
 
-// Random codes and scales, every pair of scale bytes.
+// The worst error of random codes and scales, over all pairs of scale bytes.
 double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   double worst = 0;
   for (const BlockForm form : kBlockForms)
@@ -103,12 +99,10 @@ double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   return worst;
 }
 
-// Maximum error of the twin, as a share of the sum of magnitudes, with 2^-23 per rounding: m16n8k16 aligns 16
-// products and the addend, and truncates each and the result, twice for a block of 32 columns; three more
-// roundings join the two blocks to D.
+// Maximum error of the twin relative to the sum of magnitudes, 2^-23 per rounding: m16n8k16 aligns 16
+// products and the addend, truncates each and the result, twice per 32 columns; 3 roundings join blocks to D.
 constexpr double kTwinBound{(2 * 18 + 3) * 0x1p-23};
-// The instruction may be off by 2^-10 if sums keep 13 bits, as those of FP8 on Ada and Hopper do.
-// ask_sum_width() measures what it keeps.
+// Error of the instruction if its sums keep 13 bits, as FP8 on Ada and Hopper; ask_sum_width() measures it.
 constexpr double kNativeBound{0x1p-10};
 
 ProbeFinding products_finding(const BlockMachine& machine, BlockProduct product, Result as_expected,
@@ -133,7 +127,7 @@ ProbeFinding ask_scale_values(const BlockMachine& machine) {
           return {Result::kOther,
                   fmt::format("{}: byte {} of {} is {}", name(form), byte, is_a ? "A" : "B", value)};
       }
-  // 2^-127 alone, below float32's normal numbers; and multiplied by the other scale back into range.
+  // 2^-127 alone, below float32's normal numbers, and scaled back into range by the other scale.
   const float alone = scaled_one(machine, BlockForm::kMxfp8, 0, kScaleOfOne),
               brought_back = scaled_one(machine, BlockForm::kMxfp8, 0, 254);
   return {machine.expected_answer(),

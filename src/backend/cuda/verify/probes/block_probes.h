@@ -5,12 +5,12 @@
 
 namespace nibble::cuda::verify {
 
-// Where the elements of A, B and D and the scales are (ptx/block_codes.h, ptx/block_mma.cuh).
+// Probes of the positions of elements of A, B, D and scales (ptx/block_codes.h, ptx/block_mma.cuh).
 ProbeFinding ask_places(const BlockMachine& machine);
 ProbeFinding ask_scale_lanes(const BlockMachine& machine);
 ProbeFinding ask_scale_bytes(const BlockMachine& machine);
 ProbeFinding ask_containers(const BlockMachine& machine);
-// What the products are.
+// Probes of the values of products.
 ProbeFinding ask_scale_values(const BlockMachine& machine);
 ProbeFinding ask_products(const BlockMachine& machine);
 ProbeFinding ask_twin(const BlockMachine& machine);

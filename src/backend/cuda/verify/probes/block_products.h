@@ -10,13 +10,12 @@
 namespace nibble::cuda::verify {
 
 enum class BlockProduct {
-  kNative,    // block_mma: the instruction, or its twin if the GPU has none
+  kNative,    // block_mma: the instruction, or its twin on a GPU without it
   kTwin,      // block_mma_twin on every GPU
-  kUnscaled,  // the instruction of kMxfp8 without scales; leaves d if the GPU has none
+  kUnscaled,  // kMxfp8's instruction without scales; d is unchanged on a GPU without it
 };
 
-// One warp per element; d becomes the product. The bytes are block_mma's template arguments; kUnscaled
-// ignores them.
+// One warp multiplies each of `warps`, and its d becomes the product. kUnscaled ignores the scale bytes.
 struct BlockProductArgs {
   BlockProduct product;
   BlockForm form;
@@ -26,7 +25,7 @@ struct BlockProductArgs {
 };
 void multiply_blocks(Stream stream, const BlockProductArgs& args);
 
-// Reports whether the code that runs on this GPU has the instruction. `is_native` is in device memory.
+// Stores in device memory whether the code for this GPU has the instruction.
 void ask_block_mma(Stream stream, int* is_native);
 
 }  // namespace nibble::cuda::verify

@@ -1,5 +1,4 @@
-// Operands that the probes of block-scaled products share, and the comparison of the GPU's results with the
-// expected ones.
+// Operands that the probes of block-scaled products share, and comparison with expected results.
 #pragma once
 
 #include <cstdint>
@@ -27,32 +26,27 @@ struct ScaleBytes {
 std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that the form supports
 
 WarpRegisters zeros_with_scales_of_one();
-// Returns codes that are not NaN, scales from 2^-spread to 2^spread in every byte of every lane, and sums up
-// to 128.
+// Random codes other than NaN, scales of 2^-spread to 2^spread in all bytes of all lanes, sums up to 128.
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
-// What multiplies: this GPU, or in tests a simulated one.
-struct BlockMachine {
+struct BlockMachine {  // this GPU, or in tests a simulated one
   bool has_block_mma;  // if false, kNative is the twin
-  // Returns the registers after the product.
   std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  // Returns the result of a probe of kNative that behaves as expected.
-  ProbeFinding::Result expected_answer() const {
+  ProbeFinding::Result expected_answer() const {  // the result of a kNative probe that is right
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };
 BlockMachine this_gpu();
 
-// Runs kNative and requires exactly the expected values, NaN included; for operands whose sums are exact in
-// float32. Returns the first difference, or an empty text: "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2):
-// 4, expected 1"
+// Runs kNative and requires exactly the expected values, NaN included; operands need exact float32 sums.
+// Returns the first difference or "": "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
 std::string first_difference(const BlockMachine& machine, BlockForm form, ScaleBytes bytes,
                              const std::vector<WarpRegisters>& warps);
 
-// Returns the largest error, as a share of the sum of magnitudes.
+// Largest error of products, relative to the sum of magnitudes.
 double worst_share(const BlockMachine& machine, BlockProduct product, BlockForm form, ScaleBytes bytes,
                    const std::vector<WarpRegisters>& warps);
 

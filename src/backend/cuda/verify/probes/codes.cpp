@@ -1,5 +1,4 @@
-// Probes how operands of block-scaled products are made: weights from packed strips, activations from
-// bfloat16.
+// Probes how operands of block-scaled products are made: weights from strips, activations from bfloat16.
 #include "backend/cuda/verify/probes/codes.h"
 
 #include <fmt/format.h>
@@ -28,7 +27,7 @@ ProbeFinding finding_of(const Comparison& comparison, const std::string& compare
 
 constexpr int kRows{256}, kTiles{5}, kCols{kTiles * kTileCols};
 
-// Checks that each group of eight neighbours of a row is unpacked to the right registers and places.
+// Eight adjacent columns of a row must be unpacked to the right registers and places.
 void compare_row(Comparison& comparison, const std::vector<uint8_t>& codes,
                  const std::vector<uint32_t>& containers, const std::vector<uint32_t>& nibbles, int row) {
   for (int col = 0; col < kCols; ++col) {
@@ -91,7 +90,7 @@ ProbeFinding probe_unpacking() {
   return finding_of(comparison, "strips become containers, nibbles and scales");
 }
 
-// The codes must equal those of the same formulas on the host, and the two terms must sum to the number.
+// Quantised codes must equal those of the same formulas on the host; the two terms must sum to the number.
 ProbeFinding probe_quantising() {
   constexpr int kNumBlocks{1001};  // not a multiple of the blocks per CTA
   const OwnedStream stream;
@@ -134,7 +133,7 @@ ProbeFinding probe_quantising() {
               return double{to_float(E4m3{static_cast<uint8_t>(
                   words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
             };
-            // 2^-14 of the scale (quantise_block.h), for numbers below 2^-6 of it; larger ones are exact.
+            // Two terms are exact, or off by 2^-14 of the scale for numbers below 2^-6 of it.
             const double value = lanes[lane][c];
             comparison.near({"two terms", block, 8 * lane + c},
                             code(all_first) * unit + code(all_rest) * rest_unit, value,

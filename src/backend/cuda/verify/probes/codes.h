@@ -7,7 +7,7 @@
 
 namespace nibble::cuda::verify {
 
-// One thread per lane and tile: the lane's four words of the tile (strips.h).
+// One thread unpacks one lane's four words of a tile (strips.h).
 struct UnpackArgs {
   const uint32_t* words;  // [count, 4]
   uint32_t* containers;   // [count, 2, 4]: for both groups of 32 columns
@@ -16,8 +16,7 @@ struct UnpackArgs {
 };
 void unpack_codes(Stream stream, const UnpackArgs& args);
 
-// One quad per block of 32.
-struct QuantiseArgs {
+struct QuantiseArgs {      // one quad of lanes per block of 32
   const float* x;          // [num_blocks, 32]
   uint32_t *first, *rest;  // [num_blocks, 8]: E4M3; `first` alone is MXFP8
   uint32_t* nibbles;       // [num_blocks, 4]: E2M1

@@ -39,7 +39,7 @@ ProbeFinding probe_ring_reads() {
   const DeviceBuffer bytes(kBytes), sum(sizeof(uint32_t));
   const size_t num_slots = kBytes / ring_slot_bytes();
   check(cudaMemsetAsync(bytes.as<void>(), 0, kBytes, stream), "measuring its memory");
-  // One nonzero word, in the last slot: every pass adds it once if it reads to the end.
+  // One nonzero word in the last slot: each pass adds it to the sum once if it reads to the end.
   constexpr uint32_t kMark{5};
   check(cudaMemcpyAsync(bytes.as<uint8_t>() + num_slots * ring_slot_bytes() - sizeof kMark, &kMark,
                         sizeof kMark, cudaMemcpyHostToDevice, stream),
@@ -74,7 +74,7 @@ ProbeFinding probe_shared_memory() {
 }
 
 // A GPU that shares the host's memory counts the page cache as used, so the host must report what is
-// available; and it reads managed memory at three fifths of the speed of its own.
+// available. It reads managed memory at three fifths of the speed of its own.
 ProbeFinding probe_memory_kind() {
   const bool is_integrated = attribute(cudaDevAttrIntegrated) != 0,
              is_managed_concurrent = attribute(cudaDevAttrConcurrentManagedAccess) != 0,

@@ -18,8 +18,7 @@ __global__ void write_kernel(const OrderArgs args, Timestamps timestamps) {
   args.cells[cell()] = args.round;
 }
 
-// An ordinary load, like most loads after the wait: neither the compiler nor the hardware may issue it
-// earlier.
+// An ordinary load: neither the compiler nor the hardware may issue it before the wait.
 template <bool waits>
 __global__ void read_kernel(const OrderArgs args, Timestamps timestamps) {
   if constexpr (waits) wait_for_predecessor(timestamps);

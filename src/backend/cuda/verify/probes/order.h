@@ -13,7 +13,7 @@ struct OrderArgs {
   unsigned long long* num_stale;  // counts cells in which the reader found another value
 };
 void write_late(const LaunchContext& gpu, const OrderArgs& args);
-// `waits`: true as kernels must; otherwise it reads without waiting, and should find the old value.
+// `waits`: true, as kernels must; without waiting the reader should find the old value.
 void read_behind(const LaunchContext& gpu, const OrderArgs& args, bool waits);
 
 }  // namespace nibble::cuda::verify

@@ -1,4 +1,3 @@
-// The table of probes.
 #include "backend/cuda/verify/probes/probes.h"
 
 #include "backend/cuda/verify/probes/block_probes.h"

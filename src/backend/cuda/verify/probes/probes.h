@@ -1,5 +1,4 @@
-// Probes that `nibble verify` runs on a GPU before it checks the rows of the kernel table. Each takes less
-// than a second.
+// Probes that `nibble verify` runs on a GPU before it checks the kernel table. Each takes under a second.
 #pragma once
 
 #include <span>
@@ -8,10 +7,8 @@
 
 namespace nibble::cuda::verify {
 
-// How operands of block-scaled products are made.
 ProbeFinding probe_unpacking();
 ProbeFinding probe_quantising();
-// Rates, memory and order.
 ProbeFinding probe_rates();
 ProbeFinding probe_plain_reads();
 ProbeFinding probe_ring_reads();
@@ -20,7 +17,6 @@ ProbeFinding probe_memory_kind();
 ProbeFinding probe_device();
 ProbeFinding probe_dependent_launches();
 
-// The table of probes, in the order in which they run.
-std::span<const MachineProbe> machine_probes();
+std::span<const MachineProbe> machine_probes();  // in the order in which they run
 
 }  // namespace nibble::cuda::verify

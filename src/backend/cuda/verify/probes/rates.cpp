@@ -21,7 +21,7 @@ struct Rate {
   double operations_per_clock;  // per SM; 0 if the instruction is missing
   double teraflops;             // of the whole GPU, including launch and end
 };
-// Returns the best of several launches; before the first one the clocks may be low.
+// Best rate of several launches; before the first one the clocks may be low.
 Rate rate_of(RatedProduct product) {
   constexpr int kPasses{5};
   const OwnedStream stream;

@@ -19,7 +19,7 @@ constexpr int operations(RatedProduct product) {  // of one instruction: 2 per m
 
 inline constexpr int kRateWarps{8}, kRateProducts{1 << 14};  // warps per CTA, instructions per warp
 
-// One CTA per SM. `clocks`: of each CTA; 0 if the code that this GPU runs lacks the instruction.
+// One CTA runs per SM. `clocks`: cycles of each CTA; 0 if this GPU's code lacks the instruction.
 struct RateArgs {
   RatedProduct product;
   long long* clocks;
