@@ -22,7 +22,7 @@ struct BenchFlags {
   int num_repetitions{5};
   std::optional<std::string> max_batch_tokens;  // -b
   bool as_json{false};
-  std::optional<std::string> record;  // file to which the record is appended
+  std::optional<std::string> record;  // file that the record is appended to
 };
 
 // Adds all flags except MODEL, the first positional argument of each command (add_model()).

@@ -10,7 +10,7 @@ namespace nibble::cli {
 
 struct ReplayOptions {
   std::string model;
-  std::string file;    // JSON Lines, one request per line
+  std::string file;    // JSON lines, one request per line
   int num_clients{1};  // concurrent requests
   int num_repetitions{5};
 };

@@ -12,7 +12,7 @@ namespace nibble::cli {
 struct RequestsRun {
   std::vector<std::vector<TokenId>> answers;
   double seconds{0};                   // from the first request to the end of the last answer
-  double decode_seconds{0};            // sum over the answers, from first token to last
+  double decode_seconds{0};            // sum over the answers: time from the first token to the last
   size_t num_tokens{0}, num_steps{0};  // sums over the answers; a step shared by two answers counts twice
   speculative::DraftCounts drafts{};
 };

@@ -10,7 +10,7 @@ namespace nibble::cli {
 
 class EventStream {
  public:
-  // The data of the events that `bytes` completes.
+  // Returns the data of the events that `bytes` completes.
   std::vector<std::string> push(std::string_view bytes);
 
  private:
