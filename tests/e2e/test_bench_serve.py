@@ -87,7 +87,8 @@ def test_prompts_of_a_conversation_grow_with_its_answers(server, api):
 
 def test_a_load_lasts_for_the_least_time(server):
     [closed] = loads_of(server.url, *SMALL[:4], "--requests", 1, "--min-seconds", 2)
-    assert closed["seconds"] > 1.9 and closed["num_requests"] > 1
+    assert closed["seconds"] > 1.9
+    assert closed["num_requests"] > 1 or closed["e2e_seconds"]["max"] > 1.9  # one request on a very slow machine
     [load] = loads_of(server.url, *SMALL, "--rate", 40, "--min-seconds", 1)
     assert load["num_requests"] == 40
 

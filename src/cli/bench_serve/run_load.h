@@ -35,7 +35,8 @@ struct LoadAnswers {
   std::vector<TimedAnswer> answers;
   int num_conversations{0};
 };
-// Sends the requests and waits for all answers. A failed request gives an answer with an error, and ends its conversation.
+// Sends the requests and waits for all answers. A failed request gives an answer with an error, and ends its
+// conversation.
 LoadAnswers run_load(const Endpoint& endpoint, const RequestLoad& load);
 
 }  // namespace nibble::cli
