@@ -63,7 +63,7 @@ TEST(Lengths, ALogNormalLengthHasTheMeanAndTheSigma) {
   EXPECT_EQ(length.draw(0.5), 882);
   // One sigma of the logarithm above the median: 882.497 * e^0.5 = 1454.99; the share below is 0.8413447.
   EXPECT_EQ(length.draw(0.8413447460685429), 1455);
-  EXPECT_EQ(length.draw(0), 10);  // nine sigmas below the median: 882.497 * e^-4.5 = 9.8
+  EXPECT_EQ(length.draw(0), 10);              // nine sigmas below the median: 882.497 * e^-4.5 = 9.8
   EXPECT_EQ(length.draw(1 - 0x1p-53), 8000);  // cut off at 8 times the mean
   EXPECT_EQ(read_length("lognormal:77:0", "-x").draw(0.01), 77);
   double sum = 0;
