@@ -27,6 +27,7 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
   facts.device = setup.backend->device
                      ? setup.backend->device->facts().name
                      : fmt::format("{}, {} thread{}", cpu_name(), num_threads, num_threads == 1 ? "" : "s");
+  facts.num_devices = budgets.size() * (setup.nodes ? setup.nodes->parts.size() : 1);
   if (backend)
     for (const KernelChoice& row : backend->kernels())
       facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),

@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 import time
+import urllib.request
 
 import pytest
 from test_serve import NIBBLE, serving
@@ -44,9 +45,92 @@ def test_every_request_of_every_load_is_counted(server):
 def test_the_record_says_when_and_on_which_machine_the_client_ran(server):
     [line] = bench(server.url, *SMALL, "--warmup", 3, "--json").stdout.splitlines()
     record = json.loads(line)
-    assert record["date"].endswith("Z") and record["num_warmups"] == 3 and record["command_line"].startswith("nibble bench serve")
+    assert record["date"].endswith("Z") and record["num_warmups"] == 3 == record["loads"][0]["num_warmups"] and record["command_line"].startswith("nibble bench serve")
     assert record["machine"]["num_cores"] > 0 and record["nibble"]["commit"]
-    assert record["kernels"] is None  # those of the server, which are not known
+
+
+def test_the_record_has_what_nibble_says_about_itself(server):
+    record = json.loads(bench(server.url, *SMALL, "--json").stdout)
+    assert {"operation", "weights", "activations", "rows", "kernel", "reason"} == record["kernels"][0].keys()
+    assert record["launches"] == {} and record["num_gpus"] == 1  # a CPU has no graphs
+    assert record["server"]["backend"] == "cpu" and record["server"]["max_context"] == 1024
+    assert 256 < record["vocab_size"] < 5000  # of the tiny model
+
+
+def test_a_curve_has_requests_and_warm_ups_in_proportion(server):
+    lengths = SMALL[:4]
+    two, three = loads_of(server.url, *lengths, "--clients", "2,3", "--requests", "4x", "--warmup", "1x", "--num-gpus", 4)
+    for load, clients in (two, 2), (three, 3):
+        assert (load["num_requests"], load["num_warmups"], load["max_open"]) == (4 * clients, clients, clients)
+        assert load["tokens_per_second"] == pytest.approx(load["prompt_tokens_per_second"] + load["output_tokens_per_second"])
+        assert load["tokens_per_second_per_gpu"] == pytest.approx(load["tokens_per_second"] / 4)
+        assert load["interactivity"] == pytest.approx(1 / load["tpot_seconds"]["p50"])
+
+
+def test_the_first_token_counts_without_text(server):
+    """The byte of a token that begins a character has no text until the character is complete."""
+    with urllib.request.urlopen(urllib.request.Request(server.url + "/tokenize", json.dumps({"content": "\U0001f9ff"}).encode())) as reply:
+        lead, *_ = json.load(reply)["tokens"]
+    [load] = loads_of(server.url, *SMALL, "--extra-body", json.dumps({"allowed_token_ids": [lead]}))
+    assert load["num_failed"] == 0 and load["num_output_tokens"] == 12 * 6
+    assert 0 < load["ttft_seconds"]["p50"] < load["e2e_seconds"]["p50"] and load["tpot_seconds"]["p50"] > 0
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_prompts_of_a_conversation_grow_with_its_answers(server, api):
+    [load] = loads_of(server.url, "--prompt-tokens", 40, "--output-tokens", 8, "--requests", 3, "--turns", 3, "--api", api)
+    assert load["num_requests"] == 9 and load["num_failed"] == 0
+    if api == "completions":  # 40, 40 + 8 + 40, 40 + 8 + 40 + 8 + 40
+        assert load["num_prompt_tokens"] == 3 * (40 + 88 + 136)
+    assert load["num_cached_tokens"] > 0  # of earlier turns
+
+
+def test_a_load_lasts_for_the_least_time(server):
+    [closed] = loads_of(server.url, *SMALL[:4], "--requests", 1, "--min-seconds", 2)
+    assert closed["seconds"] > 1.9
+    assert closed["num_requests"] > 1 or closed["e2e_seconds"]["max"] > 1.9  # one request on a very slow machine
+    [load] = loads_of(server.url, *SMALL, "--rate", 40, "--min-seconds", 1)
+    assert load["num_requests"] == 40
+
+
+def test_a_rate_that_holds_an_slo_is_found(server):
+    search = (server.url, "--prompt-tokens", 8, "--output-tokens", 2, "--requests", 1, "--warmup", 0, "--min-seconds", 0)
+    record = json.loads(bench(*search, "--slo", "ttft=1e-9", "--json").stdout)
+    assert record["highest_rate"] == {"holds": None, "fails": 1 / 64} and record["loads"][0]["slo_share"] == 0
+    done = bench(*search, "--slo", "ttft=60,tpot=60")
+    assert "- highest rate that holds the SLO for 99 % of the requests: 4096 /s\n" in done.stdout
+    assert "SLO met" in done.stdout and "| 100.0 % |" in done.stdout
+
+
+def test_a_trace_is_replayed(server, tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    rows = [{"timestamp": 100 * n, "input_length": 520, "output_length": 3, "hash_ids": [5, n]} for n in range(4)]
+    trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    [load] = loads_of(server.url, "--workload", trace, "--warmup", 0)
+    assert load["load"] == "trace" and load["num_requests"] == 4 and load["seconds"] > 0.3
+    assert load["num_prompt_tokens"] == 4 * 520 and load["num_output_tokens"] == 12
+    assert load["num_cached_tokens"] >= 480  # block 5 of a later request
+    [load] = loads_of(server.url, "--workload", trace, "--warmup", 0, "--clients", 2, "--requests", 8)
+    assert load["num_requests"] == 8 and load["num_prompt_tokens"] == 8 * 520
+    trace.write_text('{"input_length": 1}\n')
+    done = bench(server.url, "--workload", trace)
+    assert done.returncode == 2 and f"{trace}: line 1.output_length is missing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (("--workload", "2k2k"), "--workload '2k2k': expected 1k1k, 1k8k, 8k1k, or a file"),
+        (("--workload", "1k1k", "--prompt-tokens", 5), "--prompt-tokens excludes --workload"),
+        (("--rate", 1, "--requests", "10x"), "--requests 10x: a load without --clients needs a number of requests"),
+        (("--slo", "ttfb=1"), "--slo 'ttfb=1': expected limits in seconds on ttft, tpot or e2e"),
+        (("--prompt-tokens", "lognormal:5"), "lognormal:512:0.8"),
+        (("--requests", "ten"), "--requests 'ten': expected a number"),
+    ],
+)
+def test_wrong_flags_are_told(server, flags, said):
+    done = bench(server.url, *flags)
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_rate_and_a_chat_with_a_shared_prefix(server):
@@ -107,6 +191,19 @@ def test_another_path_or_model_is_told_as_the_server_says_it(server):
 
 
 # arbitrary servers
+
+
+def test_a_server_without_token_ids_has_no_turns_in_completions():
+    def answer(handler, _):
+        begin(handler)
+        send(handler, TEXT, b"[DONE]")
+
+    with answering(answer) as url:
+        done = bench(url, "--model", "m", "--turns", 2, "--warmup", 0)
+        assert done.returncode == 2 and "use --api chat" in done.stderr
+        record = json.loads(bench(url, "--model", "m", "--turns", 2, "--warmup", 0, "--api", "chat", "--requests", 2, "--json").stdout)
+    assert record["loads"][0]["num_requests"] == 4
+    assert [record[name] for name in ("server", "kernels", "launches")] == [None] * 3 and record["vocab_size"] == 199998
 
 
 @contextlib.contextmanager

@@ -1,9 +1,10 @@
-"""Tests tools/compare_engines with nibble and a program that imitates llama-bench."""
+"""Tests tools/compare_engines with nibble, a program that imitates llama-bench, and servers."""
 
 import json
 import subprocess
 import sys
 
+import pytest
 from test_cli import NIBBLE, ROOT, answer
 
 LLAMA_BENCH = """#!/bin/sh
@@ -30,3 +31,36 @@ def test_engines_run_in_turns_and_every_figure_has_a_full_record(tmp_path):
     assert lines[3]["tokens_per_second"] == 2.5 and lines[3]["command_line"].startswith("llama-bench -rtr 1 -m ")
     table = done.stdout.splitlines()[-2:]
     assert "| 10.50 (10.50 to 10.50 of 2) |" in table[0] and table[1].startswith("| tg64 |")
+
+
+def compare_servers(*flags):
+    command = [sys.executable, ROOT / "tools" / "compare_engines", "tiny", "--nibble", NIBBLE, *flags]
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
+
+
+def test_servers_run_in_turns_and_those_that_do_not_start_are_left_out(tmp_path):
+    record = tmp_path / "out.jsonl"
+    done = compare_servers(
+        "--server", "nibble", "--server", "other={nibble} serve {model} --port {port} --threads 1", "--server", "gone=/nowhere/server {port}",
+        "--server", "broken={nibble} serve {model} --port {port} --no-such-flag", "--rounds", 2, "--record", record,
+        "--load", "--clients 1,2 --requests 4 --warmup 0 --prompt-tokens 20 --output-tokens 4 --vocab-size 500")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [(line["engine"], line["round"]) for line in lines] == [("nibble", 0), ("other", 0), ("nibble", 1), ("other", 1)]
+    for line in lines:
+        assert [(load["load"], load["num_failed"]) for load in line["loads"]] == [("1 client", 0), ("2 clients", 0)]
+        assert line["seed"] == line["round"] and line["kernels"] and line["vocab_size"] == 500
+    assert done.stdout.count("gone: left out: /nowhere/server: No such file or directory") == 1
+    assert done.stdout.count("broken: left out: ended with status 2: nibble: unknown flag '--no-such-flag'") == 1
+    table = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert table[0] == "| load | | nibble | other | gone | broken | ratio |"
+    assert len(table) == 2 + 2 * 4 and table[2].startswith("| 1 client | output tok/s | ")
+    again = compare_servers("--server", "nibble", "--record", record, "--report")
+    assert again.returncode == 0 and again.stdout.splitlines()[2].startswith("| 1 client | output tok/s | ")
+
+
+@pytest.mark.parametrize("flags, told", [(("--server", "unheard-of"), "expected one of nibble, vllm, sglang, llama.cpp, or NAME=COMMAND"),
+                                         (("--server", "nibble", "--engine", "a=b"), "not allowed with"), ((), "is required")])
+def test_wrong_flags_are_told(tmp_path, flags, told):
+    done = compare_servers(*flags, "--record", tmp_path / "out.jsonl")
+    assert done.returncode != 0 and told in done.stderr

@@ -187,6 +187,21 @@ def test_the_usage_so_far_is_in_every_chunk(server):
     assert told[-1][1] == []
 
 
+def test_a_token_without_text_has_a_chunk_where_usage_is_in_every_chunk(server):
+    """Control tokens have no text. 200,008 is one of gpt-oss's; the tiny model has it under another id."""
+    control = tokens_of(server, "<|message|>")
+
+    def chunks(**options):
+        return list(server.client().completions.create(
+            model="tiny", prompt="It was", max_tokens=3, stream=True, stream_options={"include_usage": True, **options},
+            extra_body={"allowed_token_ids": control, "ignore_eos": True}))
+
+    *tokens, last, usage = chunks(continuous_usage_stats=True)
+    assert [(chunk.usage.completion_tokens, chunk.choices[0].text) for chunk in tokens] == [(1, ""), (2, ""), (3, "")]
+    assert last.choices[0].finish_reason == "length" and usage.usage.completion_tokens == 3
+    assert len(chunks()) == 2  # the end and the usage
+
+
 @pytest.mark.parametrize(
     "fields, effort, told",
     [

@@ -23,7 +23,25 @@ int most_at_once(std::span<const TimedAnswer> answers) {
   return most;
 }
 
+int64_t num_tokens_of(const TimedAnswer& answer) {
+  return answer.num_output_tokens.value_or(static_cast<int64_t>(answer.events.size()));
+}
+
 }  // namespace
+
+AnswerTimes times_of(const TimedAnswer& answer) {
+  AnswerTimes times{.ttft = {}, .tpot = {}, .e2e = answer.ended - answer.sent};
+  if (answer.events.empty()) return times;
+  times.ttft = answer.events.front() - answer.sent;
+  const int64_t num_tokens = num_tokens_of(answer);
+  if (num_tokens > 1) times.tpot = (times.e2e - *times.ttft) / static_cast<double>(num_tokens - 1);
+  return times;
+}
+
+std::optional<double> LoadSummary::interactivity() const {
+  if (!tpot || tpot->p50 <= 0) return std::nullopt;
+  return 1 / tpot->p50;
+}
 
 std::optional<Percentiles> percentiles_of(std::vector<double> samples) {
   if (samples.empty()) return std::nullopt;
@@ -55,17 +73,16 @@ LoadSummary summarise(std::span<const TimedAnswer> answers) {
       if (error.count++ == 0) error.example = answer.example;
       continue;
     }
-    const int64_t num_tokens = answer.num_output_tokens.value_or(static_cast<int64_t>(answer.texts.size()));
     summary.num_uncounted += !answer.num_output_tokens;
-    summary.num_output_tokens += num_tokens;
+    summary.num_output_tokens += num_tokens_of(answer);
     summary.num_prompt_tokens += answer.num_prompt_tokens.value_or(0);
     if (answer.num_cached_tokens)
       summary.num_cached_tokens = summary.num_cached_tokens.value_or(0) + *answer.num_cached_tokens;
-    e2e.push_back(answer.ended - answer.sent);
-    if (answer.texts.empty()) continue;  // the tokens had no text: control tokens, partial UTF-8 characters
-    ttft.push_back(answer.texts.front() - answer.sent);
-    for (size_t i = 1; i < answer.texts.size(); ++i) itl.push_back(answer.texts[i] - answer.texts[i - 1]);
-    if (num_tokens > 1) tpot.push_back((e2e.back() - ttft.back()) / static_cast<double>(num_tokens - 1));
+    const AnswerTimes times = times_of(answer);
+    e2e.push_back(times.e2e);
+    if (times.ttft) ttft.push_back(*times.ttft);
+    if (times.tpot) tpot.push_back(*times.tpot);
+    for (size_t i = 1; i < answer.events.size(); ++i) itl.push_back(answer.events[i] - answer.events[i - 1]);
   }
   summary.seconds = last - first;
   summary.ttft = percentiles_of(std::move(ttft));

@@ -1,7 +1,7 @@
 // Throughput of a server under load and percentiles of these times, defined as in vllm bench serve (failed
 // answers are left out):
-//   TTFT   time to first token: from sending to the first event with text
-//   ITL    inter-token latency: from one event with text to the next, over all answers
+//   TTFT   time to first token: from sending to the first event with a token
+//   ITL    inter-token latency: from one event with tokens to the next, over all answers
 //   TPOT   time per output token: (E2E - TTFT) / (output tokens - 1), one value per answer
 //   E2E    end to end: from sending to the complete answer
 #pragma once
@@ -17,12 +17,20 @@ namespace nibble::cli {
 
 struct TimedAnswer {  // times of one request, in seconds on a clock that all requests share
   double sent{0}, ended{0};
-  std::vector<double> texts;  // when events with text arrived
-  // Token counts of the server. If it reports none, events with text count as output tokens.
+  std::vector<double> events;  // when events with tokens arrived, also tokens without text
+  // Token counts of the server. If it reports none, events with tokens count as output tokens.
   std::optional<int64_t> num_prompt_tokens, num_output_tokens, num_cached_tokens;
   std::string error;    // kind of the error; empty: the answer is complete
   std::string example;  // message of the error
 };
+
+// Seconds of one answer.
+struct AnswerTimes {
+  std::optional<double> ttft;  // nullopt: no event had a token
+  std::optional<double> tpot;  // nullopt: fewer than two tokens
+  double e2e{0};
+};
+AnswerTimes times_of(const TimedAnswer& answer);
 
 struct Percentiles {
   double mean{0}, p50{0}, p90{0}, p95{0}, p99{0}, most{0};
@@ -48,6 +56,9 @@ struct LoadSummary {
   double requests_per_second() const { return (num_requests - num_failed) / seconds; }
   double prompt_tokens_per_second() const { return static_cast<double>(num_prompt_tokens) / seconds; }
   double output_tokens_per_second() const { return static_cast<double>(num_output_tokens) / seconds; }
+  double tokens_per_second() const { return prompt_tokens_per_second() + output_tokens_per_second(); }
+  // Output tokens per second that a user sees: 1 / median TPOT.
+  std::optional<double> interactivity() const;
 };
 LoadSummary summarise(std::span<const TimedAnswer> answers);  // at least one answer
 

@@ -1,37 +1,46 @@
-// Reports bench serve: a Markdown table, extended after each load, or JSON with all figures.
+// Reports what bench serve measured: a Markdown table that gains a row per load, or JSON with all figures.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/bench_serve/latency.h"
+#include "cli/bench_serve/load.h"
+#include "cli/bench_serve/rate_search.h"
+#include "cli/bench_serve/slo.h"
 #include "cli/bench_serve/workload.h"
 #include "cli/measure/run_record.h"
 #include "core/json.h"
 
 namespace nibble::cli {
 
-struct BenchLoad {
-  int num_clients{0};  // each sends its next request after its answer; 0: requests arrive at `rate`
-  double rate{0};      // requests per second
-};
-std::string name(const BenchLoad& load);  // "16 clients", "2.5 /s"
-
 struct BenchServeSetup {
-  RunRecord record;  // describes the client's machine, not the server's
+  RunRecord record;  // of the client's machine, not the server's
   std::string url;
   Workload workload;
-  std::string prompt_tokens, output_tokens;  // as given by the flags
+  std::optional<std::string> workload_name;  // --workload: a name or a file
+  std::string prompt_tokens, output_tokens;  // as in the flags
+  int num_gpus{1};                           // of the server
+  std::optional<Slo> slo;
 };
 
 struct BenchServeResult {
   BenchLoad load;
   LoadSummary summary;
+  int num_warmups{0};
+  std::optional<double> slo_share;  // of the requests
 };
 
-std::string serve_markdown_header();
-std::string serve_markdown_row(const BenchServeResult& result);
-std::string serve_markdown_footer(const BenchServeSetup& setup, const std::vector<BenchServeResult>& results);
-nlohmann::ordered_json serve_json(const BenchServeSetup& setup, const std::vector<BenchServeResult>& results);
+struct BenchServeRun {
+  std::vector<BenchServeResult> results;
+  std::optional<RateBounds> bounds;  // of a search for the highest rate
+  nlohmann::ordered_json server;     // server_json()
+};
+
+std::string serve_markdown_header(const BenchServeSetup& setup);
+std::string serve_markdown_row(const BenchServeSetup& setup, const BenchServeResult& result);
+std::string serve_markdown_footer(const BenchServeSetup& setup, const BenchServeRun& run);
+nlohmann::ordered_json serve_json(const BenchServeSetup& setup, const BenchServeRun& run);
 
 }  // namespace nibble::cli

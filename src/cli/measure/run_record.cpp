@@ -4,17 +4,13 @@
 #include <optional>
 
 #include "cli/measure/kernels_json.h"
+#include "cli/measure/or_null.h"
 #include "cli/version.h"
 
 namespace nibble::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
 
 Json to_json(const DeviceFacts& device) {
   return {{"name", device.name},

@@ -70,7 +70,10 @@ class CompletionChoices : public ChoiceListener {
     // For an echo with log-probabilities list every token: clients count them. Otherwise skip special tokens.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
-    return is_stream_ && !one.unsent_text.empty() ? chunk(choice, std::nullopt) : "";
+    // A token without text (part of a character, a control token) has a chunk only for clients that count
+    // tokens by the usage of each chunk.
+    const bool has_news = !one.unsent_text.empty() || usage_.is_continuous;
+    return is_stream_ && has_news ? chunk(choice, std::nullopt) : "";
   }
   bool has_enough(size_t) const override { return false; }  // The engine checks stop strings.
   std::string on_end(size_t choice, FinishReason reason, const std::string& text) override {

@@ -22,6 +22,8 @@ std::string_view name(ServiceState state) {
 }
 
 Json engine_json(const EngineState& state, const MetricsTotals& totals) {
+  Json launches = Json::object();  // steps by how they were launched; empty on a CPU
+  for (const Counter& launched : state.steps) launches[std::string(launched.label)] = launched.value;
   return {{"running", state.num_running},
           {"waiting", state.num_waiting},
           {"page_tokens", kPageTokens},
@@ -36,7 +38,8 @@ Json engine_json(const EngineState& state, const MetricsTotals& totals) {
           {"seconds_without_step", state.progress.seconds},
           {"steps", totals.num_steps},
           {"step_rows", totals.num_rows},
-          {"step_seconds", totals.step_seconds}};
+          {"step_seconds", totals.step_seconds},
+          {"launches", std::move(launches)}};
 }
 
 Json setup_json(const SetupFacts& setup) {
@@ -50,11 +53,9 @@ Json setup_json(const SetupFacts& setup) {
                        {"reason", kernel.reason}});
   for (const SetupFacts::Memory& part : setup.memory)
     memory.push_back({{"what", part.what}, {"bytes", part.bytes}});
-  return {{"backend", setup.backend},
-          {"device", setup.device},
-          {"kernels", std::move(kernels)},
-          {"memory", std::move(memory)},
-          {"memory_budget", setup.memory_budget}};
+  return {{"backend", setup.backend},         {"device", setup.device},
+          {"num_devices", setup.num_devices}, {"kernels", std::move(kernels)},
+          {"memory", std::move(memory)},      {"memory_budget", setup.memory_budget}};
 }
 
 Json defaults_json(const RequestDefaults& defaults) {
@@ -78,6 +79,7 @@ asio::awaitable<void> status(Service& service, Exchange& exchange) {
             {"state", name(service.state)}};
   if (service.gate) {  // the model is loaded
     json["max_context"] = service.model->max_context;
+    json["vocab"] = service.model->vocab;
     json["engine"] = engine_json(service.gate->engine().state(), service.metrics.totals());
     json["answers"] = Json::array();
     for (const EngineGate::InWork& answer : service.gate->in_work())

@@ -1,0 +1,44 @@
+// A conversation with the server: one request, or several turns whose prompts grow with the answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/bench_serve/workload.h"
+#include "core/json.h"
+
+namespace nibble::cli {
+
+// An answer as the next turn repeats it: the content of a chat, or the token ids of a completion.
+struct AnswerText {
+  std::string content;
+  std::vector<int64_t> tokens;
+};
+
+class BenchConversation {
+ public:
+  // `index` of the conversation; the workload must outlive it.
+  BenchConversation(const Workload& workload, uint64_t index);
+
+  bool has_next() const { return num_sent_ < workload_->num_turns; }
+  // The body of the next request: streamed, with usage and ignore_eos (where supported: exactly
+  // max_tokens). A completion's prompt is token ids, so its length is exact. A chat's prompt is words of
+  // one token each in gpt-oss's vocabulary, plus the chat template.
+  nlohmann::ordered_json next_body();
+  // Throws InputError if the next turn cannot repeat the answer.
+  void add_answer(const AnswerText& answer);
+
+ private:
+  void add_prompt(const RequestShape& shape, uint64_t request);
+  void add_text(uint64_t seed, int num_tokens);
+
+  const Workload* workload_;
+  uint64_t index_;
+  int num_sent_{0};
+  nlohmann::ordered_json ids_ = nlohmann::ordered_json::array();       // completions: the prompt
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();  // chat
+  std::string words_;                                                  // chat: the user's next message
+};
+
+}  // namespace nibble::cli

@@ -1,0 +1,30 @@
+// One load on a server, and the numbers of requests that it sends.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nibble::cli {
+
+// Closed loop: clients, each of which sends its next request after its answer. Open loop: requests arrive at
+// a rate, even while others are still running. Neither: requests arrive at the times of a trace.
+struct BenchLoad {
+  std::optional<int> num_clients{};
+  std::optional<double> rate{};  // requests per second
+};
+std::string name(const BenchLoad& load);  // "16 clients", "2.5 /s", "trace"
+
+inline constexpr int kMostRequests{1 << 24};
+
+// "300", or "10x": ten times the clients of the load.
+struct RequestCount {
+  int number{0};
+  bool is_per_client{false};
+};
+// Throws InputError; `origin` is the flag.
+RequestCount read_request_count(std::string_view text, std::string_view origin, int least);
+// Throws InputError for a count per client if the load has no clients.
+int count_for(const BenchLoad& load, const RequestCount& count, std::string_view origin);
+
+}  // namespace nibble::cli

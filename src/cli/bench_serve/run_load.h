@@ -1,0 +1,42 @@
+// Sends the requests of a load and times their answers.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/bench_serve/conversation.h"
+#include "cli/bench_serve/endpoint.h"
+#include "cli/bench_serve/latency.h"
+#include "cli/bench_serve/workload.h"
+
+namespace nibble::cli {
+
+std::string path_of(BenchApi api);  // relative to the endpoint's base: "/completions"
+
+struct Arrivals {
+  // Clients that send their next request after each answer. nullopt: `times`.
+  std::optional<int> num_clients{};
+  std::vector<double> times{};  // seconds from the start, one per conversation
+};
+
+struct RequestLoad {
+  BenchApi api;
+  int count{0};  // conversations
+  Arrivals arrivals{};
+  double min_seconds{0};  // clients begin further conversations until then
+  double timeout_seconds{600};
+  std::function<BenchConversation(int)>
+      conversation_of{};  // called with i right before conversation i begins
+};
+
+struct LoadAnswers {
+  std::vector<TimedAnswer> answers;
+  int num_conversations{0};
+};
+// Sends the requests and waits for all answers. A failed request gives an answer with an error, and ends its
+// conversation.
+LoadAnswers run_load(const Endpoint& endpoint, const RequestLoad& load);
+
+}  // namespace nibble::cli

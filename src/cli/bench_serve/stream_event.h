@@ -1,0 +1,31 @@
+// The events of a streamed answer of OpenAI's API.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/bench_serve/latency.h"
+
+namespace nibble::cli {
+
+struct StreamEvent {
+  bool has_text{false};           // includes reasoning and tool calls
+  bool has_choice{false};         // false: the stream's last event, which has only the usage
+  bool is_done{false};            // "[DONE]"
+  std::string content{};          // of a chat
+  std::vector<int64_t> tokens{};  // ids, if requested
+  std::optional<int64_t> num_prompt_tokens{}, num_output_tokens{}, num_cached_tokens{};
+  std::string error{};  // message of an error event; empty: no error
+};
+StreamEvent read_event(const std::string& data);
+
+// Adds an event that arrived at that time to the answer. An event has a token if it has text, or if its usage
+// counts more output tokens than the events before it.
+void add_event(const StreamEvent& event, double arrived, TimedAnswer& answer);
+
+// The message of an error reply, or the start of a body that is none.
+std::string message_of(const std::string& body);
+
+}  // namespace nibble::cli

@@ -1,0 +1,32 @@
+// Traces of requests: a file with a JSON object per line, in the form of Mooncake's traces
+// (https://github.com/kvcache-ai/Mooncake, FAST25-release/traces):
+//
+//   {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, ...]}
+//
+// A timestamp is in milliseconds. A hash id names a block of 512 tokens of the prompt; equal ids are equal
+// blocks. Timestamps and hash ids may be left out: the file then states lengths only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nibble::cli {
+
+inline constexpr int kTraceBlockTokens{512};
+
+struct TraceRequest {
+  double seconds{0};  // arrival, from the first one of the trace
+  int num_prompt_tokens{0}, num_output_tokens{0};
+  std::vector<uint64_t> blocks{};  // hash ids; the tokens after these blocks are the request's own
+};
+
+struct Trace {
+  std::vector<TraceRequest> requests;
+  bool has_times{false};
+};
+// Throws an InputError that names the line; `origin` is the path.
+Trace read_trace(std::string_view text, const std::string& origin);
+
+}  // namespace nibble::cli

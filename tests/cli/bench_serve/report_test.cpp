@@ -1,0 +1,138 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cli/bench_serve/report.h"
+#include "cli/bench_serve/server_facts.h"
+#include "tests/cli/bench_serve/some_answers.h"
+
+namespace nibble::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+BenchServeSetup some_setup() {
+  return {.record = {.date = "2026-11-22T02:36:02Z",
+                     .command_line = "nibble bench serve URL",
+                     .machine = describe_machine(std::nullopt),
+                     .kernels = {},
+                     .num_warmups = 2},
+          .url = "URL/v1",
+          .workload = {.api = BenchApi::kChat,
+                       .model = "m",
+                       .prompt_tokens = read_length("5-20", ""),
+                       .output_tokens = read_length("3", ""),
+                       .num_prefix_tokens = 4,
+                       .num_prefixes = 3,
+                       .num_turns = 2,
+                       .seed = 1},
+          .workload_name = {},
+          .prompt_tokens = "5-20",
+          .output_tokens = "3",
+          .num_gpus = 2,
+          .slo = {}};
+}
+
+BenchServeRun run_of(const BenchLoad& load, const std::vector<TimedAnswer>& answers) {
+  return {.results = {{.load = load, .summary = summarise(answers), .num_warmups = 2, .slo_share = {}}},
+          .bounds = {},
+          .server = server_json(std::nullopt, std::nullopt)};
+}
+
+TEST(ServeReport, HasFiguresAndErrorsByKind) {
+  const BenchServeSetup setup = some_setup();
+  const BenchServeRun run = run_of({.rate = 2.5}, some_answers());
+  const std::string header = serve_markdown_header(setup), row = serve_markdown_row(setup, run.results[0]);
+  EXPECT_EQ(std::count(header.begin(), header.end(), '|'), 2 * std::count(row.begin(), row.end(), '|'));
+  EXPECT_THAT(row, AllOf(HasSubstr("2.5 /s"), HasSubstr("500.00 /")));
+  // 150 prompt tokens and 7 output tokens in 10 s, on 2 GPUs; the median TPOT is 0.75 s.
+  EXPECT_THAT(row, AllOf(HasSubstr(" 15.7 |"), HasSubstr(" 7.8 |"), HasSubstr(" 1.3 |")));
+  EXPECT_THAT(serve_markdown_footer(setup, run),
+              AllOf(HasSubstr("`nibble bench serve URL`"), HasSubstr("commit "), HasSubstr("seed 1"),
+                    HasSubstr("3 shared prefixes of 4"), HasSubstr("conversations of 2 turns"),
+                    HasSubstr("1 failed: HTTP 429, such as 'full'"),
+                    HasSubstr("1 answers did not report their usage"), Not(HasSubstr("server:"))));
+}
+
+TEST(ServeReport, TheRecordHasAllFigures) {
+  const auto json = serve_json(some_setup(), run_of({.rate = 2.5}, some_answers()));
+  const auto& load = json["loads"][0];
+  EXPECT_EQ(json["date"], "2026-11-22T02:36:02Z");
+  EXPECT_EQ(json["num_warmups"], 2);
+  for (const char* unknown : {"server", "kernels", "launches", "workload", "slo_seconds"})
+    EXPECT_TRUE(json.at(unknown).is_null()) << unknown;
+  EXPECT_EQ(json["api"], "chat");
+  EXPECT_EQ(json["num_turns"], 2);
+  EXPECT_EQ(json["vocab_size"], 199'998);
+  EXPECT_TRUE(load["num_clients"].is_null());
+  EXPECT_EQ(load["rate"], 2.5);
+  EXPECT_EQ(load["num_output_tokens"], 7);
+  EXPECT_DOUBLE_EQ(load["tokens_per_second"], 15.7);
+  EXPECT_DOUBLE_EQ(load["tokens_per_second_per_gpu"], 7.85);
+  EXPECT_DOUBLE_EQ(load["interactivity"], 1 / 0.75);
+  EXPECT_DOUBLE_EQ(load["ttft_seconds"]["p50"], 0.5);
+  EXPECT_EQ(load["errors"][0]["kind"], "HTTP 429");
+}
+
+TEST(ServeReport, ASearchHasItsRateAndTheSharesThatDecidedIt) {
+  BenchServeSetup setup = some_setup();
+  setup.slo = read_slo("ttft=3,tpot=0.08", "");
+  BenchServeRun run = run_of({.rate = 2}, some_answers());
+  run.results[0].slo_share = 0.995;
+  run.bounds = {.holds = 2, .fails = 2.1};
+  const std::string header = serve_markdown_header(setup), row = serve_markdown_row(setup, run.results[0]);
+  EXPECT_EQ(std::count(header.begin(), header.end(), '|'), 2 * std::count(row.begin(), row.end(), '|'));
+  EXPECT_THAT(row, HasSubstr("99.5 %"));
+  EXPECT_THAT(serve_markdown_footer(setup, run),
+              HasSubstr("highest rate that holds the SLO for 99 % of the requests: 2 /s; 2.1 /s does not"));
+  const auto json = serve_json(setup, run);
+  EXPECT_EQ(json["highest_rate"], (nlohmann::ordered_json{{"holds", 2.0}, {"fails", 2.1}}));
+  EXPECT_EQ(json["slo_seconds"], (nlohmann::ordered_json{{"tpot", 0.08}, {"ttft", 3.0}}));
+  EXPECT_EQ(json["loads"][0]["slo_share"], 0.995);
+  run.bounds = {.holds = {}, .fails = 0.015625};
+  EXPECT_THAT(serve_markdown_footer(setup, run), HasSubstr("no rate holds the SLO"));
+}
+
+TEST(ServeReport, WhereAllFailNothingIsMadeUp) {
+  std::vector<TimedAnswer> answers(2);
+  for (TimedAnswer& answer : answers) answer = some_answers()[2];
+  const BenchServeRun run = run_of({.num_clients = 2}, answers);
+  const LoadSummary& summary = run.results[0].summary;
+  EXPECT_FALSE(summary.ttft || summary.e2e || summary.interactivity());
+  EXPECT_EQ(summary.requests_per_second(), 0);
+  EXPECT_THAT(serve_markdown_row(some_setup(), run.results[0]), HasSubstr("2 clients"));
+}
+
+// the server
+
+std::string status_with(int num_replayed) {
+  return R"({"model":"m","version":"1.2","vocab":300,"max_context":64,"engine":{"launches":{"graph_replayed":)" +
+         std::to_string(num_replayed) +
+         R"(}},"setup":{"backend":"cuda","device":"a GPU","num_devices":2,"kernels":[{"kernel":"k"}]}})";
+}
+
+TEST(ServerFacts, AStatusOfNibbleGivesKernelsAndTheLaunchesOfTheRun) {
+  BenchServeRun run = run_of({.num_clients = 1}, some_answers());
+  run.server = server_json(parse_status(status_with(10)), parse_status(status_with(25)));
+  EXPECT_THAT(serve_markdown_footer(some_setup(), run),
+              HasSubstr("- server: nibble 1.2 on a GPU; steps: graph_replayed 15\n"));
+  const auto json = serve_json(some_setup(), run);
+  EXPECT_EQ(json["kernels"][0]["kernel"], "k");
+  EXPECT_EQ(json["launches"]["graph_replayed"], 15);
+  EXPECT_EQ(json["server"]["num_devices"], 2);
+}
+
+TEST(ServerFacts, OtherAnswersAreNoStatus) {
+  EXPECT_TRUE(parse_status(status_with(0)));
+  for (const char* body : {"", "[]", "{}", "ok", R"({"version":"1","vocab":3,"engine":{},"setup":{}})",
+                           R"({"version":"1","vocab":3,"engine":1,"setup":{}})"})
+    EXPECT_FALSE(parse_status(body)) << body;
+}
+
+}  // namespace
+}  // namespace nibble::cli
