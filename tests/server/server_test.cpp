@@ -273,11 +273,13 @@ TEST(Server, ReportsItsStateAndItsSetup) {
   EXPECT_THAT(told, testing::ContainsRegex(
                         "\"answers\":.\\{\"seconds\":[0-9.e-]+,\"tokens\":1\\},\\{\"seconds\":[0-9.e-]+,"
                         "\"tokens\":0\\}"));
-  EXPECT_THAT(told,
-              HasSubstr(R"("setup":{"backend":"toy","device":"a test","kernels":[{"operation":"attend",)"
-                        R"("weights":"BF16","activations":"F32","rows":"any","kernel":"toy::attend",)"
-                        R"("reason":"the only one"}],"memory":[{"what":"KV cache","bytes":1000}],)"
-                        R"("memory_budget":3000})"));
+  EXPECT_THAT(
+      told,
+      HasSubstr(
+          R"("setup":{"backend":"toy","device":"a test","num_devices":1,"kernels":[{"operation":"attend",)"
+          R"("weights":"BF16","activations":"F32","rows":"any","kernel":"toy::attend",)"
+          R"("reason":"the only one"}],"memory":[{"what":"KV cache","bytes":1000}],)"
+          R"("memory_budget":3000})"));
 }
 
 TEST(Server, WhoSendsNothingIsDisconnectedAndMakesRoomForOthers) {

@@ -112,7 +112,8 @@ TEST(CudaLimits, APlanCountsWhatIsTaken) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = room_for(8192);
   const MemoryPlan plan = memory_plan(config, options, {});
-  // A page, and one spare page, have room for twelve layers, full or sliding, with 8 heads of 64 keys and values in bfloat16.
+  // A page, and one spare page, have room for twelve layers, full or sliding, with 8 heads of 64 keys and
+  // values in bfloat16.
   EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 32) * 2 * 8 * 64 * 2);
   EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options, {}));
   EXPECT_GT(plan.weight_bytes, 12 * kGigabyte);
