@@ -125,7 +125,7 @@ def test_gateways_and_dashboards_of_vllm_read_its_names():
         assert samples[("vllm:num_requests_waiting", engine)] == samples[("vllm:num_requests_running", engine)] == 0
         assert [name for name, *_ in samples].count("vllm:kv_cache_usage_perc") == 1
         assert ("vllm:kv_cache_usage_perc", engine) in samples and ("nibble:kv_cache_usage_perc",) in samples
-        assert samples[("vllm:cache_config_info", ("block_size", "32"), engine, ("num_gpu_blocks", "40"))] == 1
+        assert samples[("vllm:cache_config_info", ("block_size", "32"), engine, ("num_gpu_blocks", "80"))] == 1
         for name in families:
             if name.startswith("vllm:") and name != "vllm:kv_cache_usage_perc":
                 ours = families[name.replace("vllm:", "nibble:")]
