@@ -107,6 +107,7 @@ void PrefixCache::touch_sliding(std::span<const PageId> full) {
 
 void PrefixCache::clear() {
   full_by_hash_.clear();
+  for (TokenRun& run : runs_) run.sliding.reset();
   for (size_t i = 0; i < static_cast<size_t>(pool_->num_pages()); ++i)
     if (pool_->is_kept(pool_->page_at(i))) pool_->forget(pool_->page_at(i));
 }

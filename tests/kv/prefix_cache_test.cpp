@@ -153,6 +153,20 @@ TEST(PrefixCache, WhatIsTouchedOutlivesWhatWasUsedLater) {
   EXPECT_EQ(kv.num_found(text(700)), 192);  // all sliding pages in between were reclaimed
 }
 
+// After clear(), pages hold other texts that may not be in the cache yet.
+TEST(PrefixCache, AfterClearNoSlidingPageOfAnEarlierTextIsTouched) {
+  Kv kv(20, 16);
+  kv.run(text(320));
+  kv.cache.clear();
+  EXPECT_EQ(kv.num_found(text(400)), 0);
+  SequencePages pages(kv.pool, 16);
+  ASSERT_TRUE(pages.reserve(64));
+  pages.advance(64);
+  kv.cache.touch_sliding(pages.full().pages);
+  pages.add_to(kv.cache, text(64, 7));
+  EXPECT_EQ(kv.num_found(text(65, 7)), 64);
+}
+
 TEST(PrefixCache, ATextIsForgottenFromItsEnd) {
   Kv kv(20, 16);
   {
