@@ -165,7 +165,7 @@ TokenId draw(std::span<const Candidate> candidates, double unit) {
     last = candidate.token;
     if (sum > goal) break;
   }
-  return last;  // the last token with a weight, if rounding made the goal the whole sum
+  return last;  // if no sum exceeds `goal`, which can round up to the total: the last token with a weight
 }
 
 TokenId choose(std::span<const float> logits, const SampleParams& params, int position) {

@@ -12,7 +12,7 @@
 
 namespace nibble::cpu {
 
-// Ascending: the machine's best is the last that it supports. Each can also use the kernels of earlier ones.
+// By architecture, slowest set first. A machine uses the last that it supports, and kernels of earlier sets.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
@@ -20,7 +20,7 @@ struct IsaRow {
   std::string_view name;
   bool (*is_available)();
 };
-std::span<const IsaRow> isa_rows();  // those of this build's architecture, ascending
+std::span<const IsaRow> isa_rows();  // the sets of this build's architecture, slowest first
 std::string_view name(Isa isa);
 bool is_available(Isa isa);
 // Parses an option; empty: the best of this machine. Throws InputError if the name is unknown or unsupported.

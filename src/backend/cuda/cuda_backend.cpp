@@ -35,7 +35,7 @@ struct Card {
   OwnedStream stream;
   std::vector<std::unique_ptr<Rank>> ranks;
   StepGraphs graphs;
-  OwnedEvent end[2];  // ends of the launched steps, used alternately
+  OwnedEvent end[2];  // events after the last two launched steps, used alternately
 
   // The first rank's shape of the step uploaded last; other ranks differ in the number of their own rows.
   const StepShape& shape() const { return ranks.front()->shape(); }
@@ -123,7 +123,7 @@ class CudaBackend final : public Backend {
     enqueue_drafts(card);
   }
   struct Launched {
-    uint32_t step{0};  // number of the launched step (step_exchange.h)
+    uint32_t step{0};
     int num_outputs{0};
     std::vector<float> logits;
     std::vector<TreeOfStep> trees;
@@ -142,9 +142,9 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<Card>> cards_;
   FailureFlag failure_;
   PinnedBuffer pinned_logits_;
-  std::array<Launched, 2> launched_;  // launched steps, used alternately
+  std::array<Launched, 2> launched_;  // what the host knows of the last two launched steps, used alternately
   size_t num_launched_{0}, num_waited_for_{0};
-  std::optional<HeadDrafter> drafter_;  // only if one rank has the whole model
+  std::optional<HeadDrafter> drafter_;  // runs the draft head; only if one rank has the whole model
 };
 
 // Returns the kernels of a plan, and how `num_ranks` ranks sum their results. After the experts, ranks with

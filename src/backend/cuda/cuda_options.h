@@ -12,7 +12,7 @@ namespace nibble::cuda {
 struct CudaOptions {
   // shared_budget and num_multiprocessors make a large GPU run the kernels and grids of a smaller one.
   std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
-  std::optional<int> num_multiprocessors{};  // multiprocessors that launches use; not set: all
+  std::optional<int> num_multiprocessors{};  // number of multiprocessors that launches use; not set: all
   bool has_graphs{true};                     // decode steps are captured and replayed as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX if there is no machine code for the GPU (images.h)
   // Format of the experts' activations in steps of many tokens; not set: bfloat16, as in all other steps.
@@ -20,7 +20,7 @@ struct CudaOptions {
   // GPUs that share the model (empty: the first ones; a test may name one twice); the ratio of their shares.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
-  bool have_whole_experts{false};  // each rank has some experts whole; false: a part of every expert
+  bool have_whole_experts{false};  // true: each rank holds some experts whole; false: a part of each
   // Each rank computes attention for some sequences, with a KV cache of its own
   // (BackendOptions::num_kv_caches); false: some heads of all sequences.
   bool have_own_sequences{false};

@@ -70,10 +70,10 @@ struct TableRow {
     int from{1}, to{kAnyRows};
   };
 
-  Range rows{};  // row counts of a step that the kernel takes
+  Range rows{};  // numbers of rows of a step for which a plan uses the kernel
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // of mma.sync rows; others: see valid_families()
+  Families families{kEverywhere};  // for mma.sync; valid_families() restricts the other engines
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;

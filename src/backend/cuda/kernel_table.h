@@ -46,19 +46,19 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 // The instructions that multiply matrices. Besides mma.sync, a plan uses at most one engine; that engine's
 // table rows replace mma.sync rows with the same operation, weights and numbers of rows.
 enum class MatrixEngine {
-  kAny,          // the row is part of every plan
+  kAny,          // the kernel can be part of any plan, whatever engine the plan uses
   kMma,          // mma.sync
   kWgmma,        // wgmma or, for a batch, mma.sync; both read activations from images (layout/image.h)
-  kBlockScaled,  // block-scaled products, in the format of the row's activations
+  kBlockScaled,  // block-scaled products, with activations in the format KernelRow::activations
 };
 
-struct Pass {               // a kernel's pass over its weights
+struct Pass {               // how a kernel reads its weights once, and what it reads and leaves besides
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
-  bool takes_norm{false};   // reads a norm that another launch computed; false: computes it itself
-  bool leaves_parts{true};  // leaves sums that another kernel reads in two parts (dense/args.h)
+  bool takes_norm{false};   // true: reads a norm that another launch computed; false: computes it itself
+  bool leaves_parts{true};  // leaves each sum in two parts, which the next kernel adds (dense/args.h)
   bool takes_image{false};  // reads activations from an image (layout/image.h)
   bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
-  bool makes_norm{false};   // computes the norm that it takes if no other launch has done so
+  bool makes_norm{false};   // takes_norm, but computes the norm if no other launch has done so
 };
 inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};
@@ -91,7 +91,7 @@ struct KernelRow {
   Operation operation;
   Format weights;  // for append and attend: format of the KV cache
   Format activations;
-  int from_rows, to_rows;  // row counts of a step that it runs; for attend: rows of one sequence in the step
+  int from_rows, to_rows;  // rows of a step for which a plan uses it; for attend: rows of one sequence
   int max_rows;            // most rows that the kernel can take: `nibble tune` tries it up to this count
   MatrixEngine engine;
   Families families;
@@ -131,7 +131,7 @@ std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span
 
 // Space for the groups of any step of up to `max_tokens` tokens, whichever table row routes it.
 struct GroupRoom {
-  int num_groups, num_pairs;  // the most groups, and the most pairs that they hold
+  int num_groups, num_pairs;  // most groups of a step, and the pairs for which they have room
 };
 GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows);
 

@@ -12,24 +12,24 @@ namespace nibble::cuda {
 enum class NormIn {
   kReader,     // every kernel that reads the norm computes it itself
   kOwnLaunch,  // rms_norm computes it, in a launch of its own
-  kRouter,     // the router's launch computes it, as the first that reads it
+  kRouter,     // the router's launch, the first that reads the norm, computes it for all readers
   kAllReduce   // the all-reduce before the norm computes it
 };
 // How the choice of experts reaches their products.
 enum class RoutingBy {
-  kSameLaunch,  // one launch does both (route_and_experts_up); experts_down reads the mailbox
-  kMailbox,     // experts_up ranks the router's logits itself; experts_down reads the mailbox
-  kGroups       // the router's launches write groups to memory
+  kSameLaunch,  // route_and_experts_up chooses and multiplies; experts_down reads the mailbox
+  kMailbox,     // experts_up chooses by the router's logits; experts_down reads the mailbox
+  kGroups       // the router's launches choose, and write groups to memory
 };
 // Where a step's residual stream is after attention.
 enum class StreamIn {
-  kX,             // Workspace::x
-  kProjectParts,  // project's output buffer: its result, or the sum over ranks
-  kExpertsOut     // the experts' output buffer, where project_parts holds only the rank's own rows
+  kX,             // the buffer Workspace::x
+  kProjectParts,  // Workspace::project_parts: the output of project, or its sum over ranks
+  kExpertsOut     // Workspace::experts_out, where project_parts holds only the rank's own rows
 };
 
 struct Sharing {
-  bool is_shared{false};  // several ranks sum up the results of each half of a layer
+  bool is_shared{false};  // attention and experts are divided between ranks, which add up the results of both
   // Whether the sums are kernels that can compute norms (ranks/sum.h), not NCCL's.
   bool sums_can_norm{false};
   // Whether each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
@@ -37,31 +37,31 @@ struct Sharing {
 };
 
 struct StepRows {
-  int num_tokens;          // of the step
-  int num_attention_rows;  // rows for which this rank computes attention: all, or its own
+  int num_tokens;
+  int num_attention_rows;  // number of rows for which this rank computes attention
 };
 
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // of the first layer, and of all others
+  NormIn first_attention_norm, attention_norm;  // in the first layer, and in all others
   // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read
-  int num_parts;                           // partial sums that qkv and project leave: 1 or 2 (dense/args.h)
+  int num_parts;                           // terms per sum that qkv and project leave: 1 or 2 (dense/args.h)
   // What qkv of a full-attention layer prefetches for attention: bytes per page (0: nothing), pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
   StreamIn stream_after_attention;
-  int num_stream_parts;      // partial sums of the stream after attention: 1 or 2
-  bool project_adds_stream;  // false: the all-reduce adds it
+  int num_stream_parts;      // terms per element of the stream after attention: 1 or 2
+  bool project_adds_stream;  // project adds the residual stream; false: the all-reduce does
   // Whether the next reader of the stream adds the experts' outputs; otherwise the all-reduce does.
   bool reader_adds_experts;
 
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
-  int group_size, max_groups;  // pairs of a full group; groups that any routing may need
+  int group_size, max_groups;  // most pairs per group, and most groups that any routing can have
 
   // Shapes of launches that stream weights and multiply them by few columns; other kernels have fixed shapes.
   std::optional<DenseLaunch> qkv, project;

@@ -208,7 +208,8 @@ CodePoints RegexParser::set() {
   const std::string_view whole = rest_;
   rest_.remove_prefix(1);
   const bool is_complement = take("^");
-  // In a complement, inner classes are read wide if the set is to be read narrow, and the reverse.
+  // A set is read wide (all characters that any engine matches) or narrow (only those that all do).
+  // The complement of a wide set is narrow, so the classes in [^...] are read the opposite way.
   const bool reads_wide = is_wide() != is_complement;
   CodePoints found;
   if (rest_.starts_with("]"))

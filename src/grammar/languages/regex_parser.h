@@ -19,8 +19,9 @@ class RegexParser {
   Expression parse();
 
  private:
-  // texts[begins][ends] are texts that the part matches: with `begins` only at the beginning of the whole
-  // text, with `ends` only at its end. So anchors may be anywhere except in a repeated part.
+  // The texts that a part of the expression matches: texts[0][0] anywhere, texts[1][0] only at the beginning
+  // of the whole text (after ^), texts[0][1] only at its end (before $), and texts[1][1] only as the whole
+  // text. So anchors may be anywhere except in a repeated part.
   struct Part {
     std::array<std::array<Expression, 2>, 2> texts{};
     bool has_anchor() const;

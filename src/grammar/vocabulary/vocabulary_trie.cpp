@@ -14,7 +14,7 @@ struct Content {
   size_t slice{0};
 };
 
-// Returns nullopt if the token is not content, or too long.
+// Returns nullopt if `bytes` are not content (content.h) or exceed kMaxContentCharacters characters.
 std::optional<Content> content_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
   Content content;

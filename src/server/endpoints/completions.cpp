@@ -161,7 +161,8 @@ class CompletionChoices : public ChoiceListener {
 };
 
 // Returns how many log-probabilities the answer lists for prompts, alternatives included. Throws HttpError if
-// too many: each takes about 100 bytes. Streams have a lower limit: making them delays other requests.
+// too many: each takes about 100 bytes. Streams have a lower limit because the I/O thread prints their chunks
+// and serves no other request meanwhile; for an answer in one piece, a worker thread does that.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;

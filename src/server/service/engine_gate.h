@@ -47,7 +47,7 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: the answer was cancelled, but the engine has not confirmed it
     size_t choice;
-    // Outcome to count for a dropped answer. kAbort: the one that the engine reports.
+    // Outcome that the metrics count for a cancelled answer. kAbort: they count the reason in its last event.
     Outcome dropped_as{Outcome::kAbort};
     Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};

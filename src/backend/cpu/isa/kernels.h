@@ -49,7 +49,7 @@ struct WeighArgs {
   const float* weights;  // [num_heads, weights_stride], of which num_positions are read
   ptrdiff_t weights_stride;
   int num_heads;
-  float* out;  // [num_heads, out_stride], rows in split order
+  float* out;  // [num_heads, out_stride]: sums, each row in split order
   ptrdiff_t out_stride;
 };
 using WeighKernel = void (*)(const WeighArgs&);

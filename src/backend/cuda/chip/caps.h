@@ -13,11 +13,11 @@ namespace nibble::cuda {
 
 struct DeviceProperties {  // properties of a GPU as its driver reports them
   std::string name;
-  int compute_capability{0};  // 10 * major + minor, so 90 for sm_90
+  int compute_capability{0};  // 10 * major + minor: 90 for sm_90
   int num_multiprocessors{0};
-  size_t shared_bytes{0};  // most shared memory of a CTA (opt-in limit)
+  size_t shared_bytes{0};  // largest shared memory that a CTA can request (opt-in limit)
   size_t total_bytes{0};
-  bool is_integrated{false};  // shares its memory with the host
+  bool is_integrated{false};  // the GPU uses the memory of the host
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
 };
 
@@ -45,8 +45,8 @@ struct ChipSpeeds {
   double read_bandwidth{0};      // bytes per second of the whole chip, the fastest known measurement
   bool is_read_measured{false};  // if false, estimated from the datasheet and from similar chips
   double clock_hz{0};            // core clock under load
-  double products_per_clock{0};  // per SM: mma.sync.m16n8k16 of bfloat16 with float32 sums
-  const char* source{""};        // source of the read bandwidth
+  double products_per_clock{0};  // mma.sync.m16n8k16 instructions (bfloat16, float32 sums) per SM and clock
+  const char* source{""};        // where read_bandwidth was measured or published
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 
@@ -54,9 +54,9 @@ ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 // takes to all-reduce one row of the residual stream over 2, 4 or 8 GPUs, without the transfer of the bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
-  double bandwidth{0};                              // bytes per second, one way; 0: unknown
-  double sum_seconds[std::size(kCountsOfLinks)]{};  // in the order of kCountsOfLinks; 0: unknown
-  bool is_measured{false};                          // true: measured with two GPUs, and estimated for more
+  double bandwidth{0};                              // bytes per second in one direction; 0: unknown
+  double sum_seconds[std::size(kCountsOfLinks)]{};  // seconds for each of kCountsOfLinks; 0: unknown
+  bool is_measured{false};                          // true: measured for 2 GPUs, estimated for 4 and 8
   const char* source{""};
 };
 ChipLink known_link(std::string_view name);  // throws like known_gpu()

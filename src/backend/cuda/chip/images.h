@@ -11,9 +11,9 @@
 namespace nibble::cuda {
 
 struct Image {
-  int compute_capability{0};                   // 90: sm_90
-  bool is_specific{false};                     // sm_90a: runs on that compute capability alone
-  bool has_machine_code{true}, has_ptx{true};  // PTX is compiled by the driver ("just in time")
+  int compute_capability{0};                   // the chip that the code is compiled for; 90: sm_90
+  bool is_specific{false};                     // as sm_90a: the code runs on that compute capability only
+  bool has_machine_code{true}, has_ptx{true};  // the driver compiles PTX when it loads it
   bool operator==(const Image&) const = default;
 };
 

@@ -18,13 +18,13 @@ class Recorder {
   std::vector<TimedWork> read() const;  // in launch order; called after all have run
 
  private:
-  static constexpr size_t kMaxLaunches{4096};  // launches of a step
+  static constexpr size_t kMaxLaunches{4096};
   struct Launch {
     Label label;
     bool is_draft;
   };
   std::vector<Launch> launches_;
-  DeviceBuffer times_;  // [3, kMaxLaunches]: begin, middle and end of each launch
+  DeviceBuffer times_;  // [3, kMaxLaunches]: begin, middle and end of each launch, in nanoseconds
 };
 
 }  // namespace nibble::cuda

@@ -28,7 +28,7 @@ struct Label {
 
 struct Stream {
   cudaStream_t handle{nullptr};
-  Recorder* recorder{nullptr};  // null unless profiling
+  Recorder* recorder{nullptr};  // where launches store their timestamps; null unless profiling
   bool is_draft{false};         // true: profiles count the launches as a draft head's
   operator cudaStream_t() const { return handle; }
 };

@@ -24,14 +24,14 @@ namespace nibble::cuda {
 // the time, copies the step's input from the host, and fills in the tokens that the previous step chose.
 struct EmbedArgs {
   StepExchange exchange;
-  uint8_t* input;                  // device copy of the input, in which all tokens are filled in
-  const __nv_bfloat16* embedding;  // [V, H]
+  uint8_t* input;                  // device copy of the step's input, in which embed fills in all tokens
+  const __nv_bfloat16* embedding;  // [V, H]: one row per token id
   int hidden;
-  float* x;                          // [T, H]
-  uint32_t* step;                    // step number; the launch increments it
-  unsigned* ticket;                  // zero before and after every launch
-  const SampleResult* last_results;  // results of the previous step
-  MadeDrafts last_drafts;            // made by the previous step, if there is a draft head
+  float* x;                          // [T, H], output: the residual stream
+  uint32_t* step;                    // number of the step, which the launch increments
+  unsigned* ticket;                  // counts finished CTAs; zero before and after every launch
+  const SampleResult* last_results;  // [output rows]: tokens that the previous step sampled
+  MadeDrafts last_drafts;            // drafts that the previous step made; unused without a draft head
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
@@ -39,9 +39,9 @@ void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;                  // [T, H] or null
-  Activations normed;        // [T, H], as rows or as an image
-  BlockRows blocks{};        // [T, H]
+  float* x;                  // [T, H], output: the sum of all terms of the stream; or null
+  Activations normed;        // [T, H], output: the norm, as rows or as an image; or null
+  BlockRows blocks{};        // [T, H], output: the norm in a block-scaled format; or null
   const int* rows{nullptr};  // [num_tokens]: rows of the step to normalise; null: all
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
@@ -49,12 +49,12 @@ void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
-  Activations normed;  // [T, H], read by kernels that take the norm (Pass)
+  Activations normed;  // [T, H]: the norm, read by kernels with Pass::takes_norm
   Strips weights;
-  const float* bias;  // [rows] or null
+  const float* bias;  // [rows] or null: b
   int num_tokens;
-  float* parts;          // [2, T, rows]
-  float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of qkv_split()
+  float* parts;          // [2, T, rows], output: one or two terms of each sum
+  float* sums{nullptr};  // scratch of qkv_split(): [segments, T, rows in whole strips], a sum per segment
   PagesAhead ahead{};
 };
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
@@ -67,10 +67,10 @@ struct ProjectArgs {
   // x may be null: nothing is added, and `hidden` is the number of rows of W.
   ResidualInput residual;
   Strips weights;
-  const float* bias;  // [H] or null
+  const float* bias;  // [H] or null: b
   int num_tokens;
-  float* parts;          // [2, T, H]; x and b are in the first part
-  float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
+  float* parts;          // [2, T, H], output: terms of each sum; x and b are added to the first
+  float* sums{nullptr};  // scratch of project_split(): [segments, T, rows in whole strips], a sum per segment
   // Chunks of the longest row in the attention before this product; 0: no attention before. While a short
   // attention runs, project() prefetches less (spares_attention() in dense/stream.cu).
   int attended_chunks{0};
@@ -80,14 +80,14 @@ void project(const LaunchContext& gpu, const ProjectArgs& args);
 // logits = W norm(x) of selected rows.                   W [V, H]
 struct UnembedArgs {
   NormInput norm;
-  const int* rows;  // [num_rows], indices into the step's rows
+  const int* rows;  // [num_rows]: rows of the step that get logits
   int num_rows;
   Strips weights;
-  float* logits;         // [num_rows, V]; column 0 is the token of the weights' first row
-  Activations normed{};  // [num_rows, H], read by kernels that take the norm (Pass)
+  float* logits;         // [num_rows, V], output; column 0 is the token of the first row of `weights`
+  Activations normed{};  // [num_rows, H]: the norm, read by kernels with Pass::takes_norm
   // Floats between rows of logits: more than weights.rows if `weights` is one rank's share of V.
   int row_stride{weights.rows};
-  unsigned* deals{nullptr};  // [1 + kMostDeals], 0 before and after: counters of unembed_dealt()
+  unsigned* deals{nullptr};  // [1 + kMostDeals]: counters of unembed_dealt(); 0 before and after
 };
 inline constexpr unsigned kMostDeals{64};  // one counter per pass
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);

@@ -20,9 +20,9 @@ namespace nibble::cuda {
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
-  Strips hand;     // one hand, which the stream handles like a matrix
-  int num_strips;  // of the whole matrix
-  int num_fixed;   // fixed hands of each CTA
+  Strips hand;     // shape of one hand, which the stream handles like a matrix
+  int num_strips;  // number of strips of the whole matrix
+  int num_fixed;   // number of hands that each CTA gets without the counter
 };
 
 inline constexpr int kHandsAhead{2};
@@ -45,7 +45,7 @@ struct DealTable {
   // Upper half: the number of the CTA's hand, plus 1. Lower half: the hand's number in the matrix.
   uint64_t hands[kRoom];
   int num_asked;
-  int num_strips;  // number of the CTA's strips, once it is known
+  int num_strips;  // number of strips that the CTA takes in all; INT_MAX until known
 };
 
 template <Layout layout>
@@ -54,7 +54,7 @@ class DealtHands {
   static constexpr bool kMayEnd{true};
   struct Hand {
     const uint8_t* data;
-    int num_strips;  // strips of the hand: fewer in the matrix's last hand, 0 after it
+    int num_strips;  // number of strips of the hand: fewer at the end of the matrix, 0 after it
   };
 
   // `next`: counts requested hands from 0, for all CTAs of a launch. Synchronizes the CTA.

@@ -54,10 +54,10 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
 
 // out[token, row] = (x + bias) + sum. x must not overlap `out`: a partial sum may be stored before x is read.
 struct DenseOutput {
-  float* out;         // [T, rows]
-  const float* bias;  // [rows] or null
-  const float* x;     // [T, rows] or null
-  int rows;           // rows of `out`: the rows of the matrix, or more
+  float* out;         // [T, rows], output
+  const float* bias;  // [rows of the matrix] or null
+  const float* x;     // [T, rows] or null: the residual stream, added to the product
+  int rows;           // floats per token in `out`: the rows of the matrix, or more
 };
 
 // Writes a strip's sums to `out`. Where decode kernels leave two partial sums to their reader (`cuts`), this
@@ -134,7 +134,7 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // for rows g and g + 8: number of tokens left, counted from the lane's first one
+  int counts_[2];  // number of tokens to store in rows g and g + 8, from the lane's first token on
   size_t place_;
   float bias_[2], scale_[2];
 };

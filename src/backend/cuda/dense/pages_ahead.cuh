@@ -41,7 +41,7 @@ class PageAhead {
   const PagesAhead& ahead_;
   const int num_rows_;
   int position_{0};
-  uint32_t id_{kNone};  // first the index at which the row's page ids begin, then the page's id
+  uint32_t id_{kNone};  // index of the row's first page in page_ids; after read_id(), id of the page
 };
 
 }  // namespace nibble::cuda

@@ -16,8 +16,8 @@ namespace {
 struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
-  bool whole_strips{false};  // CTAs share strips, not units
-  bool spares{false};        // prefetch one slot fewer per ring until activations arrive
+  bool whole_strips{false};  // each CTA computes whole strips; false: whole segments
+  bool spares{false};        // prefetch one slot fewer per ring until the activations have arrived
 };
 
 // A kernel's steps in stream_matrix().

@@ -20,9 +20,9 @@ using SplitShape = ImageShape<layout, kManyColumns, 1, 2>;
 
 struct SplitArgs {
   Strips weights;
-  const __nv_bfloat16* activations;  // an image
+  const __nv_bfloat16* activations;  // [T, cols], as an image of image_rows rows
   int image_rows, num_tokens;
-  float* sums;  // [segments, T, rows in whole strips]
+  float* sums;  // [segments, T, rows in whole strips], output: a sum per segment
 };
 
 template <typename Shape>
@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
 
 struct JoinArgs {
   Strips weights;
-  const float* sums;  // as split_kernel writes them
+  const float* sums;  // [segments, T, rows in whole strips], as split_kernel writes them
   int num_tokens;
-  unsigned cuts;  // CTAs that share the matrix if it is cut (strips.h)
+  unsigned cuts;  // number of CTAs for which cut_of() divides strips (strips.h); 0: strips stay whole
   DenseOutput to;
 };
 constexpr int kJoinThreads{64};  // few, so that 16 tokens of 2,880 rows have 192 CTAs

@@ -20,12 +20,12 @@
 
 namespace nibble::cuda {
 
-// The head's working arrays: for S rows of a step at a time, and for N chains.
+// The head's arrays for a step of T rows, of which the head computes S at a time, and for N chains.
 struct HeadWorkspace {
-  __nv_bfloat16* taps{nullptr};   // [T, 3, H]
-  DraftSlot* slots{nullptr};      // [T]: inputs of the rows' slots
-  int32_t* kv_slots{nullptr};     // [T], for trees: each row's slot in the head's cache
-  RowInput* chain_rows{nullptr};  // [drafts, N]: inputs of the chains' rows
+  __nv_bfloat16* taps{nullptr};   // [T, 3, H]: the residual stream after three layers
+  DraftSlot* slots{nullptr};      // [T]: each row's next token and chain
+  int32_t* kv_slots{nullptr};     // [T], for trees: slot of each row's K and V in the head's cache
+  RowInput* chain_rows{nullptr};  // [drafts, N]: token and position of each row of the chains
   // Arrays for S rows: f (one or two partial sums), the sums of keys and values, and the layer's input.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
@@ -33,14 +33,14 @@ struct HeadWorkspace {
   __nv_bfloat16 *chain_input{nullptr}, *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
-  unsigned* attend_tickets{nullptr};  // zero before and after every launch
+  unsigned* attend_tickets{nullptr};  // AttendArgs::tickets; zero before and after every launch
   // starts [N], then results [drafts, N]: contiguous, for one copy to the host; the next step reads both too.
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
   // Arrays from here on are constant. [2 N]: N rows request the likeliest token with its log-probability, N
   // more rows also request the kMaxTop likeliest tokens.
   SampleRow* sample_rows{nullptr};
-  int* row_numbers{nullptr};  // [N]: 0, 1, ...
+  int* row_numbers{nullptr};  // [N]: the numbers 0, 1, ..., N - 1
   float *sinks{nullptr}, *rope_frequencies{nullptr};
 };
 
@@ -50,7 +50,7 @@ struct DraftDownload {
     size_t run;
     int num_drafts, topk;
   };
-  std::vector<Asked> asked;  // one per chain: the run and its request
+  std::vector<Asked> asked;  // [chains]: the run that each chain drafts for, and what it requested
   size_t num_runs{0};
 };
 

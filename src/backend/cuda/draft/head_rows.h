@@ -16,16 +16,16 @@ inline constexpr int kNumTaps{3};
 
 // taps[t, tap] = the residual stream after a layer.
 struct KeepTapArgs {
-  ResidualInput x;  // [T, H]
+  ResidualInput x;  // [T, H]: the residual stream
   int tap;
-  __nv_bfloat16* taps;  // [T, 3, H]
+  __nv_bfloat16* taps;  // [T, 3, H], output: the stream after three layers, of which one launch stores one
 };
 void keep_tap(const LaunchContext& gpu, int num_rows, const KeepTapArgs& args);
 
 // taps = norm(taps), in place, with a row's three taps as one vector.
 struct NormTapsArgs {
-  __nv_bfloat16* taps;   // [rows, 3 H]
-  const float* weights;  // [3 H]
+  __nv_bfloat16* taps;   // [rows, 3 H]: input and output
+  const float* weights;  // [3 H]: weights of the norm
   int hidden;
   float eps;
 };
@@ -33,42 +33,42 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 
 // Finds where the chains of a step begin; fills the slots of its rows, and the rows of the chains.
 struct PlaceDraftsArgs {
-  const DraftRun* runs;  // [num_runs]
+  const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   DraftChoices choices;
   int num_chains, num_drafts, max_position;
-  DraftSlot* slots;  // [T]: inputs of the rows' slots
-  // [T]: each row's slot (position) in the head's cache; -1: rejected draft of a tree. null: no trees.
+  DraftSlot* slots;  // [T], output: each row's next token and chain
+  // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
-  // [num_drafts, num_chains]. Positions are clamped to max_position; drafts beyond it are not used.
+  // [num_drafts, num_chains], output. Positions are clamped to max_position; drafts beyond it are not used.
   RowInput* chain_rows;
-  ChainStart* starts;  // [num_chains]
+  ChainStart* starts;  // [num_chains], output: where the drafts of each chain begin
 };
 void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs& args);
 
 // z = [norm(E[t]), norm(f)] of slots.
 struct DraftInputArgs {
-  ResidualInput features;          // [rows, H]: f, or g of the previous slot
-  const float* features_norm;      // null: f = features; otherwise f = norm(features) with these weights
-  const __nv_bfloat16* embedding;  // [V, H]
-  const float *token_norm, *hidden_norm;
+  ResidualInput features;          // [rows, H]: f or, for the later slots of a chain, g of the slot before
+  const float* features_norm;      // [H]: f = norm(features) with these weights; null: f = features
+  const __nv_bfloat16* embedding;  // [V, H]: E
+  const float *token_norm, *hidden_norm;  // [H]: weights of norm(E[t]) and of norm(f)
   float eps;
-  const DraftSlot* slots;      // the rows' slots; null: row n continues chain n after `chosen`
-  const SampleResult* chosen;  // token ids are the head's own
-  const int* tokens;           // [draft vocabulary]: token ids of the model
-  __nv_bfloat16* z;            // [rows, 2 H], or null
+  const DraftSlot* slots;      // [rows]: t of each slot; null: row n continues chain n after `chosen`
+  const SampleResult* chosen;  // [chains]: the tokens drafted last, as ids of the head
+  const int* tokens;           // [draft vocabulary]: the model's id of each of the head's tokens
+  __nv_bfloat16* z;            // [rows, 2 H], output, or null
   // The chains' rows also go to chain_z, and the residual to `residual`: norm(f) if set, otherwise f.
   bool norm_before_residual;
-  __nv_bfloat16* chain_z;  // [chains, 2 H]
-  float* residual;         // [chains, H]
+  __nv_bfloat16* chain_z;  // [chains, 2 H], output: z of the chains' rows
+  float* residual;         // [chains, H], output: the residual stream before attention
 };
 void draft_input(const LaunchContext& gpu, int num_rows, const DraftInputArgs& args);
 
 // gated = silu(gate) * up.
 struct DraftGateArgs {
-  const float* parts;  // [1 or 2, rows, 2 I]: gate, then up
-  bool has_rest;       // whether `parts` has two partial sums to add
+  const float* parts;  // [1 or 2, rows, 2 I]: terms of each sum; a row holds I gates, then I ups
+  bool has_rest;       // true: `parts` has two terms per sum, which are added
   int intermediate;
-  __nv_bfloat16* gated;  // [rows, I]
+  __nv_bfloat16* gated;  // [rows, I], output
 };
 void draft_gate(const LaunchContext& gpu, int num_rows, const DraftGateArgs& args);
 

@@ -1,4 +1,4 @@
-// A draft head's weights on the device.
+// A draft head's weights on the device. Names: reference/draft_head.h.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,17 +11,17 @@
 namespace nibble::cuda {
 
 struct HeadWeights {
-  float* features_norm{nullptr};  // [3 H]; null if the head has none
-  float *token_norm{nullptr}, *hidden_norm{nullptr}, *mlp_norm{nullptr}, *final_norm{nullptr};  // [H]
+  float* features_norm{nullptr};  // [3 H]: norm of the three taps; null if the head has none
+  float *token_norm{nullptr}, *hidden_norm{nullptr}, *mlp_norm{nullptr}, *final_norm{nullptr};  // [H] each
   Strips fc;                                                                                    // [H, 3 H]
-  Strips qkv;                               // [Nq D + 2 Nkv D, 2 H]
-  Strips kv;                                // the last 2 Nkv D rows of qkv
-  Strips o;                                 // [H, Nq D]
-  Strips gate_up;                           // [2 I, H]: gate, then up
-  Strips down;                              // [H, I]
-  Strips unembedding;                       // [draft vocabulary, H]
-  const __nv_bfloat16* embedding{nullptr};  // [V, H]
-  int* tokens{nullptr};                     // [draft vocabulary]: token ids of the model
+  Strips qkv;                               // [Nq D + 2 Nkv D, 2 H]: rows of Wq, Wk, Wv
+  Strips kv;                                // [2 Nkv D, 2 H]: the rows of Wk and Wv in `qkv`
+  Strips o;                                 // [H, Nq D]: Wo
+  Strips gate_up;                           // [2 I, H]: rows of Wgate, then of Wup
+  Strips down;                              // [H, I]: Wdown
+  Strips unembedding;                       // [draft vocabulary, H]: Wu
+  const __nv_bfloat16* embedding{nullptr};  // [V, H]: E, one row per token id of the model
+  int* tokens{nullptr};                     // [draft vocabulary]: the model's id of each of the head's tokens
   DeviceBuffer storage;
 };
 

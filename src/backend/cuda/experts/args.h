@@ -13,40 +13,40 @@ namespace nibble::cuda {
 // [E, 2 I, H]: a strip is 8 gate rows and their 8 up rows.
 struct UpWeights {
   Strips weights;
-  const float* bias;  // [E, 2 I]: gate and up alternate
+  const float* bias;  // [E, 2 I]: b, in which gate and up alternate
   int hidden, intermediate;
   float limit;
 };
 
 // gated = swiglu(W[e] normed + b[e])
 struct ExpertsUpArgs {
-  Activations normed;  // [T, H]
+  Activations normed;  // [T, H]: the norm of each token
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: decides the grid
+  int num_tokens, experts_per_token, max_groups;  // max_groups: the grid has CTAs for this number of groups
   UpWeights up;
-  Activations gated;       // [T K, I], in the layout of `normed`; image rows are in group order
-  Activations gathered{};  // [pairs of groups, H], scratch of experts_up_images(): an image of their norms
-  // Router logits. If `routing` is set, each CTA of experts_up() chooses all tokens' experts by them and
-  // groups pairs itself, using only the size of `groups`; the first CTA publishes the choice in `routing`.
-  const float* logits{nullptr};  // [T, E]
+  Activations gated;       // [T K, I], output, in the layout of `normed`; rows of an image are in group order
+  Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): norms per pair
+  // If `routing` is set, each CTA of experts_up() chooses all tokens' experts by `logits` and groups
+  // the pairs itself, using only the size of `groups`; the first CTA publishes the choice in `routing`.
+  const float* logits{nullptr};  // [T, E]: the router's logits
   RoutingMailbox routing{};
-  int num_experts{0};  // E, counted over all ranks
-  IndexRange own{};    // the experts whose weights are here
+  int num_experts{0};  // E: experts of all ranks together
+  IndexRange own{};    // the experts whose weights this rank holds
 };
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
 
 // The norm, the router and experts_up() of up to kOwnNorms tokens in one launch. Its CTAs wait for each
 // other, so all must be resident at once: at most one per SM.
 struct RouteAndExpertsUpArgs {
-  NormInput norm;  // input: the two parts of project()
-  Strips router;   // [E, H]
+  NormInput norm;  // the residual stream, in the two parts that project() leaves
+  Strips router;   // [E, H]: weights of the router
   const float* router_bias;
   int num_tokens, experts_per_token;
-  IndexRange own;  // the experts whose weights are here
-  float* x;        // [T, H], output: the sum of the two parts
+  IndexRange own;  // the experts whose weights this rank holds
+  float* x;        // [T, H], output: the residual stream, as the sum of its two parts
   RoutingMailbox routing;
   UpWeights up;
-  __nv_bfloat16* gated;  // [T K, I]
+  __nv_bfloat16* gated;  // [T K, I], output
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
 // Whether route_and_experts_up() can run: a warp for each segment of the router, and all CTAs resident.
@@ -55,17 +55,17 @@ bool has_route_and_experts_up(const Target& target, const Strips& router, const 
 
 // out = weight (W[e] gated + b[e]), for pairs whose expert this rank holds.      W [E, H, I]
 struct ExpertsDownArgs {
-  Activations gated;       // [T K, I], as experts_up() writes it
-  Groups groups;           // if `routing` is set, only its size is used
+  Activations gated;       // [T K, I], in the layout in which experts_up() writes it
+  Groups groups;           // the pairs to compute; if `routing` is set, only groups.size is read
   RoutingMailbox routing;  // set for few tokens (are_matched) and always for one
   IndexRange own;          // the experts whose weights this rank holds, read with `routing`
-  int num_experts;         // E, counted over all ranks
+  int num_experts;         // E: experts of all ranks together
   int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;
-  const float* bias;         // [E, H]
-  float* out;                // [T K, H]
-  unsigned* turns{nullptr};  // [K], 0 before and after: experts_down() counts its CTAs here
+  const float* bias;         // [E, H]: b
+  float* out;                // [T K, H], output: one row per pair
+  unsigned* turns{nullptr};  // [K]: counters of the CTAs of experts_down(); 0 before and after
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 

@@ -32,9 +32,9 @@ __device__ int column_of_lane(int part) {
 // reads its stores from L2. experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // true of weights, unless an expert has several groups
+  static constexpr bool kAreReadOnce{true};  // the weights, unless an expert has several groups
   const Groups& groups;
-  const RowOf& row_of;  // returns a pair's row of the activations
+  const RowOf& row_of;  // function that returns the row of the activations that a pair reads
   int num_row_blocks;
 
   __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)

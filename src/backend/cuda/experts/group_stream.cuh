@@ -35,8 +35,8 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
 // other ranks hold some of the chosen experts, the free rows help: with two of four chosen experts here, each
 // gets two rows; with three, the fourth row does nothing.
 struct SlotPart {
-  int slot, expert;        // the expert is numbered as in the weights
-  unsigned row, num_rows;  // row of CTAs among the slot's rows; num_rows 0: no work
+  int slot, expert;        // index among the token's chosen experts, and among the experts of this rank
+  unsigned row, num_rows;  // this row of CTAs among those of the slot; num_rows 0: no work
 };
 // Returns the part of this CTA's row. `expert`: the expert of slot number `lane`. Called by a whole warp.
 __device__ inline SlotPart part_of_slots(const IndexRange& own, int expert) {
@@ -56,7 +56,7 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
 
 // The part of a share that belongs to one group: units first .. last - 1.
 struct Piece {
-  int group, first_strip, first, last;  // first_strip: the group's first strip, counted over all groups
+  int group, first_strip, first, last;  // first_strip: strips of all groups before this one
 };
 __device__ inline Piece piece_of_slot(const UnitRange& share) { return {0, 0, share.first, share.last}; }
 __device__ inline Piece piece_from(const Strips& weights, const UnitRange& share, int from) {

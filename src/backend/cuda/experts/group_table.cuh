@@ -69,9 +69,9 @@ class GroupTable {
   }
 
   const Groups& groups_;
-  int expert_{0}, index_{-1}, count_{0};  // expert and index of the lane's group; number of all groups
+  int expert_{0}, index_{-1}, count_{0};  // expert and index (-1: none) of the lane's group; number of groups
   bool is_matched_{false};
-  unsigned pairs_{0};  // number of the group's pairs or, if is_matched_, a bit for each
+  unsigned pairs_{0};  // number of pairs of the lane's group or, if is_matched_, bit n for pair n
 };
 
 }  // namespace nibble::cuda

@@ -49,9 +49,9 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 
 struct ExpertsDownLaunch {
   bool is_single{false};  // one token: each of its experts has CTAs of its own
-  bool has_all{true};     // for a single token: no other rank has experts
+  bool has_all{true};     // for one token: this rank holds all experts
   bool has_two{false};    // shared memory has room for the activations of two groups (GroupRows)
-  unsigned slope{0};      // slope of the shares (TurnShares)
+  unsigned slope{0};      // excess of the first CTA's strips over the mean, relative, times kSlopeOne
   dim3 grid{};
   StreamShape stream{};
 

@@ -22,10 +22,10 @@ __device__ inline uint32_t tag_of(const RoutingMailbox& routing) {
 
 struct ExpertChoice {
   int num_experts, experts_per_token;
-  const IndexRange& own;  // the experts of this rank
+  const IndexRange& own;  // the experts whose weights this rank holds
   const RoutingMailbox& routing;
   uint32_t tag;
-  bool publishes;  // also publish the routing, for experts_down
+  bool publishes;  // true: also writes the choice to the mailbox, for experts_down
 };
 // Called by a warp: chooses a token's experts by logit_of(expert), and writes them to `chosen`.
 template <typename LogitOf>

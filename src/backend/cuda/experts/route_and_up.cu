@@ -37,9 +37,9 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
 // A warp's share of the router: one segment of one strip.
 struct RouterShare {
   RouterSegment segment;
-  int unit;  // number of the segment, counted over all strips
+  int unit;  // number of this segment among those of all strips of the router
   uint32_t tag;
-  float bias;  // of the expert whose logit the thread adds up
+  float bias;  // the router's bias of the expert whose logit this thread adds up
 };
 // Shared memory for all the router's sums and logits; may overlap the rings, which are still empty.
 struct RouterMemory {
@@ -128,8 +128,8 @@ class SlotChoice {
   const uint32_t tag_;
   const int lane_{static_cast<int>(threadIdx.x) % 32};
   Ranking ranking_;
-  float logit_{-INFINITY};  // logit of slot number `lane`
-  int of_lane_{0};          // expert of slot number `lane`
+  float logit_{-INFINITY};  // logit of the expert chosen for slot number lane_; -infinity: none
+  int of_lane_{0};          // index of the expert chosen for slot number lane_
 };
 
 // For one token. `has_all`: this rank holds all experts.

@@ -113,7 +113,7 @@ class DownCta {
 
   const ExpertsDownArgs& args;
   const Timestamps& timestamps;
-  int slot;  // set for a single token
+  int slot;  // index among the token's chosen experts; used for a single token only
 
   // Whether this warp polls for a single token's experts; if so, it calls init_ring() afterwards. The rings
   // of the other warps are initialized earlier.

@@ -13,30 +13,30 @@ namespace nibble::cuda {
 
 // A run as a draft head sees it; its rows are consecutive in the step's order on the device.
 struct DraftRun {
-  int32_t first_row, num_rows;  // num_rows 0: padding, not a run
-  int32_t num_drafted;          // the last num_drafted of these rows are drafts
-  int32_t next;                 // the token after the last row; -1: the last row chooses it
-  int32_t first_output, num_outputs;
-  int32_t chain;    // the chain that drafts for the run; -1: none
-  int32_t is_tree;  // whether its drafts are a tree (DraftChoices::parents) instead of a chain
+  int32_t first_row, num_rows;        // rows of the step; num_rows 0: padding of the array, not a run
+  int32_t num_drafted;                // the last num_drafted of these rows are drafts
+  int32_t next;                       // the token after the last row; -1: the step samples it from that row
+  int32_t first_output, num_outputs;  // range of DraftChoices::output_rows that are rows of the run
+  int32_t chain;                      // index of the chain that drafts for the run; -1: none
+  int32_t is_tree;                    // 1: the drafts are a tree (DraftChoices::parents), 0: a chain
 };
 
 // A row of the step, or of a chain, whose slot is filled.
 struct DraftSlot {
-  int32_t token;  // the token after the row
-  int32_t chain;  // the chain that begins with this slot; -1: none
+  int32_t token;  // the token that follows the row in the text
+  int32_t chain;  // index of the chain whose first draft follows `token`; -1: none
 };
 
 struct ChainStart {
-  int32_t position;  // position of the last accepted row
-  int32_t token;     // the token it chose, which the drafts follow; -1: none, and the chain does not exist
+  int32_t position;  // position of the last accepted row of the run
+  int32_t token;     // the token sampled from that row, before the first draft; -1: none, the chain is absent
 };
 
 // The draft chains of a step, read by the next step.
 struct MadeDrafts {
-  const ChainStart* starts;     // [chains]
-  const SampleResult* results;  // [drafts, chains], with token ids of the head
-  const int* tokens;            // [draft vocabulary]: token ids of the model
+  const ChainStart* starts;     // [chains]: where the drafts of each chain begin
+  const SampleResult* results;  // [drafts, chains]: drafted tokens, as ids of the head
+  const int* tokens;            // [draft vocabulary]: the model's id of each of the head's tokens
 };
 
 // Fills in a row from a draft chain: the first row of its run gets the token before the drafts, the others
@@ -55,17 +55,17 @@ constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput r
 }
 
 struct DraftChoices {
-  const RowInput* rows;         // [T]
-  const int* parents;           // [T], read for trees: the row of the run that each row follows
-  const int* output_rows;       // [outputs], ascending within a run
-  const SampleRow* sample;      // [outputs]
-  const SampleResult* results;  // [outputs]
+  const RowInput* rows;         // [T]: the step's rows
+  const int* parents;           // [T], read for trees: index in the run of the row that each row follows
+  const int* output_rows;       // [outputs]: row of the step of each output, ascending within a run
+  const SampleRow* sample;      // [outputs]: sampling parameters of each output
+  const SampleResult* results;  // [outputs]: token sampled for each output
 };
 
-struct DraftStart {  // last row of a run whose token is known to be right
+struct DraftStart {  // the last row of a run whose token is certain
   int32_t row;       // index of the row in the run
   int32_t token;     // the token after that row
-  bool is_chosen;    // the row itself chose the token, so a chain may begin there
+  bool is_chosen;    // true: the step sampled `token` from this row, so a chain of drafts may follow it
 };
 
 // Returns the output in which a row of the run chooses a token; -1 if it chooses none.

@@ -19,7 +19,7 @@ enum class TokenSource : uint32_t {
 struct TokenInput {
   static constexpr uint32_t kSourceBits{uint32_t{3} << 30};
 
-  uint32_t bits;  // the source in kSourceBits, the token or index in the others
+  uint32_t bits;  // kSourceBits: the source; the other bits: a token, or index of an output row or chain
 
   static constexpr TokenInput of(int token) { return of(TokenSource::kKnown, token); }
   static constexpr TokenInput of_output_row(int row) { return of(TokenSource::kOutputRow, row); }
@@ -45,7 +45,7 @@ struct alignas(16) RowInput {
 
 // Consecutive rows of one sequence, with consecutive positions.
 struct TileInput {
-  int32_t first_row, num_rows;  // num_rows: up to kTileRows
+  int32_t first_row, num_rows;  // rows of the step; num_rows is at most kTileRows
 };
 inline constexpr int kTileRows{24};
 
@@ -53,14 +53,14 @@ inline constexpr int kTileRows{24};
 struct RowPath {
   // Positions from `first` to the row's own are on the path; the slot of an earlier position is the position.
   int32_t first;
-  uint32_t slots;  // position p of the path is in slot page_ids[slots + p]
+  uint32_t slots;  // index into page_ids, less `first`: position p of the path is in slot page_ids[slots + p]
 };
 inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first of a row for which every slot is the position
 
 struct StepInput {
-  const RowInput* rows;      // [T]
-  const TileInput* tiles;    // for attend_tiles()
-  const uint32_t* page_ids;  // both page tables of every run, and the slots of the paths
+  const RowInput* rows;      // [T]: token, position and page tables of each row
+  const TileInput* tiles;    // the rows that each tile of attend_tiles() has
+  const uint32_t* page_ids;  // ids of the pages in both page tables of every run, and slots of paths
   // [T], only for steps with trees: the slot of each row's K and V (-1: do not store them), and each row's
   // path. null: every row's slot is its position.
   const int32_t* slots{nullptr};

@@ -15,25 +15,25 @@ inline constexpr uint64_t kAllTokens{~uint64_t{0}};
 struct Adjustment {
   int32_t token;
   float bias;
-  int32_t count;  // occurrences in the output; -1: no penalty applies
-  float raw;      // written by the device: the model's own logit, while the changed one replaces it
+  int32_t count;  // occurrences of the token in the output; -1: no penalty applies
+  float raw;      // written by the device: the model's logit, which the adjusted one replaces meanwhile
 };
 
 struct SampleRow {
   uint64_t seed;
   // top_p in units of 2^-64, rounded up, minus 1: a sum above this share of the total reaches top_p.
   uint64_t top_p;
-  Adjustment* adjustments;  // at most one per token
-  const uint32_t* mask;     // bits of the allowed tokens, 32 per word; null: all are allowed
+  Adjustment* adjustments;  // [num_adjustments]: at most one per token
+  const uint32_t* mask;     // [V / 32, rounded up]: one bit per allowed token; null: all are allowed
   int32_t num_adjustments;
   // Row of the step whose token, not yet known to the host, counts as one more output token; -1: none. If
   // set, `adjustments` has space for one more entry, for the case that the token has none.
   int32_t follows;
   // Position of the token to sample. -1 - n: one after that of the step's row n, if only the device knows it.
   int32_t position;
-  int32_t top_k;         // 0: no limit
-  int32_t num_logprobs;  // -1: none; at most kMaxTop
-  float temperature;     // negative: no token is chosen
+  int32_t top_k;         // number of likeliest tokens that may be sampled; 0: all
+  int32_t num_logprobs;  // number of likeliest tokens to report, at most kMaxTop; -1: no log-probabilities
+  float temperature;     // negative: the row samples no token
   float min_p, repetition_penalty, presence_penalty, frequency_penalty;
 };
 

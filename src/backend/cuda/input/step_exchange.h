@@ -21,12 +21,12 @@ struct alignas(16) InputHeader {
 // kernel (which may start earlier), and ends when the last row has its token.
 struct RowOutput {
   unsigned long long end_ns;
-  SampleResult result;  // only the first num_top entries of `top` are written
+  SampleResult result;  // token of the row; only the first num_top entries of result.top are written
 };
 struct StepOutput {
   unsigned long long begin_ns;
-  unsigned long long met_ns;  // when the ranks met after choosing the tokens; 0: a single rank
-  uint32_t step;              // number of the step
+  unsigned long long met_ns;  // when all ranks had sampled their tokens; 0: a single rank
+  uint32_t step;
 };
 static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // RowOutputs follow StepOutput in memory
 

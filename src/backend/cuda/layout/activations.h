@@ -17,9 +17,9 @@ enum class ActivationLayout {
 
 struct Activations {
   ActivationLayout layout{ActivationLayout::kRows};
-  int image_rows{0};  // rows of the image; 0 in the other layouts
+  int image_rows{0};  // number of rows of the image, padding included; 0 in the other layouts
   union {
-    __nv_bfloat16* data;  // rows, or an image; null: no activations
+    __nv_bfloat16* data;  // kRows and kImage: the activations; null: none
     BlockRows blocks;
   };
 

@@ -14,7 +14,7 @@ struct BlockRows {
   BlockFormat format{BlockFormat::kMxfp8x2};
   int cols{0};
   uint8_t* codes{nullptr};    // [rows, tiles, row_tile_bytes(format)]; null: no activations
-  uint32_t* scales{nullptr};  // [rows, tiles]: the scale bytes of a row's tile
+  uint32_t* scales{nullptr};  // [rows, tiles]: the four scale bytes of a tile (block_rows.h)
 };
 
 }  // namespace nibble::cuda

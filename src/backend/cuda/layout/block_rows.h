@@ -1,9 +1,14 @@
-// Activations in the formats of block-scaled products (ptx/block_mma.cuh), as prompt kernels pass them on:
-// for each row its codes, and a scale per 32 columns (ptx/quantise_block.h computes both). C++17, for device
-// code. Zeros pad rows to tiles of 64 columns. In a tile, the codes that lane t of a quad multiplies
-// (block_codes.h) are contiguous: eight columns of the first 32, then eight of the second 32; those of lane t
-// + 1 follow. In MXFP8x2 all first terms of a tile precede its second terms. The scales of a row's tile are
-// one word: bytes 0 and 1 for the two blocks of 32 columns, bytes 2 and 3 for their second terms, or 0.
+// Activations for block-scaled products (ptx/block_mma.cuh), as prompt kernels pass them on: codes, and a
+// scale per 32 columns (ptx/quantise_block.h computes both). MXFP8 and MXFP4 have one code per value; MXFP8x2
+// stores a value as the sum of two MXFP8 terms, each with a code and a scale. C++17, for device code.
+//
+// Zeros pad rows to tiles of 64 columns. Codes of a tile lie in the order of the lanes t = 0..3 that multiply
+// them (block_codes.h); in MXFP8x2 the first terms of all 64 columns precede the second terms:
+//
+//   columns  0-7, 32-39 (t = 0) | 8-15, 40-47 (t = 1) | 16-23, 48-55 (t = 2) | 24-31, 56-63 (t = 3)
+//
+// The scales of a tile are one word: bytes 0 and 1 for the first terms of columns 0-31 and 32-63, bytes 2 and
+// 3 for their second terms, or 0.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +44,8 @@ constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) /
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
-// Byte offsets in a row of codes, and in a row of scales, for the first terms of columns 8 eight .. 8 eight +
-// 7. The codes of their second terms follow half a tile later, the scale of these two bytes later.
+// Byte offsets in a row of codes, and in a row of scales, of the first terms of columns 8 eight .. 8 eight +
+// 7. The codes of the second terms are half a tile later, their scale is two bytes later.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

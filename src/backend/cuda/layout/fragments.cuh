@@ -102,7 +102,7 @@ class TileWords {
   static constexpr int kLoads{layout == Layout::kE4m3 ? 2 : 1};
   uint32_t lane_;
   uint4 words_[kLoads]{};
-  uint32_t scales_{0};  // MXFP4 only
+  uint32_t scales_{0};  // MXFP4 only: the scales of rows g and g + 8, for both groups of 32 columns
 };
 
 }  // namespace nibble::cuda

@@ -65,11 +65,11 @@ constexpr int tile_bytes(Layout layout) {
 // One matrix in strips, or several contiguous ones of the same shape (experts).
 struct Strips {
   const uint8_t* data{nullptr};
-  const float* row_scales{nullptr};  // [rows], for E4M3; otherwise null
+  const float* row_scales{nullptr};  // E4M3: [rows], factor of each row's finished sum; otherwise null
   Layout layout{Layout::kBf16};
-  int rows{0};  // rows of a matrix, without padding
+  int rows{0};  // rows of one matrix, without padding
   int num_strips{0};
-  int num_tiles{0};      // tiles per strip
+  int num_tiles{0};      // tiles per strip, each of 64 columns
   int segment_tiles{0};  // tiles per segment; the last segment may have fewer
   int num_segments{0};   // segments per strip
   int segment_bytes{0}, strip_bytes{0};
@@ -77,7 +77,7 @@ struct Strips {
   // Distances from a warp's segment to its next: advance_segments and advance_bytes, plus wrap_bytes at the
   // end of a strip. The launch computes them (stream_shape.h), because divisions in the kernel are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
-  Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
+  Divisor by_ctas{};  // divides by the number of CTAs that compute the matrix together
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
@@ -104,10 +104,10 @@ constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// First unit of share n, when `count` units are divided into `num` equal shares. 32 bits suffice for the
-// product: kMaxVocab rows of 4,096 columns are 2^19 units, and a matrix is shared by a few hundred CTAs.
+// Index of the first unit for CTA n, if `num` CTAs divide `count` units evenly. 32 bits hold count * n:
+// kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a few hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
-// Units [first, last) that a CTA takes of a matrix. A unit is one segment of one strip, numbered strip by
+// Units [first, last) that one CTA computes. A unit is one segment of one strip; units are numbered strip by
 // strip. share_of() divides a matrix between any two segments or, with whole_strips, only between strips.
 struct UnitRange {
   int first, last;
@@ -120,8 +120,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
   return {static_cast<int>(part_of(count, cta, strips.by_ctas) * scale),
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
-// Segment at which a second CTA's share of the strip begins, so that the sum has two parts (dense/args.h);
-// num_segments if one CTA takes all. A strip has at most two parts: CTAs never outnumber strips.
+// Index of the segment of a strip at which a second CTA takes over, so that the strip's sums have two parts
+// (dense/args.h); num_segments if one CTA computes the strip. CTAs never outnumber strips, so two are enough.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

@@ -20,15 +20,15 @@ struct DeviceLayer {
   float *attention_norm{nullptr}, *qkv_bias{nullptr}, *sinks{nullptr}, *o_bias{nullptr}, *mlp_norm{nullptr},
       *router_bias{nullptr}, *up_bias{nullptr}, *down_bias{nullptr};
   Strips qkv, o, router;
-  Strips up, down;  // the rank's first expert; its others follow in memory
+  Strips up, down;  // matrices of the rank's first expert; those of its other experts follow in memory
 };
 
 struct DeviceWeights {
-  __nv_bfloat16* embedding{nullptr};  // [V, H]
+  __nv_bfloat16* embedding{nullptr};  // [V, H]: one row per token id
   std::vector<DeviceLayer> layers;
   float* final_norm{nullptr};
   Strips unembedding;
-  int first_of_vocab{0};  // the token of the unembedding's first row
+  int first_of_vocab{0};  // token id of the first row of `unembedding`
   DeviceBuffer storage;
 };
 

@@ -15,10 +15,10 @@ enum class RowOrder {
 // Packs `rows` rows into the matrix `to` from row first_row on; both must be whole strips. Padding becomes
 // zero. If stored_cols is larger than `cols`, packs only `cols` columns from first_col on.
 struct PackBf16Args {
-  const uint16_t* from;  // [rows, stored_cols]
+  const uint16_t* from;  // [rows, stored_cols]: bits of bfloat16
   int first_row, rows, cols;
   Strips to;
-  int* largest_scale{nullptr};  // MXFP4 only: see PackMxfp4Args
+  int* largest_scale{nullptr};  // for MXFP4 only, see PackMxfp4Args
   int stored_cols{cols}, first_col{0};
 };
 void pack(Stream stream, const PackBf16Args& args);
@@ -26,12 +26,12 @@ void pack(Stream stream, const PackBf16Args& args);
 // Packs `num_matrices` contiguous matrices, or only `rows` x `cols` of each from first_row and first_col on.
 // Raises *largest_scale to the largest E8M0 scale; the caller must refuse results above kLargestScale.
 struct PackMxfp4Args {
-  const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2], even column in the low nibble
-  const uint8_t* scales;  // [num_matrices, stored_rows, stored_cols / 32]
+  const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2]: E2M1, even column in the low nibble
+  const uint8_t* scales;  // [num_matrices, stored_rows, stored_cols / 32]: E8M0
   int num_matrices, rows, cols;
   RowOrder order;
-  Strips to;      // shape of each matrix; its data pointer is not used
-  uint8_t* data;  // destination of the first matrix
+  Strips to;      // shape of each packed matrix; to.data is not used
+  uint8_t* data;  // [num_matrices, to.matrix_bytes()], output
   int* largest_scale;
   int stored_rows{rows}, stored_cols{cols}, first_row{0}, first_col{0};
 };

@@ -37,7 +37,8 @@ class Uploader {
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` as rows of `to` from first_row on. Recipes and column slices transfer whole rows.
+  // Packs a slice of `from` as rows of `to` from first_row on. If the slice has only some columns, or
+  // `from` is generated (Recipe), whole rows are transferred or generated first.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
@@ -49,7 +50,7 @@ class Uploader {
   void finish(size_t weight_bytes);
 
  private:
-  // Bytes from host memory, or a recipe with which the device generates them.
+  // Bytes in host memory or, if data is null, random words that the device generates.
   struct Source {
     const uint8_t* data{nullptr};
     const RandomWords* words{nullptr};

@@ -38,9 +38,9 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
 
 // Room for the same activations in every layout that a plan may choose for them.
 struct ActivationRoom {
-  __nv_bfloat16* data{nullptr};  // of rows, or of an image in the same memory
+  __nv_bfloat16* data{nullptr};  // memory for rows or for an image
   int image_rows{0};
-  BlockRows blocks{};  // only with --prompt-activations
+  BlockRows blocks{};  // memory for a block-scaled format; only with --prompt-activations
 
   Activations in(ActivationLayout layout) const;
 };
@@ -58,18 +58,18 @@ struct Workspace {
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
-  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox, zero before the first step
-  uint32_t* step{nullptr};                                     // step number, zero before the first step
+  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox; zero before the first step
+  uint32_t* step{nullptr};                                     // number of the step; zero before the first
   // Counters, zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample
   // [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
-  float* attend_mailbox{nullptr};  // [mailbox_partials, kPartialFloats], zero before the first step
+  float* attend_mailbox{nullptr};  // AttendArgs: [mailbox_partials, kPartialFloats], zero before step 1
   int mailbox_partials{0};
-  float* tile_totals{nullptr};       // [kMostTileCtas, kTileTotals], zero before the first step
-  float* rope_frequencies{nullptr};  // [D / 2]
+  float* tile_totals{nullptr};       // AttendTilesArgs: [kMostTileCtas, kTileTotals], zero before step 1
+  float* rope_frequencies{nullptr};  // [D / 2]: radians per position of each pair of elements
   float rope_concentration{1};
-  uint8_t* input{nullptr};  // a step's input (step_input.h)
+  uint8_t* input{nullptr};  // device copy of a step's input (step_input.h)
   StepExchange exchange;    // host memory: two inputs, and two outputs of max_batch_tokens rows
 };
 
@@ -87,7 +87,7 @@ class OwnedWorkspace {
  private:
   Workspace work_;
   DeviceBuffer bytes_;
-  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // host memory of work_.exchange
+  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // host memory to which work_.exchange points
 };
 
 size_t kv_bytes(const Config& config, const BackendOptions& options);

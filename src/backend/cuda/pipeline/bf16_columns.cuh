@@ -77,7 +77,7 @@ class Bf16Lane {
   }
 
  private:
-  // Offsets in each stage of the lane's weights, and of its activations in both groups of 32 columns.
+  // Byte offsets in a stage: of the lane's weights, and of its first activations in columns 0-31 and 32-63.
   uint32_t weights_, columns_[2];
 };
 

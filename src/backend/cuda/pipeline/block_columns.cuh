@@ -127,7 +127,7 @@ class BlockLane {
   }
 
   const int lane_{static_cast<int>(threadIdx.x) % 32};
-  uint32_t weights_, columns_[kTerms], scales_;  // byte offsets in each stage
+  uint32_t weights_, columns_[kTerms], scales_;  // byte offsets of the lane's data in each stage
 };
 
 }  // namespace nibble::cuda

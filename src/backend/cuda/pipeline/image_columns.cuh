@@ -25,7 +25,7 @@ namespace nibble::cuda {
 
 struct ImageRows {
   const uint8_t* data;
-  int num_rows;  // rows of the image
+  int num_rows;
 
   __device__ ImageRows(const __nv_bfloat16* image, int image_rows)
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
@@ -118,7 +118,7 @@ struct ImageShape {
   }
 
   struct TileRange {
-    int first, end;  // tiles of the contraction, until before `end`
+    int first, end;  // tiles [first, end) of each strip
   };
   static __device__ TileRange tiles_of(const Strips& weights, const PromptItem&) {
     return {0, weights.num_tiles};
@@ -188,7 +188,7 @@ struct ImageShape {
     }
   }
   struct StagePiece {
-    uint32_t place;  // byte offset in the stage
+    uint32_t place;  // byte offset in the stage to which `num_bytes` bytes are copied
     const uint8_t* from;
     int num_bytes;
   };

@@ -15,7 +15,7 @@ struct Ignore {
   __device__ void operator()(const Args&...) const {}
 };
 
-struct SharedRows {  // rows `stride` elements apart
+struct SharedRows {  // `count` rows in shared memory, `stride` elements apart
   __nv_bfloat16* data;
   int stride, count;
 };
@@ -125,8 +125,8 @@ class NormWeights {
   template <int at_once>
   struct Rows {
     int first, count;
-    int num_fours;              // float4s per row
-    float4 x[at_once][kFours];  // the thread's elements
+    int num_fours;
+    float4 x[at_once][kFours];  // elements of each row that this thread holds
 
     template <typename F>
     __device__ void for_each(const F& f) const {
@@ -203,11 +203,11 @@ class NormWeights {
   float4 fours_[kFours];
 };
 
-struct RowMatrix {  // rows of `cols` elements in global memory
+struct RowMatrix {  // row-major matrix in global memory, `cols` elements per row
   const __nv_bfloat16* data;
   int cols;
 };
-struct WorkThread {  // the calling thread, among those of a CTA that share some work
+struct WorkThread {  // the calling thread's index among the num_threads threads that share some work
   int index, num_threads;
 };
 

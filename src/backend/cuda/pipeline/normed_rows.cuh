@@ -9,7 +9,7 @@ namespace nibble::cuda {
 
 struct NormedRows {
   __nv_bfloat16* data;
-  int hidden, image_rows;  // image_rows is 0 for rows
+  int hidden, image_rows;  // image_rows: number of rows of the image; 0: `data` is plain rows
 
   __device__ void store(int row, int i, uint2 four) const {  // elements 4 i .. 4 i + 3
     if (image_rows == 0) {

@@ -40,9 +40,9 @@ using PromptSums = float[PromptWarps::kWarpTiles][4];
 // A CTA's unit of work: rows and columns of a product. `columns`: its columns that hold a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // row of first_column, if activations are in an image
+  int image_row{0};  // row of an image of activations that belongs to first_column
 };
-struct SegmentItem : PromptItem {  // an item of only one segment (split_dense.cu)
+struct SegmentItem : PromptItem {  // an item of only one segment of each strip (dense/wgmma_split.cu)
   int segment;
 };
 

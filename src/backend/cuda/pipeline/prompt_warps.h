@@ -7,9 +7,9 @@ namespace nibble::cuda {
 
 struct PromptWarps {  // shared by all shapes for mma.sync
   static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)}, kCtas{1};
-  static constexpr int kWarpTiles{8};  // tiles of 8 columns (n of mma.sync) per warp
+  static constexpr int kWarpTiles{8};  // tiles of 8 columns (tokens or pairs, n of mma.sync) per warp
   static constexpr int kWarpColumns{8 * kWarpTiles};
-  static constexpr int kCopyLanes{32 * kCopyWarps};  // lanes whose arrivals make a stage full
+  static constexpr int kCopyLanes{32 * kCopyWarps};  // number of arrivals that make a stage full
   static constexpr bool kTakesImage{false};
 };
 

@@ -22,8 +22,8 @@ class Stages {
     }
     __syncthreads();
   }
-  __device__ uint32_t address() const { return stage_; }  // shared address of the current stage
-  __device__ uint32_t full() const { return full_; }      // the current stage's `full` barrier
+  __device__ uint32_t address() const { return stage_; }
+  __device__ uint32_t full() const { return full_; }
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // stages start out empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
@@ -57,7 +57,7 @@ class Stages {
 
   const uint32_t memory_;
   const bool is_first_lane_;
-  uint32_t stage_{memory_}, full_;  // address and full barrier of the current stage
+  uint32_t stage_{memory_}, full_;  // shared-memory addresses of the current stage and of its `full` barrier
   uint32_t phase_{0};
 };
 

@@ -96,7 +96,7 @@ __device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Later... later) {
 struct Columns {
   const __nv_bfloat16* activations;
   int stride, count;
-  int row;  // the row that this lane reads
+  int row;  // row of `activations` that this lane multiplies
 
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
       : activations(activations), stride(stride), count(count), row(row) {}
@@ -282,10 +282,10 @@ class UnitStream {
   const Strips& strips_;
   const Matrices matrices_;
   const unsigned thread_;                 // index in the CTA; kept, because reading threadIdx is slow
-  int last_;                              // end of the units; lowered by a matrix that ends early
+  int last_;                              // end of the range of units; lowered by a matrix that ends early
   UnitCursor to_prefetch_, to_multiply_;  // the units to prefetch and to multiply next
-  const uint8_t* from_{nullptr};          // address of the unit to prefetch
-  int matrix_end_{0};                     // the first unit of the next matrix
+  const uint8_t* from_{nullptr};          // global address of the unit to prefetch
+  int matrix_end_{0};                     // number of the first unit of the next matrix
   int next_tile_{0};
   Ring<layout, slots> ring_;
 };
@@ -298,7 +298,7 @@ struct CtaMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
   float* partials;
-  int num_partials;  // floats in `partials`
+  int num_partials;
 };
 template <Layout layout, int warps, int slots>
 __device__ CtaMemory cta_memory(int cols, int columns) {

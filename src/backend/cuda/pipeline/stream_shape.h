@@ -62,7 +62,7 @@ constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
 
 struct StreamShape {
   StreamWarps of;
-  int columns;  // tokens, or pairs, per pass
+  int columns;  // tokens, or pairs of a token and an expert, that share a pass
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }

@@ -22,7 +22,7 @@ double real(Integer value) {
   return static_cast<double>(value);
 }
 
-struct Reached {  // a chip's rates, per microsecond
+struct Reached {  // amounts that a chip reads, converts and computes per microsecond
   double bytes, cache_bytes, weights, flops, attend_flops;
   double launch_microseconds;
 };

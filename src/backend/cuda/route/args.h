@@ -16,32 +16,32 @@ namespace nibble::cuda {
 // hold whole experts (model/shares/share.h), each chooses among all but computes only its own, which matrices
 // and groups number from 0. A pair of another rank's expert is in no group and has weight 0.
 struct Groups {
-  int size;                 // columns of a pass of experts_up() and experts_down()
+  int size;                 // most pairs per group: the columns of a pass of experts_up() and experts_down()
   int* count;               // number of groups
-  int* expert;              // [groups], numbered among the rank's own
-  int* num_pairs;           // [groups]
-  int* pairs;               // [groups, size]
-  float* weight;            // [T, K], indexed by pair
-  int* image_row{nullptr};  // [groups]: first row in images of pairs, a multiple of 8
+  int* expert;              // [groups]: the group's expert, numbered among those of this rank
+  int* num_pairs;           // [groups]: number of pairs in the group
+  int* pairs;               // [groups, size]: numbers of the pairs
+  float* weight;            // [T, K]: factor of each pair's output
+  int* image_row{nullptr};  // [groups]: first row of the group in images of pairs, a multiple of 8
 };
 
 // Finds the K largest of W normed + b, and their softmax.
 struct RouteArgs {
   int hidden;
-  Strips weights;  // [E, H]
+  Strips weights;  // [E, H]: W
   const float* bias;
   int num_tokens, experts_per_token;
-  IndexRange own;      // the experts whose weights are here
-  Activations normed;  // [T, H]
-  float* logits;       // [T, E]
-  // [T, K], scratch: experts, numbered among the rank's own; negative: another rank's.
+  IndexRange own;      // the experts whose weights this rank holds
+  Activations normed;  // [T, H]: the norm of each token
+  float* logits;       // [T, E], output: W normed + b
+  // [T, K], scratch: the chosen experts, numbered among those of this rank; negative: another rank's.
   int* chosen;
-  int* rank;         // [T, K], scratch: index of a pair among its expert's pairs
-  unsigned* ticket;  // zero before and after every launch
+  int* rank;         // [T, K], scratch: index of each pair among all pairs of its expert
+  unsigned* ticket;  // counts finished CTAs; zero before and after every launch
   Groups groups;
   // If norm.weights is set, route_batch() computes the norm and stores it in `normed`, and the stream in `x`.
   NormInput norm{};
-  float* x{nullptr};  // [T, H]
+  float* x{nullptr};  // [T, H], output: the residual stream
 };
 // Only computes the logits if a step has few pairs (are_matched): experts_up() then chooses the experts.
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
@@ -58,9 +58,9 @@ void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 // bits of payload and above them a tag, the number of step and layer. Readers poll for the current tag, so no
 // word is reset. This takes half the time of ending one kernel and starting the next.
 struct RoutingMailbox {
-  uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16], for T <= kOwnNorms
-  uint64_t* experts{nullptr};  // [T, K], numbered among those of all ranks
-  float* weights{nullptr};     // [T, K]
+  uint64_t* sums{nullptr};     // [T, segments of all router strips, 16 rows]; for T <= kOwnNorms
+  uint64_t* experts{nullptr};  // [T, K]: chosen experts, numbered among those of all ranks
+  float* weights{nullptr};     // [T, K]: factors of the experts' outputs; untagged, stored before `experts`
   const uint32_t* step{nullptr};
   uint32_t num_layers{0}, layer{0};  // tag: *step num_layers + layer
 };

@@ -46,7 +46,7 @@ class Ranking {
   static constexpr int kExpertsPerLane{kMaxExperts / 32};
   static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kExpertsPerLane; }
 
-  uint32_t keys_[kExpertsPerLane];  // 0: no expert, or one already chosen
+  uint32_t keys_[kExpertsPerLane];  // logits as sortable integers; 0: no expert, or an expert already chosen
 };
 
 // Softmax over the chosen experts: lane k passes the logit of place k, -infinity beyond the last.

@@ -7,7 +7,7 @@ namespace nibble::cuda {
 // A segment of the router's strips, loaded straight into a warp's registers before activations are ready.
 struct RouterSegment {
   static constexpr int kTiles{kRouterSegmentTiles};
-  uint4 parts[kTiles][4];  // A registers of (G, m) (strips.h)
+  uint4 parts[kTiles][4];  // A registers of the lane in each tile, for (G, m) of strips.h
   int first_tile, num_tiles;
 
   __device__ RouterSegment(const Strips& router, int unit) : first_tile(0), num_tiles(0) {

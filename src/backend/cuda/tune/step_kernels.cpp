@@ -166,7 +166,7 @@ std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
   for (const Operation operation : kTriedOperations) {
     struct Range {
       const KernelRow* row;
-      int from, last;  // numbers of rows that were tried
+      int from, last;  // first and last of the tried numbers of rows for which `row` was chosen
     };
     std::vector<Range> of_operation{{plan.find(operation, 1), 1, 1}};
     for (const StepChoice& choice : choices) {

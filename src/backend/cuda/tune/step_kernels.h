@@ -20,7 +20,7 @@ inline constexpr Operation kTriedOperations[]{
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
 
 struct StepKernels {
-  int of_rows{0};  // number of rows at which the table runs these kernels
+  int of_rows{0};  // a number of rows for which the kernel table chooses these kernels
   // If false, the kernels use mma.sync on a chip where wgmma is used, and are tried for comparison only.
   bool may_be_chosen{true};
   // Table rows for a Plan; those of tried operations are changed to cover every number of rows.

@@ -87,7 +87,7 @@ class TrialStep {
   std::vector<nibble::Run> runs_;
 };
 
-class TrialModel {  // the model whose steps are timed
+class TrialModel {
  public:
   TrialModel(const Config& config, const BackendOptions& options, const CudaOptions& own,
              std::span<const KernelRow> rows)
@@ -249,7 +249,7 @@ class Trials {
   std::vector<StepKernels> candidates_;
   std::vector<int> num_rows_;
   Meter meter_;
-  std::vector<std::pair<size_t, int>> right_;  // candidates found right, each with its number of rows
+  std::vector<std::pair<size_t, int>> right_;  // (candidate, number of rows) pairs whose check passed
   std::vector<StepTrial> times_;
   std::vector<KernelTrial> of_kernels_;
   std::set<std::tuple<Operation, std::string, int>> added_;

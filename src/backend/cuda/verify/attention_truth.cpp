@@ -52,7 +52,7 @@ struct Head {
   const RotatedRows& rotated;
   size_t row;
   int head;
-  double sink;  // this head's sink, as a power of two
+  double sink;  // the sink logit of this head, in base 2
 
   int kv_head() const { return head / (c.num_heads / c.num_kv_heads); }
   int last() const { return cache.rows()[row].position; }

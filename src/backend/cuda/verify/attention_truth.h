@@ -33,7 +33,7 @@ class RotatedRows {
   }
 
   int num_heads_, num_kv_heads_, width_;
-  std::vector<Rounded> numbers_;  // [rows, width]: q, k and v
+  std::vector<Rounded> numbers_;  // [rows, width]: elements of q, k and v of each row
 };
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope);

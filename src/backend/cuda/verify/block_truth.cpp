@@ -10,7 +10,7 @@ namespace nibble::cuda::verify {
 namespace {
 
 struct DecodedElement {
-  int lane, reg, code;  // code: its index in the register
+  int lane, reg, code;  // lane of the warp, register of the lane, index of the code in the register
 };
 DecodedElement element_of_a(BlockForm form, int row, int k) {
   const int codes = form == BlockForm::kMxfp8 ? 4 : 8;  // codes per register

@@ -8,7 +8,7 @@
 
 namespace nibble::cuda::verify {
 
-struct WarpRegisters {  // operands of a warp; the product is added to d
+struct WarpRegisters {  // operands [lane, register] of a product d += a b that a warp computes
   uint32_t a[32][4], b[32][2], a_scale[32], b_scale[32];
   float d[32][4];
 };

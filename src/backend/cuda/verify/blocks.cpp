@@ -26,7 +26,7 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
 // Where a code is stored. A tile holds for each lane t = 0..3 its 8 columns of 0-31, then its 8 of 32-63.
 struct CodePlace {
   size_t byte;
-  int nibble;  // MXFP4 only
+  int nibble;  // MXFP4: 0 for the low half of the byte, 1 for the high half
 };
 CodePlace place_of_code(const HostBlocks& blocks, int row, int col, int term) {
   const int in_tile = col % 64, group = in_tile / 32, t = in_tile % 32 / 8, neighbour = in_tile % 8;

@@ -24,7 +24,7 @@ struct HostBlocks {
 
 // Scales of a block: four lanes with eight elements, errors added in the order of quantise_block.cuh.
 struct BlockScales {
-  uint32_t largest;  // bits of the largest magnitude
+  uint32_t largest;  // bits of the float32 of largest magnitude among the 32
   uint8_t mxfp8, mxfp4;
 };
 BlockScales scales_of_block(const float (&x)[4][8]);

@@ -23,11 +23,11 @@ struct TestRun {
 
 struct AttendCase {
   int num_heads, num_kv_heads;
-  int window;  // number of positions that a row attends to; 0: all
+  int window;  // number of positions to which a row attends, its own included; 0: all
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
-  float sharpness{8};  // scale of the queries: the larger, the more a single position dominates
-  float sink{0};       // sinks are close to this value
+  float sharpness{8};  // factor of the queries: the larger, the more a single position dominates
+  float sink{0};       // sink logits of all heads are within 1 of this value
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
   Format kv{Format::kBf16};  // format of the cache: bfloat16 or E4M3
@@ -42,8 +42,8 @@ struct AttendCase {
 struct CacheRow {
   int position;
   int run;
-  int slot;               // slot of the row itself
-  std::vector<int> path;  // slots of the positions before this row (backend/draft_tree.h)
+  int slot;               // slot of the row's own K and V
+  std::vector<int> path;  // slots of the positions before this row, in order (backend/draft_tree.h)
 };
 
 // Runs have the pages that their rows' windows reach. Earlier positions have random data; the rest is poison.

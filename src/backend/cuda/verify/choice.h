@@ -14,7 +14,7 @@ namespace nibble::cuda::verify {
 // The K largest logits, ties to the lower expert, and their softmax in double precision.
 struct TestChoice {
   std::vector<int> experts;
-  std::vector<double> weights, bounds;  // bounds: maximum errors of a float32 weight
+  std::vector<double> weights, bounds;  // [K]: weights of the experts, and maximum errors of a float32 weight
 
   // The weight of a slot must be 0 if its expert is not in `own`.
   void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
@@ -46,7 +46,7 @@ class DeviceGroups {
   int size() const { return size_; }
   int max_groups() const { return static_cast<int>(expert_.count()); }
   Groups view() const;
-  int* chosen() const { return chosen_.data(); }  // [T, K]: experts
+  int* chosen() const { return chosen_.data(); }  // [T, K]: the chosen experts
   GroupsRead read(Comparison& comparison) const;
 
  private:

@@ -219,7 +219,7 @@ struct RoutedCase {
   const IndexRange own;
   TestRouting routing;
   const DeviceGroups groups;
-  const int image_pairs;  // rows of an image of pairs; 0: the kernel takes rows
+  const int image_pairs;  // number of rows of an image of pairs; 0: the kernel reads plain rows
 };
 
 void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, const RoutedCase& routed,

@@ -30,14 +30,14 @@ struct Activations {
   size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
   int rows, cols;
-  std::vector<float> values, slack;  // [rows, cols]
+  std::vector<float> values, slack;  // [rows, cols]: activations, and how far the kernel's may be from them
   std::optional<BlockProducts> block_products{};
 };
 
 // W x in double precision, and how far a kernel's float32 result may be from it.
 struct Products {
-  int rows;                          // rows of W
-  std::vector<double> sums, bounds;  // [rows of x, rows of W]
+  int rows;
+  std::vector<double> sums, bounds;  // [rows of x, rows of W]: W x, and its maximum error
   size_t at(int x_row, int row) const {
     return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
   }
@@ -80,8 +80,8 @@ class TestMatrix {
   MatrixShape shape_;
   Strips strips_;
   std::vector<uint16_t> bf16_;
-  std::vector<uint8_t> codes_, scales_;  // as in checkpoints; only for E4M3 and MXFP4
-  std::vector<float> row_scales_;        // only for E4M3
+  std::vector<uint8_t> codes_, scales_;  // bytes as in a checkpoint; for E4M3 and MXFP4
+  std::vector<float> row_scales_;        // [rows]: factors of the rows; for E4M3
   DeviceBuffer packed_, device_row_scales_;
 };
 

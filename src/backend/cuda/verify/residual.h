@@ -44,7 +44,7 @@ class TestNorm {
   const TestResidual& residual() const { return residual_; }
   NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
   std::vector<Rounded> numbers(const std::vector<int>& tokens) const;  // the norm, [tokens, H]
-  Activations normed(const std::vector<int>& tokens) const;            // numbers() as activations
+  Activations normed(const std::vector<int>& tokens) const;
 
  private:
   const TestResidual& residual_;

@@ -28,7 +28,7 @@ struct Case {
 // This rank's experts: all or, in every other case, some.
 IndexRange own_experts(const Case& c);
 
-struct Subject {  // a row of the kernel table, and what it is launched on
+struct Subject {  // the row of the kernel table to check, and the stream and target to launch it on
   const KernelRow& row;
   LaunchContext gpu;
 

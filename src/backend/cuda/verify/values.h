@@ -31,7 +31,7 @@ std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 // kernel's may be `slack` away, on the other side of a rounding border.
 struct Rounded {
   float value, slack;
-  double number, error;  // before rounding
+  double number, error;  // the number before rounding, and the largest error of a kernel's
 };
 Rounded round_bf16(double number, double error);
 Rounded round_e4m3(double number, double error);

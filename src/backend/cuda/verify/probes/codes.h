@@ -7,20 +7,20 @@
 
 namespace nibble::cuda::verify {
 
-// One thread unpacks one lane's four words of a tile (strips.h).
+// Each thread unpacks the 32 MXFP4 codes that one lane of a warp holds of a tile: four words (strips.h).
 struct UnpackArgs {
-  const uint32_t* words;  // [count, 4]: a lane's words of MXFP4 codes
-  uint32_t* containers;   // [count, 2, 4]: A registers of kMxfp8 per group of 32 columns
-  uint32_t* nibbles;      // [count, 4]: A registers of kMxfp4
-  int count;
+  const uint32_t* words;  // [count, 4]: packed codes of each thread
+  uint32_t* containers;   // [count, 2, 4]: registers A for MXFP8 (m16n8k32) of columns 0-31 and of 32-63
+  uint32_t* nibbles;      // [count, 4]: registers A for MXFP4 (m16n8k64) of columns 0-63
+  int count;              // number of threads that unpack
 };
 void unpack_codes(Stream stream, const UnpackArgs& args);
 
-struct QuantiseArgs {      // one quad of lanes per block of 32
+struct QuantiseArgs {      // four lanes quantise one block of 32 numbers
   const float* x;          // [num_blocks, 32]: numbers to quantise
-  uint32_t *first, *rest;  // [num_blocks, 8]: E4M3 codes of both terms; MXFP8 is `first` alone
-  uint32_t* nibbles;       // [num_blocks, 4]: E2M1 codes
-  uint8_t* scales;         // [num_blocks, 3]: scales of first, rest, nibbles
+  uint32_t *first, *rest;  // [num_blocks, 8]: E4M3 codes; MXFP8x2 is the sum of both terms, MXFP8 is `first`
+  uint32_t* nibbles;       // [num_blocks, 4]: E2M1 codes of MXFP4
+  uint8_t* scales;         // [num_blocks, 3]: E8M0 scales of `first`, of `rest` and of `nibbles`
   int num_blocks;
 };
 void quantise_blocks(Stream stream, const QuantiseArgs& args);

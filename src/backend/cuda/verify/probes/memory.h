@@ -8,7 +8,7 @@ namespace nibble::cuda::verify {
 // Reads everything once through the rings that stream weights, on all SMs. `sum` depends on all bytes.
 struct RingReadArgs {
   const uint8_t* from;
-  int num_slots;  // number of ring slots that the data fills
+  int num_slots;
   uint32_t* sum;
 };
 size_t ring_slot_bytes();

@@ -8,9 +8,9 @@ namespace nibble::cuda::verify {
 inline constexpr int kOrderCells{8 * 128};  // one per thread: CTAs * threads
 
 struct OrderArgs {
-  uint32_t* cells;                // [kOrderCells]
-  uint32_t round;                 // what the writer stores after a few microseconds
-  unsigned long long* num_stale;  // counts cells in which the reader found another value
+  uint32_t* cells;                // [kOrderCells]: the word that thread n writes and reads
+  uint32_t round;                 // the number that the writer stores in each cell after a few microseconds
+  unsigned long long* num_stale;  // number of cells in which the reader found another number
 };
 void write_late(const LaunchContext& gpu, const OrderArgs& args);
 // `waits` is true for what all kernels do. With false, the reader should find old values.

@@ -18,7 +18,7 @@ const char* name(RatedProduct product) {
 }
 
 struct Rate {
-  double operations_per_clock;  // per SM; 0 if the instruction is missing
+  double operations_per_clock;  // additions and multiplications of an SM; 0 if the instruction is missing
   double teraflops;             // of the whole GPU, including launch and end
 };
 // Best rate of several launches; before the first one the clocks may be low.
