@@ -1,12 +1,17 @@
 // Code that the attention kernels share: cache elements, rope, and the softmax of a page.
 //
-// Each page of a row gets a partial softmax of its own, relative to a power of two: exponentials are 2^(score
-// - R), where the reference R is the page's largest score, rounded up to a whole number. The partial
-// softmaxes of a chunk (8 pages, counted from the row's first) are merged in order, then those of the chunks
-// in order. Rescaling a sum to another reference multiplies it by a power of two, which is exact. So
-// decoding, which merges chunks computed in parallel relative to the largest reference, and prefill, which
-// merges them one after another, give the same bits (unless a sum falls below 2^-126, where float32 loses
-// bits).
+// Exponentials are 2^(score - R) and are rounded to bfloat16. The reference R is the same for all pages of a
+// row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need no
+// maximum, and their sums are added without factors. Only if an exponential of a page is 2 or more does the
+// page take its own R: its largest score, rounded up. A reference far above the scores costs no precision,
+// because exponentials are floating-point numbers: what falls below 2^-126 is less than 2^(kHeadroom - 126)
+// of the sink's share.
+//
+// The products with the values of a chunk (8 pages, counted from the row's first) form one chain of sums, in
+// the order of positions; then chunks are added in order. Rescaling a sum or an exponential to another
+// reference multiplies it by a power of two, which is exact. So decoding, which knows all references of a
+// chunk before it multiplies, and prefill, which rescales its sums when it meets a larger one, give the same
+// bits (unless a number falls below 2^-126, where float32 loses bits).
 #pragma once
 
 #include <cuda_fp8.h>
@@ -117,6 +122,11 @@ __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
+// Returns R of the pages of a head with this sink (times log2(e)). Scores up to kHeadroom above the sink, 55
+// in units of logits, need no other reference. A very low sink stands for none: then each page takes its own.
+inline constexpr float kHeadroom{80};
+__device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
+
 // Returns R for the largest score of a page: that score rounded up to a whole number. If all scores are
 // masked (-inf), R is -2^126, so that every exponential is 0, not NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
@@ -129,20 +139,51 @@ __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// Replaces a row's scores with exponentials relative to R.
+// The exponentials of a page that a lane holds: the A registers of two products, pairs of adjacent positions
+// in bfloat16. Those of the row `half` are elements [n / 2][n % 2 * 2 + half].
+using Exponentials = uint32_t[2][4];
+
 template <int half>
-__device__ void take_exponentials(float (&scores)[4][4], float reference) {
+__device__ void take_exponentials(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
 #pragma unroll
   for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int c = 2 * half; c < 2 * half + 2; ++c) scores[n][c] = exp2_of(scores[n][c] - reference);
+    exponentials[n / 2][n % 2 * 2 + half] =
+        pair_of(exp2_of(scores[n][2 * half] - reference), exp2_of(scores[n][2 * half + 1] - reference));
 }
-// Replaces the scores of one row on a page with their exponentials; returns R.
+// Multiplies the exponentials of a row by a power of two, which is exact.
 template <int half>
-__device__ float exponentials_of_page(float (&scores)[4][4]) {
-  const float reference = reference_of(reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum()));
-  take_exponentials<half>(scores, reference);
-  return reference;
+__device__ void scale(Exponentials& exponentials, float power) {
+  // The upper half of a float32 power of two is its bfloat16.
+  const __nv_bfloat162 factor = __high2bfloat162(reinterpret_cast<const __nv_bfloat162&>(power));
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+    uint32_t& pair = exponentials[n / 2][n % 2 * 2 + half];
+    const __nv_bfloat162 scaled = __hmul2(reinterpret_cast<const __nv_bfloat162&>(pair), factor);
+    pair = reinterpret_cast<const uint32_t&>(scaled);
+  }
+}
+
+// A number of at least 2 in bfloat16 is one whose uppermost bit of the exponent is set. So the bits of several
+// pairs, combined by "or", show whether one of them is too large for its reference.
+inline constexpr uint32_t kTooLarge{0x40004000};
+struct BitwiseOr {
+  __device__ uint32_t operator()(uint32_t a, uint32_t b) const { return a | b; }
+};
+template <int half>
+__device__ uint32_t bits_of_row(const Exponentials& exponentials) {
+  return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
+         exponentials[1][2 + half];
+}
+// Returns R of a row on a page with these exponentials, which are relative to `reference`, and their scores.
+// If one is too large, R is the row's own reference, and the exponentials are replaced.
+template <int half>
+__device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
+  const float largest = reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum());
+  const uint32_t bits = reduce_neighbours<4>(bits_of_row<half>(exponentials), BitwiseOr());
+  if ((bits & kTooLarge) == 0) return reference;
+  const float own = reference_of(largest);
+  take_exponentials<half>(scores, own, exponentials);
+  return own;
 }
 
 // Two ones in bfloat16. The sum of exponentials is computed as a product with ones, so it adds the same

@@ -1,7 +1,6 @@
-// Partial softmaxes of attend_rows() (rows.cu). The warps of a CTA exchange those of pages in shared memory.
-// CTAs exchange those of chunks in global memory: if a row has many chunks, several CTAs poll a mailbox, and
-// each merges one head at a time (join_head()). Otherwise, or if the mailbox is too small or not all CTAs are
-// resident, the last CTA to finish merges all of them.
+// Partial softmaxes of the chunks of attend_rows() (rows.cu), which CTAs exchange in global memory: if a row
+// has many chunks, several CTAs poll a mailbox, and each merges one head at a time (join_head()). Otherwise,
+// or if the mailbox is too small or not all CTAs are resident, the last CTA to finish merges all of them.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -13,21 +12,12 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// The partial softmaxes of a page or chunk, in shared or global memory: outputs [8 heads][64], then
-// references [8], then sums [8]. The order of a head's outputs, as float4s, avoids bank conflicts in shared
-// memory, both when lanes store a page's outputs and when a lane reads two adjacent elements.
+// The partial softmax of a chunk in global memory: outputs [8 heads][64], then references [8], then sums [8].
 struct Partial {
   float* data;
-  __device__ float4& four(int head, int i) const {
-    return reinterpret_cast<float4*>(data)[head * (kHeadDim / 4) + (i ^ (i / 8 + head % 2 * 2))];
-  }
+  // Elements 2 i and 2 i + 1 of a head's output.
   __device__ float2& two(int head, int i) const {
-    return reinterpret_cast<float2*>(&four(head, i / 2))[i % 2];
-  }
-  // Returns the index of the element of a head's output that is stored at `place`.
-  static __device__ int element_at(int head, int place) {
-    const int four = place / 4;
-    return 4 * (four ^ (four / 8 + head % 2 * 2)) + place % 4;
+    return reinterpret_cast<float2*>(data)[head * (kHeadDim / 2) + i];
   }
   __device__ float& reference(int head) const { return data[kMaxGroupHeads * kHeadDim + head]; }
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
@@ -44,38 +34,22 @@ struct Joined {
   }
 };
 
-// The partial softmaxes of the pages of a chunk, in shared memory.
-using PagePartials = float[kAttendWarps][kPartialFloats];
+// A warp's part of the partial softmax of a chunk: columns 8 w to 8 w + 7 of every head, where w is the
+// warp's number. Lane (g, t) has columns 8 w + 2 t and the next of head g.
+struct ChunkSums {
+  float reference, sum;
+  float2 out;
 
-// Merges a head's partial softmaxes of the pages of a chunk. Called by a warp.
-__device__ inline Joined join_pages(PagePartials& of_pages, int head, int num_pages) {
-  // Lane p holds the reference, then the factor, of page p.
-  const int lane = threadIdx.x % 32;
-  float factor = -INFINITY, sum = 0;
-  if (lane < num_pages) {
-    const Partial part{of_pages[lane]};
-    factor = part.reference(head);
-    sum = part.sum(head);
+  __device__ void store(const Partial& to, int group_heads) const {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, head = lane / 4;
+    if (head >= group_heads) return;
+    store_relaxed(&to.two(head, 4 * warp + lane % 4), {as_word(out.x), as_word(out.y)});
+    if (warp == 0 && lane % 4 == 0) {
+      store_relaxed(&to.reference(head), as_word(reference));
+      store_relaxed(&to.sum(head), as_word(sum));
+    }
   }
-  Joined joined;
-  joined.reference = reduce_warp(factor, Maximum());
-  factor = power_of_two(factor - joined.reference);
-#pragma unroll
-  for (int p = 0; p < kAttendWarps; ++p)
-    if (p < num_pages)
-      joined.add(__shfl_sync(~0u, factor, p), __shfl_sync(~0u, sum, p), Partial{of_pages[p]}.two(head, lane));
-  return joined;
-}
-
-// Stores a head's partial softmax of a chunk. Called by a warp.
-__device__ inline void store_chunk(const Joined& joined, int head, const Partial& to) {
-  const int lane = threadIdx.x % 32;
-  store_relaxed(&to.two(head, lane), {as_word(joined.out.x), as_word(joined.out.y)});
-  if (lane == 0) {
-    store_relaxed(&to.reference(head), as_word(joined.reference));
-    store_relaxed(&to.sum(head), as_word(joined.sum));
-  }
-}
+};
 
 // Merges the chunks of one head, all of which are in memory. Called by a warp of the last CTA of a row and
 // key/value head. It waits mostly for memory, so a lane loads outputs of 32 chunks ahead, with references and
@@ -123,8 +97,7 @@ struct JoinedTile {
 };
 
 // Merges the chunks of one head as they arrive in the mailbox, and clears their words there. All threads of a
-// CTA call it; lane l of its first warp gets the elements stored at places 2 l and 2 l + 1
-// (Partial::element_at). `of_row`: the row's first chunk in the mailbox.
+// CTA call it; its first warp gets the result. `of_row`: the row's first chunk in the mailbox.
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);

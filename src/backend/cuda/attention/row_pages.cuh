@@ -1,16 +1,18 @@
-// The pages that a warp of attend_rows() (rows.cu) attends to: one page of each of its CTA's chunks. They are
-// found, loaded and multiplied here.
+// The pages that a warp of attend_rows() (rows.cu) attends to: one page of each of its CTA's chunks. A warp
+// finds and loads its page, and multiplies the queries with its keys. The exponentials and the values of the
+// chunk's pages then pass through shared memory, and each warp multiplies them for 8 columns of the output.
 //
 // Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A
 // lane's B registers are 16 bytes of the key of position g, and it gets the scores of head g at positions 2 t
-// and 2 t + 1. The second product, heads x D over positions, needs exactly these as its A registers. A value
-// is read as 16 bytes of D for one position; byte permutations pair two positions, so that the lane's column
-// n of tile j is element 8 n + j of D.
+// and 2 t + 1. The second product, heads x D over positions, needs exactly these as its A registers, so lanes
+// with the same number exchange them. A value is read as 16 bytes of D for one position, and stored with its
+// pieces swizzled, so that neither the stores nor the transposing loads of 8 columns conflict.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/attention/partials.cuh"
+#include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
 
@@ -114,34 +116,22 @@ struct PageRegisters {
   }
 };
 
-// A lane's part of a page's partial softmax, for head g: the sum of exponentials 2^(score - reference), and
-// the outputs before the division, in product tile j, columns 2 t and 2 t + 1.
-struct PageSums {
-  float reference, sum;
-  float out[8][2];
-
-  __device__ void store(const Partial& to) const {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {  // elements 16 t + 4 n to 16 t + 4 n + 3
-      const int c = n / 2, j = n % 2 * 4;
-      to.four(g, 4 * t + n) = make_float4(out[j][c], out[j + 1][c], out[j + 2][c], out[j + 3][c]);
-    }
-    if (t == 0) {
-      to.reference(g) = reference;
-      to.sum(g) = sum;
-    }
-  }
+// What the warps of a CTA exchange: the exponentials and values of the pages of a chunk, in shared memory.
+struct ChunkPages {
+  uint4 exponentials[kAttendWarps][32];  // the pairs of a lane: positions 8 n + {2 t, 2 t + 1} of head g
+  uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // piece p of position i is at p ^ (i % 8)
+  float references[kAttendWarps][kMaxGroupHeads];
 };
 
-// Returns the partial softmax of a page. `queries`: the lane's A registers of the four 16-wide steps over D.
-// Positions that the row does not see are masked; it sees at least one position of the page. Most pages are
-// seen entirely and skip the masking code. Calls keys_are_used() when the registers of the page's keys may
-// be overwritten.
+// Stores the exponentials and values of the warp's page in `pages`. `queries`: the lane's A registers of the
+// four 16-wide steps over D. `reference`: head_reference() of head g. Positions that the row does not see are
+// masked; it sees at least one position of the page. Most pages are seen entirely and skip the masking code.
+// Calls keys_are_used() when the registers of the page's keys may be overwritten.
 template <KvFormat format, typename KeysAreUsed>
-__device__ PageSums attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
-                                const uint32_t (&queries)[4][2], const KeysAreUsed& keys_are_used) {
-  const int t = threadIdx.x % 4;
+__device__ void attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
+                            const uint32_t (&queries)[4][2], float reference, ChunkPages& pages,
+                            const KeysAreUsed& keys_are_used) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const bool has_end = page_first + kPagePositions - 1 > seen.last;
   float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
 #pragma unroll
@@ -169,31 +159,57 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, con
       for (int i = 0; i < 4; ++i)
         if (page_first + PageRegisters<format>::position_of(half, i) > seen.last) page.values[half][i] = {};
   }
-  PageSums sums{exponentials_of_page<0>(scores), 0, {}};
-  float total[4]{};
+  Exponentials exponentials{};
+  take_exponentials<0>(scores, reference, exponentials);
+  if (__ballot_sync(~0u, (bits_of_row<0>(exponentials) & kTooLarge) != 0))
+    reference = own_reference<0>(scores, reference, exponentials);
+  pages.exponentials[warp][lane] =
+      make_uint4(exponentials[0][0], exponentials[0][2], exponentials[1][0], exponentials[1][2]);
+  if (t == 0) pages.references[warp][g] = reference;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // 16 positions
-    uint4 v[4];
+  for (int half = 0; half < 2; ++half)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = KvCodec<format>::to_bf16(page.values[half][i]);
-    const uint32_t a0 = pair_of(scores[2 * half][0], scores[2 * half][1]);
-    const uint32_t a2 = pair_of(scores[2 * half + 1][0], scores[2 * half + 1][1]);
-    mma_upper(total, a0, a2, kOnes, kOnes);
+    for (int i = 0; i < 4; ++i) {
+      const int position = PageRegisters<format>::position_of(half, i);
+      pages.values[warp][position][g ^ position % 8] = KvCodec<format>::to_bf16(page.values[half][i]);
+    }
+}
+
+// Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's head.
+__device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  // A lane looks at two pages' references for its head.
+  float factors[2];
+  bool have_same = true;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const auto word = [&](const uint4& x) {
-        return j / 2 == 0 ? x.x : j / 2 == 1 ? x.y : j / 2 == 2 ? x.z : x.w;
-      };
-      const uint32_t selector = j % 2 ? 0x7632u : 0x5410u;
-      float c[4] = {sums.out[j][0], sums.out[j][1], 0, 0};
-      mma_upper(c, a0, a2, __byte_perm(word(v[0]), word(v[1]), selector),
-                __byte_perm(word(v[2]), word(v[3]), selector));
-      sums.out[j][0] = c[0];
-      sums.out[j][1] = c[1];
+  for (int i = 0; i < 2; ++i) {
+    factors[i] = 2 * t + i < num_pages ? pages.references[2 * t + i][g] : reference;
+    have_same = have_same && factors[i] == reference;
+  }
+  const bool is_scaled = __ballot_sync(~0u, !have_same) != 0;
+  if (is_scaled) {
+    reference = reduce_neighbours<4>(fmaxf(factors[0], factors[1]), Maximum());
+#pragma unroll
+    for (float& factor : factors) factor = power_of_two(factor - reference);
+  }
+  const uint32_t first_value = shared_address(&pages.values[0][lane][warp ^ lane % 8]);
+  float out[4]{}, total[4]{};
+#pragma unroll
+  for (int page = 0; page < kAttendWarps; ++page) {
+    if (page >= num_pages) break;
+    const uint4 pairs = pages.exponentials[page][lane];
+    Exponentials exponentials{{pairs.x, 0, pairs.y, 0}, {pairs.z, 0, pairs.w, 0}};
+    if (is_scaled) scale<0>(exponentials, __shfl_sync(~0u, factors[page % 2], lane / 4 * 4 + page / 2));
+    uint32_t values[4];
+    load_transposed(values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const auto& a = exponentials[half];
+      mma_upper(out, a[0], a[2], values[2 * half], values[2 * half + 1]);
+      mma_upper(total, a[0], a[2], kOnes, kOnes);
     }
   }
-  sums.sum = total[0];
-  return sums;
+  return {reference, total[0], {out[0], out[1]}};
 }
 
 // Finds and loads a warp's pages, and attends to them: the page of the current chunk, whose keys and values
@@ -254,13 +270,13 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // Returns the partial softmax of the page. The next page's keys are loaded as soon as the registers of this
-  // page's keys are free.
-  __device__ PageSums attend(int chunk, const OwnRow<format>& own) {
+  // Stores the page's exponentials and values in `pages`. The next page's keys are loaded as soon as the
+  // registers of this page's keys are free.
+  __device__ void attend(int chunk, const OwnRow<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];
     own.load_queries(queries);
-    return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries,
-                       [&] { load_next_keys(); });
+    attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries, reference, pages,
+                [&] { load_next_keys(); });
   }
 
  private:

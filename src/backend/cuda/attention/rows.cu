@@ -1,10 +1,10 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
-// key/value head with the query heads that share it, and chunks of eight pages, one page per warp. The keys
-// and values of a CTA's next chunk are loaded as soon as the registers of the current chunk's are free.
-// Scores and outputs are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half,
-// the lower half is zero. Only the row's position decides which page goes to which warp and chunk, and the
-// order in which their results are merged. So a row gets the same bits in every batch. Registers: see
-// row_pages.cuh.
+// key/value head with the query heads that share it, and chunks of eight pages. Each warp takes one page as
+// far as its exponentials, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of a
+// CTA's next chunk are loaded as soon as the registers of the current chunk's are free. Scores and outputs
+// are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half, the lower half is
+// zero. Only the row's position decides which page goes to which warp and chunk. So a row gets the same bits
+// in every batch.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -114,24 +114,26 @@ struct RowPartials {
   __device__ Partial at(int chunk) const { return {data + (first + chunk) * kPartialFloats}; }
 };
 
-// The results of the pages of one chunk; after all chunks, one head's results of several chunks. With space
-// for two chunks of pages, the attention of a layer took 0.1 us longer (docs/decisions/0016).
+// The pages of one chunk; after all chunks, one head's results of several chunks.
 union RowResults {
-  PagePartials of_pages;
+  ChunkPages of_pages;
   JoinedTile of_chunks;
 };
 
-// Merges the pages of a chunk for head number `warp`, and stores the result: the output if the row has a
-// single chunk, otherwise the chunk's partial softmax.
-__device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, PagePartials& of_pages,
+// Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a single
+// chunk, otherwise the chunk's partial softmax.
+__device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkPages& pages,
                              int chunk, float sink) {
   const RowShare& share = outputs.share;
+  const ChunkSums sums = multiply_values(pages, min(kAttendWarps, share.num_pages - chunk * kChunkPages),
+                                         head_reference(sink * kLog2E));
+  if (share.num_chunks > 1) {
+    sums.store(partials.at(chunk), outputs.group_heads);
+    return;
+  }
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const Joined joined = join_pages(of_pages, warp, min(kAttendWarps, share.num_pages - chunk * kChunkPages));
-  if (share.num_chunks == 1)
-    outputs.store(joined, warp, 2 * lane, from_here(sink));
-  else
-    store_chunk(joined, warp, partials.at(chunk));
+  if (lane / 4 < outputs.group_heads)
+    outputs.store({sums.reference, sums.sum, sums.out}, lane / 4, 8 * warp + 2 * (lane % 4), sink);
 }
 
 // Merges a row's chunks in several CTAs, each of which takes one head at a time and polls that head's words
@@ -146,17 +148,18 @@ __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outp
     const float sink = load_now(args.sinks + share.kv_head * outputs.group_heads + head);
     const Joined joined = join_head(tile, of_row, head, share.num_chunks);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (warp == 0) outputs.store(joined, head, Partial::element_at(head, 2 * lane), from_here(sink));
+    if (warp == 0) outputs.store(joined, head, 2 * lane, from_here(sink));
   }
 }
 
 // Merges a row's chunks in the last of its CTAs to finish.
-__device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row,
-                                 float sink) {
+__device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row) {
   const RowShare& share = outputs.share;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const float sink =
+      load_now(args.sinks + share.kv_head * outputs.group_heads + min(warp, outputs.group_heads - 1));
   unsigned* const ticket = args.tickets + share.launch_row * args.num_kv_heads + share.kv_head;
   if (!is_last_of(ticket, static_cast<unsigned>(min(share.num_chunks, share.chunk_step)))) return;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp >= outputs.group_heads) return;
   outputs.store(join_chunks(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
@@ -169,21 +172,22 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ OwnRow<format> own;
-  __shared__ __align__(16) RowResults results;
+  NIBBLE_DYNAMIC_SHARED(__align__(16) uint8_t, memory);
+  RowResults& results = *reinterpret_cast<RowResults*>(memory);
   // The step's input, the weights and the cache of earlier steps do not depend on the kernels launched before
   // this one, so they are read before the wait for these kernels.
   const RowShare share = share_of_cta<chunks>(args);
   if (share.first_chunk < 0) return;  // the grid covers the longest row of the graph
-  const int warp = threadIdx.x / 32;
   constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // per CTA
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // Each warp merges the results of one head. Load the sink now, but do not use it until after the products:
-  // a use here would stall on the page loads issued before it, and so delay the loads of q.
-  const float sink = warp < group_heads ? load_now(args.sinks + share.kv_head * group_heads + warp) : 0.0f;
+  // The sink of the lane's head in the products. Load it now, but do not use it until after the wait: a use
+  // here would stall on the page loads issued before it, and so delay the loads of q.
+  const float sink = load_now(args.sinks + share.kv_head * group_heads +
+                              min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
   // The CTAs of this kernel leave SMs free, on which the next launch can prefetch its first weights.
   let_successor_start_early();
   wait_for_predecessor(timestamps);
@@ -201,12 +205,12 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 #pragma unroll 1
   for (int chunk = share.first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - share.chunk_step) {
     if (chunk != share.first_chunk) {
-      __syncthreads();  // until the pages of the previous chunk have been merged
+      __syncthreads();  // until the previous chunk has been multiplied
       pages.prefetch_next();
     }
     if (pages.has_page()) {
       if (writes_kv) pages.add_own(chunk, own);
-      pages.attend(chunk, own).store(Partial{results.of_pages[warp]});
+      pages.attend(chunk, own, head_reference(from_here(sink) * kLog2E), results.of_pages);
     } else {  // the row's last chunk is not full and has no page for this warp
       pages.load_next_keys();
     }
@@ -214,13 +218,13 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     pages.advance();
     if constexpr (!has_one_chunk) pages.find_next(chunk - 2 * share.chunk_step);
     __syncthreads();
-    if (warp < group_heads) finish_chunk(outputs, partials, results.of_pages, chunk, sink);
+    finish_chunk(outputs, partials, results.of_pages, chunk, sink);
   }
   if (share.num_chunks == 1) return;
   if (args.num_joining > 0)
     join_by_mailbox(args, outputs, results.of_chunks, partials.at(0));
   else
-    join_in_last_cta(args, outputs, partials.at(0), sink);
+    join_in_last_cta(args, outputs, partials.at(0));
 }
 
 // kMostChunks: maximum chunks per CTA in a step of more than kFewRows rows, which would otherwise wait for
@@ -284,7 +288,7 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
     launch(gpu, {Operation::kAttend, "attend"}, kernel,
            {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(ctas_of_head),
                  static_cast<unsigned>(num_rows)),
-            kAttendThreads},
+            kAttendThreads, sizeof(RowResults)},
            launched, group_heads);
   });
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "backend/cuda/verify/host_threads.h"
 #include "backend/draft_tree.h"
@@ -30,6 +29,12 @@ Power exact_power(double exponent) {
   return {value, value, value};
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
+
+// The reference of a head's exponentials (attention/page.cuh).
+double head_reference(double sink) {
+  constexpr double kHeadroom{80}, kLowestSink{-0x1p16};
+  return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
+}
 
 // A score as a power of two: q . k, since queries include kQueryFactor.
 struct Score {
@@ -69,13 +74,13 @@ struct Head {
   }
 };
 
-// Computes one head of one row. The kernels compute the softmax page by page (32 positions), relative to the
-// smallest power of two that is not below the page's largest exponential. They round the exponentials to
-// bfloat16, for the product with the values and for their sum. Then they join pages and chunks, whose
-// references differ by powers of two; only the sink's does not. If a page's largest score is so close to a
-// whole number that a kernel rounds up to the next one, all its exponentials are half as large and their
-// factor is twice as large, which changes no rounding. `relative` bounds the accumulated roundings: 2
-// products of 16 positions, 8 warps with 3 roundings each, and the chunks of 8 pages.
+// Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
+// whole number: kHeadroom above the head's sink, or a page's largest score, rounded up, if that is larger. They
+// round the exponentials to bfloat16, for the product with the values and for their sum. Then they join pages
+// and chunks, whose references differ by powers of two; only the sink's does not. If a page's largest score is
+// so close to a whole number that a kernel uses the next one, all its exponentials are half as large and their
+// factor is twice as large, which changes no rounding. `relative` bounds the accumulated roundings: 16
+// products of 16 positions, and the chunks of 8 pages.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -87,7 +92,7 @@ void attend_head(const Head& h, Attended* out) {
   const auto end_of = [&](int page) {
     return std::min(h.last() + 1, (first_page + page + 1) * kPagePositions);
   };
-  std::vector<double> references(static_cast<size_t>(num_pages), -std::numeric_limits<double>::infinity());
+  std::vector<double> references(static_cast<size_t>(num_pages), head_reference(h.sink));
   for (int page = 0; page < num_pages; ++page) {
     double& reference = references[static_cast<size_t>(page)];
     for (int position = begin_of(page); position < end_of(page); ++position)
@@ -96,7 +101,7 @@ void attend_head(const Head& h, Attended* out) {
   const double all = std::max(h.sink, *std::max_element(references.begin(), references.end())),
                sink_error = kUlp * std::abs(h.sink);
 
-  const double relative = (2 * 18 + 8 * 3 + 16 + num_pages / 8.0) * kUlp;
+  const double relative = (16 * 18 + 16 + num_pages / 8.0) * kUlp;
   std::array<double, kHeadDim> sums{}, bounds{};
   double total = 0, total_bound = 0, largest_value = 0;
   for (int page = 0; page < num_pages; ++page) {
