@@ -123,12 +123,13 @@ struct ChunkPages {
   float references[kAttendWarps][kMaxGroupHeads];
 };
 
-// Stores the exponentials and values of the warp's page in `pages`. `queries`: the lane's A registers of the
-// four 16-wide steps over D. `reference`: head_reference() of head g. Positions that the row does not see are
-// masked; it sees at least one position of the page. Most pages are seen entirely and skip the masking code.
-// Calls keys_are_used() when the registers of the page's keys may be overwritten.
+// Stores the exponentials and values of the warp's page in `pages`, and returns whether a head has its own
+// reference there. `queries`: the lane's A registers of the four 16-wide steps over D. `reference`:
+// head_reference() of head g. Positions that the row does not see are masked; it sees at least one position of
+// the page. Most pages are seen entirely and skip the masking code. Calls keys_are_used() when the registers
+// of the page's keys may be overwritten.
 template <KvFormat format, typename KeysAreUsed>
-__device__ void attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
+__device__ bool attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
                             const uint32_t (&queries)[4][2], float reference, ChunkPages& pages,
                             const KeysAreUsed& keys_are_used) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -161,11 +162,6 @@ __device__ void attend_page(PageRegisters<format>& page, int page_first, const S
   }
   Exponentials exponentials{};
   take_exponentials<0>(scores, reference, exponentials);
-  if (__ballot_sync(~0u, (bits_of_row<0>(exponentials) & kTooLarge) != 0))
-    reference = own_reference<0>(scores, reference, exponentials);
-  pages.exponentials[warp][lane] =
-      make_uint4(exponentials[0][0], exponentials[0][2], exponentials[1][0], exponentials[1][2]);
-  if (t == 0) pages.references[warp][g] = reference;
 #pragma unroll
   for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -173,24 +169,28 @@ __device__ void attend_page(PageRegisters<format>& page, int page_first, const S
       const int position = PageRegisters<format>::position_of(half, i);
       pages.values[warp][position][g ^ position % 8] = KvCodec<format>::to_bf16(page.values[half][i]);
     }
+  const bool has_own = __ballot_sync(~0u, (bits_of_row<0>(exponentials) & kTooLarge) != 0) != 0;
+  if (has_own) reference = own_reference<0>(scores, reference, exponentials);
+  pages.exponentials[warp][lane] =
+      make_uint4(exponentials[0][0], exponentials[0][2], exponentials[1][0], exponentials[1][2]);
+  if (t == 0) pages.references[warp][g] = reference;
+  return has_own;
 }
 
 // Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's head.
-__device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference) {
+// `is_scaled`: whether a page has another reference.
+__device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
+                                            bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  // A lane looks at two pages' references for its head.
-  float factors[2];
-  bool have_same = true;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    factors[i] = 2 * t + i < num_pages ? pages.references[2 * t + i][g] : reference;
-    have_same = have_same && factors[i] == reference;
-  }
-  const bool is_scaled = __ballot_sync(~0u, !have_same) != 0;
+  float factors[2];  // of pages 2 t and 2 t + 1
   if (is_scaled) {
-    reference = reduce_neighbours<4>(fmaxf(factors[0], factors[1]), Maximum());
+    const auto reference_at = [&](int page) {
+      return page < num_pages ? pages.references[page][g] : reference;
+    };
+    const float references[2]{reference_at(2 * t), reference_at(2 * t + 1)};
+    reference = reduce_neighbours<4>(fmaxf(references[0], references[1]), Maximum());
 #pragma unroll
-    for (float& factor : factors) factor = power_of_two(factor - reference);
+    for (int i = 0; i < 2; ++i) factors[i] = power_of_two(references[i] - reference);
   }
   const uint32_t first_value = shared_address(&pages.values[0][lane][warp ^ lane % 8]);
   float out[4]{}, total[4]{};
@@ -270,13 +270,13 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // Stores the page's exponentials and values in `pages`. The next page's keys are loaded as soon as the
-  // registers of this page's keys are free.
-  __device__ void attend(int chunk, const OwnRow<format>& own, float reference, ChunkPages& pages) {
+  // attend_page() of the warp's page. The next page's keys are loaded as soon as the registers of this page's
+  // keys are free.
+  __device__ bool attend(int chunk, const OwnRow<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];
     own.load_queries(queries);
-    attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries, reference, pages,
-                [&] { load_next_keys(); });
+    return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries, reference, pages,
+                       [&] { load_next_keys(); });
   }
 
  private:

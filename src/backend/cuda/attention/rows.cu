@@ -123,10 +123,10 @@ union RowResults {
 // Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a single
 // chunk, otherwise the chunk's partial softmax.
 __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkPages& pages,
-                             int chunk, float sink) {
+                             int chunk, float sink, bool is_scaled) {
   const RowShare& share = outputs.share;
   const ChunkSums sums = multiply_values(pages, min(kAttendWarps, share.num_pages - chunk * kChunkPages),
-                                         head_reference(sink * kLog2E));
+                                         head_reference(sink * kLog2E), is_scaled);
   if (share.num_chunks > 1) {
     sums.store(partials.at(chunk), outputs.group_heads);
     return;
@@ -208,17 +208,19 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       __syncthreads();  // until the previous chunk has been multiplied
       pages.prefetch_next();
     }
+    bool has_own_reference = false;
     if (pages.has_page()) {
       if (writes_kv) pages.add_own(chunk, own);
-      pages.attend(chunk, own, head_reference(from_here(sink) * kLog2E), results.of_pages);
+      has_own_reference =
+          pages.attend(chunk, own, head_reference(from_here(sink) * kLog2E), results.of_pages);
     } else {  // the row's last chunk is not full and has no page for this warp
       pages.load_next_keys();
     }
     pages.load_next_values();
     pages.advance();
     if constexpr (!has_one_chunk) pages.find_next(chunk - 2 * share.chunk_step);
-    __syncthreads();
-    finish_chunk(outputs, partials, results.of_pages, chunk, sink);
+    const bool is_scaled = __syncthreads_or(has_own_reference);
+    finish_chunk(outputs, partials, results.of_pages, chunk, sink, is_scaled);
   }
   if (share.num_chunks == 1) return;
   if (args.num_joining > 0)

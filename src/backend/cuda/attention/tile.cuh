@@ -61,7 +61,7 @@ class TileSums {
   __device__ void end_chunk() {
     for_sums<half>([](float& of_chunk, float& total) {
       total += of_chunk;
-      of_chunk = 0;
+      of_chunk = from_here(0.0f);  // otherwise the compiler moves each zero through a uniform register
     });
   }
   __device__ void end_chunk() {
