@@ -193,19 +193,30 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
     for (int i = 0; i < 2; ++i) factors[i] = power_of_two(references[i] - reference);
   }
   const uint32_t first_value = shared_address(&pages.values[0][lane][warp ^ lane % 8]);
+  struct Operands {
+    uint4 pairs;
+    uint32_t values[4];
+  };
+  const auto load = [&](int page) {
+    Operands operands;
+    operands.pairs = pages.exponentials[page][lane];
+    load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
+    return operands;
+  };
+  // The next page's operands are loaded before this page's products; those of a missing page are not used.
+  Operands next = load(0);
   float out[4]{}, total[4]{};
 #pragma unroll
   for (int page = 0; page < kAttendWarps; ++page) {
+    const Operands here = next;
+    if (page + 1 < kAttendWarps) next = load(page + 1);
     if (page >= num_pages) break;
-    const uint4 pairs = pages.exponentials[page][lane];
-    Exponentials exponentials{{pairs.x, 0, pairs.y, 0}, {pairs.z, 0, pairs.w, 0}};
+    Exponentials exponentials{{here.pairs.x, 0, here.pairs.y, 0}, {here.pairs.z, 0, here.pairs.w, 0}};
     if (is_scaled) scale<0>(exponentials, __shfl_sync(~0u, factors[page % 2], lane / 4 * 4 + page / 2));
-    uint32_t values[4];
-    load_transposed(values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const auto& a = exponentials[half];
-      mma_upper(out, a[0], a[2], values[2 * half], values[2 * half + 1]);
+      mma_upper(out, a[0], a[2], here.values[2 * half], here.values[2 * half + 1]);
       mma_upper(total, a[0], a[2], kOnes, kOnes);
     }
   }
