@@ -18,7 +18,7 @@
 // half pieces, which makes the columns of a product contiguous. Values keep their order and are 64 of the 72
 // columns of their product; the last 8 columns are ones, which sum the exponentials.
 //
-// What bounds the loop, and variants that were dropped: docs/decisions/0023.
+// What bounds the loop, and variants that were dropped: docs/decisions/0024.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
