@@ -23,8 +23,8 @@ struct Connection {
 Connection connection_of(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::string_view source, std::vector<int> devices);
 
-// What ranks in different processes must have in common: the chip and kernel options, which decide the bits,
-// and the NCCL version. rank_traits() throws InputError if this machine cannot be a rank.
+// Properties that must be equal for ranks in different processes: the chip and the kernel options, which
+// decide the bits, and the NCCL version. rank_traits() throws InputError if this machine cannot be a rank.
 struct RankTraits {
   std::string kernels, nccl;
 };
