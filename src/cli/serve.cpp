@@ -22,7 +22,6 @@
 #include "core/output.h"
 #include "core/thread_pool.h"
 #include "harmony/control_tokens.h"
-#include "kv/page_counts.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
 #include "server/server.h"
@@ -173,7 +172,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
       "Serving {} on {}\n"
       "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows per step.\n",
       server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
-      room.num_kv_caches * kv_tokens(room.num_pages, capacity.context, model.config.window),
+      kv_tokens(model.config, room, capacity.context),
       bytes_text(setup.backend->memory.plan(config_here(model.config, setup), room, setup.own).kv_bytes),
       room.max_batch_tokens));
   switch (server.serve(engine)) {
