@@ -76,8 +76,6 @@ class Sequence {
   std::optional<TokenId> next_forced() const;
   // Why the answer has ended; nothing while it continues.
   std::optional<FinishReason> end() const { return end_; }
-  // Whether the next token reaches the limit of tokens, which ends the answer.
-  bool ends_with_next() const { return output().size() + 1 >= max_output_tokens_; }
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;
     if (num_drafted > 0) drafts_.add(num_drafted, num_right);
