@@ -11,7 +11,6 @@
 #include <chrono>
 #include <deque>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -124,8 +123,8 @@ void step(benchmark::State& state) {
       engine.submit(std::move(request));
     }
     for (int num_ended = 0; num_ended < num_sequences;) {
-      const std::optional<Event> event = engine.wait_event(std::chrono::milliseconds(1000));
-      num_ended += event && std::holds_alternative<FinishedEvent>(*event);
+      for (const Event& event : engine.wait_events(std::chrono::milliseconds(1000)))
+        num_ended += std::holds_alternative<FinishedEvent>(event);
     }
   }
   const std::span times = backend.host_times(num_sequences);

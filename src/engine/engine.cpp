@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -149,7 +148,8 @@ struct Engine::Impl {
   mutable std::mutex mutex;  // guards the members from here to `state`
   std::condition_variable order_came, event_came;
   std::vector<Order> orders;
-  std::deque<Event> events;
+  std::vector<Event> events;
+  size_t num_taken{0};  // of `events`: those that wait_event() has returned
   bool is_closing{false};
   uint64_t num_requests{0};
   EngineState state;
@@ -303,8 +303,11 @@ std::optional<Launched> Engine::Impl::launch() {
   publish();
   if (next.slices.empty()) return {};  // every sequence was cancelled or waits for its last token
   next.has_prompts_alone = true;
+  next.trees.reserve(next.slices.size());
+  std::vector<Sequence*> running;
+  running.reserve(next.slices.size());
   for (const Slice& slice : next.slices) {
-    Sequence& sequence = sequences.at(slice.request);
+    Sequence& sequence = *running.emplace_back(&sequences.at(slice.request));
     sequence.start(slice.first_position);
     next.has_prompt |= sequence.output().empty() || !slice.gives_token;
     next.has_prompts_alone &= slice.first_position < std::ssize(sequence.prompt());
@@ -319,7 +322,7 @@ std::optional<Launched> Engine::Impl::launch() {
   next.num_rows = num_rows_of(next);
   progress.begin_step(next.num_rows);
   try {
-    const StepBatch batch(next, sequences, under_way ? &*under_way : nullptr, drafting.head());
+    const StepBatch batch(next, running, under_way ? &*under_way : nullptr, drafting.head());
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {
@@ -385,6 +388,7 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
   if (!step.slices.empty()) num_same_faults = 0;
   NIBBLE_CHECK(step.slices.empty() || std::ssize(result.outputs) == step.num_outputs, "{} tokens for {} rows",
                result.outputs.size(), step.num_outputs);
+  with_memory([&] { unsent.reserve(result.outputs.size()); });
   int num_tokens = 0;
   auto output = result.outputs.begin();
   for (size_t i = 0; i < step.slices.size(); ++i) {
@@ -457,6 +461,7 @@ void Engine::Impl::publish() {
     steps = backend.counters();
   } catch (const std::bad_alloc&) {  // state.steps is updated by the next call
   }
+  const bool has_events = !unsent.empty();
   size_t num_sent = 0;
   with_memory([&] {
     const std::lock_guard lock(mutex);
@@ -469,11 +474,12 @@ void Engine::Impl::publish() {
     state.drafts = drafting.counts();
     if (!steps.empty()) state.steps = std::move(steps);
     if (state.lost.empty()) state.lost = lost;
+    if (events.empty()) events.swap(unsent);
     for (; num_sent < unsent.size(); ++num_sent)  // if push_back() throws, the event is unchanged
       events.push_back(std::move(unsent[num_sent]));
   });
   unsent.clear();
-  if (num_sent > 0) event_came.notify_one();
+  if (has_events) event_came.notify_one();
 }
 
 // Adds the token of row 0 (draft_tree.h), then those of further rows while their drafts equal the added
@@ -528,10 +534,10 @@ void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_fir
     scheduler.push(sequence.id(), token.token);
   else
     scheduler.append(sequence.id(), token.token);
-  put(sequence.push(std::move(token)));
+  put(sequence.push(std::move(token), *since_step));
   for (auto next = sequence.next_forced(); next && !sequence.end(); next = sequence.next_forced()) {
     scheduler.append(sequence.id(), *next);
-    put(sequence.push({.token = *next}));
+    put(sequence.push({.token = *next}, *since_step));
   }
 }
 
@@ -614,9 +620,20 @@ EngineState Engine::state() const {
 std::optional<Event> Engine::wait_event(std::chrono::milliseconds timeout) {
   std::unique_lock lock(impl_->mutex);
   if (!impl_->event_came.wait_for(lock, timeout, [&] { return !impl_->events.empty(); })) return {};
-  Event event = std::move(impl_->events.front());
-  impl_->events.pop_front();
+  std::optional<Event> event = std::move(impl_->events[impl_->num_taken++]);
+  if (impl_->num_taken == impl_->events.size()) {
+    impl_->events.clear();
+    impl_->num_taken = 0;
+  }
   return event;
+}
+
+std::vector<Event> Engine::wait_events(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->event_came.wait_for(lock, timeout, [&] { return !impl_->events.empty(); });
+  impl_->events.erase(impl_->events.begin(),
+                      impl_->events.begin() + static_cast<ptrdiff_t>(std::exchange(impl_->num_taken, 0)));
+  return std::exchange(impl_->events, {});
 }
 
 }  // namespace nibble

@@ -372,6 +372,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   admit();
   share_rows();
   std::vector<Slice> slices;
+  slices.reserve(running_.size());
   int num_rows_left = options_.max_batch_tokens;
   // In order: a sequence preempted here comes later in order and has no slice in this step yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {

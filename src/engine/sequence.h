@@ -70,7 +70,8 @@ class Sequence {
   // Called before each step of this sequence. The first call ends the time in the queue; tokens before its
   // `first_position` came from the prefix cache.
   void start(int first_position);
-  TokenEvent push(SampledToken token);
+  // `step_end` was started when the step that sampled the token ended.
+  TokenEvent push(SampledToken token, const Stopwatch& step_end);
   // The token that the constraint forces next and that is added without a step. Nothing if log-probabilities
   // are requested: a forced token then has a row of its own.
   std::optional<TokenId> next_forced() const;

@@ -13,10 +13,14 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 }  // namespace
 
 // The public constructor delegates to this one, so if it throws later, the destructor removes the drafts.
-StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step) {
-  for (const Slice& slice : step.slices) {
-    sequences_.push_back(&sequences.at(slice.request));
-    prompt_rows_.push_back(sequences_.back()->take_prompt_rows(slice.first_position, slice.num_tokens));
+StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences)
+    : step_(step), sequences_(sequences) {
+  prompt_rows_.reserve(step.slices.size());
+  step.num_prompt_rows.reserve(step.slices.size());
+  step.output_rows.reserve(step.slices.size());
+  for (size_t i = 0; i < step.slices.size(); ++i) {
+    const Slice& slice = step.slices[i];
+    prompt_rows_.push_back(sequences[i]->take_prompt_rows(slice.first_position, slice.num_tokens));
     step.num_prompt_rows.push_back(static_cast<int>(prompt_rows_.back().size()));
     step.num_outputs += step.num_prompt_rows.back() + slice.gives_token;
   }
@@ -31,7 +35,8 @@ StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step) {
   }
 }
 
-StepBatch::StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head)
+StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
+                     const Head& head)
     : StepBatch(step, sequences) {
   outputs_.reserve(static_cast<size_t>(step.num_outputs));
   runs_.reserve(step.slices.size());
