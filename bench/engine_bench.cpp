@@ -1,9 +1,9 @@
 // Benchmarks the cost of a step outside the model: taking requests, planning, pages, detokenizing, stop
 // rules, events. The model answers at once, and the engine decodes a given number of sequences. `host_us` is
-// the time of the engine's thread per step outside the backend, measured between two launches; `cpu_us` is its
-// CPU time, which other programs on the machine disturb less. `ahead`: the next step is launched before the
-// tokens of the current one are known, as on CUDA. Target: below 60 us for 256 sequences; a step of a real
-// model takes milliseconds.
+// the time of the engine's thread per step outside the backend, measured between two launches; `cpu_us` is
+// its CPU time, which other programs on the machine disturb less. `ahead`: the next step is launched before
+// the tokens of the current one are known, as on CUDA. Target: below 60 us for 256 sequences; a step of a
+// real model takes milliseconds.
 #include <benchmark/benchmark.h>
 #include <time.h>
 

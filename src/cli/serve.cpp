@@ -247,6 +247,12 @@ void add_limit_flags(CLI::App& command, ServeOptions& options) {
                   "N")
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
+  add_server_flag(command, "--stream-interval", options.server.stream_interval,
+                  "tokens between two events of a stream, or more; the first text is sent\n"
+                  "at once; larger values cost less of the server's and the client's CPU",
+                  "N")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   add_server_flag(command, "--request-timeout", options.request_seconds,
                   "seconds that a request may wait and run: then its answer ends as if\n"
                   "max_tokens were reached; status 504 if it has not begun; 0: no limit",

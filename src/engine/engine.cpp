@@ -131,8 +131,8 @@ struct Engine::Impl {
   // Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
   void lose(std::string why);
-  // Copies the state to where other threads can read it, and sends the events put since the last call, so that
-  // their receivers see that state.
+  // Copies the state to where other threads can read it, and sends the events put since the last call: their
+  // receivers see that state.
   void publish();
   int add_tokens(Sequence& sequence, const Slice& slice, const DraftTree& chain,
                  std::span<SampledToken> tokens, const Drafts& made);

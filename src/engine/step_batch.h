@@ -42,8 +42,8 @@ class StepBatch {
     int topk{1};
   };
 
-  // Adds the output rows to `step`. `sequences`: those of its slices. `under_way`: the previous step if it has
-  // not ended, otherwise null.
+  // Adds the output rows to `step`. `sequences`: those of its slices. `under_way`: the previous step if it
+  // has not ended, otherwise null.
   StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
             const Head& head);
   ~StepBatch();  // removes the drafts from the sequences
