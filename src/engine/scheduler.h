@@ -45,6 +45,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/generation_request.h"
@@ -143,6 +144,9 @@ class Scheduler {
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Whether an incomplete sequence would get no row now because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
+  // Whether any running sequence can have a row in a later step, judged by token limits: the awaited tokens
+  // may end it earlier.
+  bool goes_on() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);
   // Adds a token that no planned step announced: a forced token, or the token of a row after a draft. Report
@@ -155,7 +159,7 @@ class Scheduler {
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
   int num_running() const { return static_cast<int>(running_.size()); }
-  bool is_running(RequestId request) const;
+  bool is_running(RequestId request) const { return running_by_id_.contains(request); }
   const SchedulerCounts& counts() const { return counts_; }
   PageCounts num_held_pages(int kv_cache) const;  // pages that running sequences hold
 
@@ -229,6 +233,7 @@ class Scheduler {
   void add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& slices, int num_rows_left);
   std::list<Running>::iterator last_in(const KvCache& cache);
   void preempt(std::list<Running>::iterator sequence);
+  void erase(std::list<Running>::iterator sequence);
 
   SchedulerOptions options_;
   std::deque<KvCache> caches_;
@@ -238,6 +243,7 @@ class Scheduler {
   // one that was preempted in that cache while it ran.
   std::list<Waiting> waiting_;
   std::list<Running> running_;
+  std::unordered_map<RequestId, std::list<Running>::iterator> running_by_id_;
 };
 
 }  // namespace nibble

@@ -78,6 +78,10 @@ int most_sequences(const Model& model, const ResolvedSettings& setup, int contex
   return most;
 }
 
+int64_t kv_tokens(const Config& config, const BackendOptions& options, int context) {
+  return options.num_kv_caches * kv_tokens(options.num_pages, context, config.window);
+}
+
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
                              const Capacity& capacity) {
   EngineOptions engine;
