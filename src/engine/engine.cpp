@@ -25,6 +25,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_batch.h"
+#include "engine/step_pace.h"
 #include "engine/validate.h"
 
 namespace nibble {
@@ -40,6 +41,14 @@ std::string cause(const std::exception& error) {
 int num_rows_of(const Launched& step) {
   int num_rows = 0;
   for (const Slice& slice : step.slices) num_rows += slice.num_tokens;
+  return num_rows;
+}
+
+// The rows of a step that continue answers, drafts included. The others belong to prompts.
+int num_decode_rows_of(const Launched& step) {
+  int num_rows = 0;
+  for (const Slice& slice : step.slices)
+    if (slice.num_tokens - slice.num_drafts == 1) num_rows += slice.num_tokens;
   return num_rows;
 }
 
@@ -91,6 +100,7 @@ struct Engine::Impl {
         scheduler(scheduler_options(limits, drafting.launches_before_drafts())),
         on_step(options.on_step),
         gathering(options.gathering, limits.scheduler.max_sequences) {
+    if (options.itl_target > 0) pace.emplace(options.itl_target, options.max_batch_tokens);
     publish();
     thread = std::thread([this] { run(); });
   }
@@ -166,6 +176,7 @@ struct Engine::Impl {
   std::string lost;        // EngineState::lost
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
+  std::optional<StepPace> pace;  // set if there is a target for the time between tokens
   std::optional<Launched> under_way;
   int num_launched{0};                  // steps launched and not collected yet
   std::optional<Stopwatch> since_step;  // started when the last step ended
@@ -290,6 +301,7 @@ bool Engine::Impl::gather() {
 }
 
 std::vector<Slice> Engine::Impl::plan(Drafting::Trees& trees) {
+  if (pace) scheduler.limit_prompt_rows(pace->max_prompt_rows());
   if (!drafting.is_on()) return scheduler.next();
   return scheduler.next([&](const DraftRoom& room) {
     trees = drafting.plan(room, sequences, under_way ? &*under_way : nullptr);
@@ -377,6 +389,8 @@ StepReport Engine::Impl::measure(const Launched& step, const StepResult& result)
   if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
   progress.learn(report.num_tokens, report.backend_seconds);
   if (step.has_prompts_alone) gathering.learn(report.backend_seconds);
+  const int num_decode_rows = num_decode_rows_of(step);
+  if (pace) pace->learn(num_decode_rows, report.num_tokens - num_decode_rows, report.backend_seconds);
   const bool is_timed = result.device_times && !step.has_prompt;
   if (is_timed && decode_ended_ns)
     report.device_idle_seconds = 1e-9 * static_cast<double>(result.device_times->begin_ns - *decode_ended_ns);

@@ -250,8 +250,10 @@ void Scheduler::share_rows() {
     num_left -= sequence.num_rows;
     if (num_missing(sequence) > 1) prompts.push_back(&sequence);
   }
+  const bool some_decode = num_left < options_.max_batch_tokens;
   const bool is_shared = running_.size() + waiting_.size() > 1;
   if (is_shared && options_.max_shared_rows > 0) num_left = std::min(num_left, options_.max_shared_rows);
+  if (some_decode) num_left = std::min(num_left, max_rows_with_decoding_);
   const auto give = [&](Running& prompt, int most) {
     const int num_rows = std::min(most, num_missing(prompt) - prompt.num_rows);
     prompt.num_rows += num_rows;

@@ -19,7 +19,8 @@
 // Rows: each decoding sequence gets one row of a step. Half of the other rows go to the prompts with the
 // fewest tokens left, so that short prompts do not wait for long ones. The rest goes to the prompts in order,
 // so a long prompt advances however many short ones arrive. If several sequences run or wait, max_shared_rows
-// limits the rows of prompts, to keep steps short where rows are slow.
+// limits the rows of prompts, to keep steps short where rows are slow. limit_prompt_rows() limits them in
+// steps in which a sequence decodes.
 // Shared prefixes: a prompt waits while a running prompt that will get its rows soon fills pages that both
 // have in common, then shares them. Later sequences in the queue do not wait with it.
 //
@@ -41,6 +42,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <list>
 #include <optional>
 #include <span>
@@ -156,6 +158,9 @@ class Scheduler {
   // (push(), append()). Ignored if the sequence has been removed or preempted.
   void accept(RequestId request, int num_drafts);
 
+  // Limits the prompt rows of the following steps in which some sequence decodes. At least 1.
+  void limit_prompt_rows(int most) { max_rows_with_decoding_ = most; }
+
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
   int num_running() const { return static_cast<int>(running_.size()); }
@@ -237,6 +242,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   std::deque<KvCache> caches_;
+  int max_rows_with_decoding_{std::numeric_limits<int>::max()};  // limit_prompt_rows()
   SchedulerCounts counts_;
   uint64_t num_arrivals_{0};
   // Both sorted by priority, then by arrival. Every sequence running in a KV cache comes before every waiting

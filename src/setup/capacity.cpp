@@ -90,6 +90,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.max_batch_tokens = options.max_batch_tokens;
   // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, for all sequences. 128 tokens are as fast.
   if (!setup.backend->device) engine.max_shared_rows = 128;
+  engine.itl_target = setup.itl_target;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;
   engine.prefix_cache = setup.shares_prefixes;

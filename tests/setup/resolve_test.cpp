@@ -31,6 +31,7 @@ TEST(Resolve, SettingsBecomeTheOptionsOfTheBackend) {
   settings.threads = 3;
   settings.context = 1000;
   settings.max_sequences = 5;
+  settings.itl_target = 25;  // milliseconds
   settings.prefix_cache = false;
   settings.require = "experts=mxfp4";
   const ResolvedSettings setup = resolve(settings);
@@ -46,6 +47,7 @@ TEST(Resolve, SettingsBecomeTheOptionsOfTheBackend) {
   EXPECT_EQ(setup.threads, 3);
   EXPECT_EQ(setup.context, 1000);
   EXPECT_EQ(setup.max_sequences, 5);
+  EXPECT_DOUBLE_EQ(setup.itl_target, 0.025);
   EXPECT_FALSE(setup.shares_prefixes);
   ASSERT_EQ(setup.requirements.size(), 1u);
   EXPECT_EQ(setup.requirements.front().operation, "experts");
