@@ -123,9 +123,9 @@ def test_all_conversations_are_exported_and_imported_with_branches_and_drafts(pa
     page.wait_for_end()
     assert page.js(TITLES) == []
     import_file(page, file)
-    assert page.text("#outcome") == "5 messages were imported."
+    assert page.text("#outcome") == "Imported messages: 5."
     import_file(page, file)
-    assert page.text("#outcome") == "0 messages were imported; 5 were here already."
+    assert page.text("#outcome") == "Imported messages: 0; already here: 5."
     reload(page)
     assert sorted(page.js(TITLES)) == ["What is 1 + 1?", QUESTION]
     open_titled(page, "What is 1 + 1?")
@@ -144,7 +144,7 @@ def test_an_import_changes_no_message_and_brings_back_deleted_conversations(page
     told["conversations"][0]["messages"][1]["content"] = "another answer"
     changed = tmp_path / "changed.json"
     changed.write_text(json.dumps(told))
-    for outcome in ("1 messages were imported; 1 were here already.", "0 messages were imported; 2 were here already."):
+    for outcome in ("Imported messages: 1; already here: 1.", "Imported messages: 0; already here: 2."):
         import_file(page, changed)
         assert page.text("#outcome") == outcome
     assert page.last(".answer") == "17 + 25 = 42."
@@ -175,7 +175,7 @@ def test_an_import_leaves_out_damaged_messages_and_survives_hostile_ones(page, t
         message("b", "c"),  # a cycle
         message("c", "b"),
         message("d", "missing"),
-        message("e", "a", role="assistant", usage={"completion_tokens": "many"}, calls=[None], firstMs="x"),
+        message("e", "a", role="assistant", usage={"completion_tokens": "many"}, calls=[None], firstMs="x"),  # shown as an answer without calls
         message("f", "a", 7),
         message("g", "g"),
         message("h", "a", role="system"),
@@ -185,7 +185,7 @@ def test_an_import_leaves_out_damaged_messages_and_survives_hostile_ones(page, t
     file = tmp_path / "hostile.json"
     file.write_text(json.dumps({"format": "nibble.conversations", "version": 1, "conversations": [{"id": "__proto__", "messages": hostile}, {"id": 7}, None]}))
     import_file(page, file)
-    assert page.text("#outcome") == "6 messages were imported; 4 are damaged and were left out."
+    assert page.text("#outcome") == "Imported messages: 6; damaged and left out: 4."
     reload(page)
     page.click("nav .open")
     for _ in range(4):

@@ -36,9 +36,7 @@ export function setUpConversation(onListChange) {
   const known = store.conversations.get(session.get(kOpenItem));
   if (known) open = known;
   session.set(kOpenItem, open.id);
-  addEventListener("pagehide", () => {
-    for (const { message } of running.values()) if (!isEmpty(message)) store.saveAtOnce(message);
-  });
+  addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
   const typed = byId("input").value;  // while the conversations were loaded
   if (typed) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
@@ -85,7 +83,7 @@ export function showConversation() {
 function stateOf(message, at, versions) {
   const isLast = at === branch.length - 1;
   const isStored = versions.includes(message);
-  const failure = message.role === "assistant" ? failures.get(message.parent) : undefined;
+  const failure = message.role === "assistant" && !message.error ? failures.get(message.parent) : undefined;
   const state = {
     isRunning: running.get(open.id)?.message === message,
     version: isStored ? versions.indexOf(message) : 0,
@@ -158,13 +156,19 @@ async function answer(chat, parent) {
   showConversation();
   scrollTo(Infinity);
   say("Answering");
-  let timer;
+  let timer, saved = -kSaveMs;
+  const save = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    if (isEmpty(message)) return;
+    saved = performance.now();
+    store.saveProgress(chat, message);
+  };
   await receive(message, body, stop.signal, () => {
     showProgress(chat, message);
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      if (!message.complete && !isEmpty(message)) store.saveProgress(chat, message);
-    }, kSaveMs);
+    // A timer alone would be late in a hidden tab, where browsers run timers once a minute.
+    if (performance.now() - saved >= kSaveMs) save();
+    else timer ??= setTimeout(save, kSaveMs);
   });
   clearTimeout(timer);
   running.delete(chat.id);
@@ -226,6 +230,7 @@ export function followChange(change) {
   if (change.chat === open.id && chat !== open) open = chat;
   if (change.kind === "draft" && chat === open) byId("input").value = change.text;
   if (change.kind === "dropped" && chat.shown === change.id) chat.shown = leafBelow(chat.messages, chat.leaf);
+  if (change.kind === "messages") for (const message of change.messages) failures.delete(message.parent);
   const shows = change.kind === "messages" || change.kind === "shown";
   if (shows && !running.has(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
   if (chat !== open || change.kind === "draft") return;

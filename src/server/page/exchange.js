@@ -106,8 +106,8 @@ export async function importAll(text) {
     const chat = conversation(source.id);
     if (typeof source.draft === "string" && source.draft.trim() && !chat.draft) saveDraft(chat, source.draft);
   }
-  const parts = [`${numAdded} messages were imported`];
-  if (numKnown) parts.push(`${numKnown} were here already`);
-  if (numDamaged) parts.push(`${numDamaged} are damaged and were left out`);
+  const parts = [`Imported messages: ${numAdded}`];
+  if (numKnown) parts.push(`already here: ${numKnown}`);
+  if (numDamaged) parts.push(`damaged and left out: ${numDamaged}`);
   return parts.join("; ") + ".";
 }

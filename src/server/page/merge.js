@@ -1,4 +1,4 @@
-// Adds conversations of files and of the old storage to those that are there.
+// Adds the conversations of files and of the old storage to the existing ones.
 import { messagesOf, readAll, result, setAside } from "./database.js";
 import { messageOf, newId } from "./message.js";
 import { conversation, openedDatabase, post, write } from "./store.js";

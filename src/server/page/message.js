@@ -76,7 +76,7 @@ export function messageOf(record) {
   const calls = record.calls ?? [];
   need("calls", Array.isArray(calls) && calls.filter(Boolean).every(isCall));
   need("reasoning", typeof (record.reasoning ?? "") === "string");
-  Object.assign(message, { calls, reasoning: record.reasoning ?? "", isJson: record.isJson === true });
+  Object.assign(message, { calls: calls.filter(Boolean), reasoning: record.reasoning ?? "", isJson: record.isJson === true });
   if (isUsage(record.usage)) message.usage = record.usage;
   for (const name of ["firstMs", "lastMs", "firstTokens"]) if (Number.isFinite(record[name])) message[name] = record[name];
   for (const name of ["finish", "error"]) if (typeof record[name] === "string") message[name] = record[name];

@@ -19,6 +19,8 @@ export const conversations = new Map();
 let database = null;
 let channel = /** @type {BroadcastChannel | null} */ (null);
 const deleted = new Set();  // ids of conversations
+/** @type {Set<Message[]>} */
+const pending = new Set();  // what write() has not finished
 let reportFault = (kind, text) => {};
 
 const kFull =
@@ -66,7 +68,8 @@ export async function load(onChange, onFault) {
   follow(onChange);
   try {
     database = await connect();
-    const [messages, chats, drafts] = await Promise.all(["messages", "chats", "drafts"].map((store) => readAll(database, store)));
+    const [messages, chats, drafts] = await Promise.all(["messages", "chats", "drafts"].map(
+      (store) => readAll(database, store).catch(() => ({ records: [], numUnreadable: 1 }))));
     const faults = [];
     for (const record of chats.records) if (record.deleted) deleted.add(record.id);
     for (const record of messages.records) take(record, faults);
@@ -105,7 +108,7 @@ function take(record, faults) {
 
 /** Sets damaged records aside and closes the gaps that they, now or earlier, left. @param {any[]} faults */
 async function repair(faults) {
-  const before = await readAll(database, "damaged");
+  const before = await readAll(database, "damaged").catch(() => ({ records: [] }));
   const lost = new Map();
   for (const { record } of [...before.records, ...faults])
     if (typeof record?.parent === "string" || record?.parent === null) lost.set(record.id, record.parent);
@@ -163,12 +166,20 @@ export function saveProgress(chat, message, hasText = true) {
   return hasText ? write(chat, [message]) : undefined;
 }
 
-/** Saves the text of an answer while the page is closed, when nothing can be awaited any more. @param {Message} message */
-export function saveAtOnce(message) {
-  if (!database) return;
-  const transaction = database.transaction("messages", "readwrite");
-  transaction.objectStore("messages").put(message);
-  transaction.commit();
+/**
+ * Saves what the page receives and writes while it is closed, when nothing can be awaited any more.
+ * @param {Message[]} received
+ */
+export function saveAtOnce(received) {
+  const unsaved = [...received, ...[...pending].flat()].filter((message) => message.complete || !isEmpty(message));
+  if (!unsaved.length) return;
+  try {
+    const transaction = database.transaction("messages", "readwrite");
+    for (const message of unsaved) transaction.objectStore("messages").put(message);
+    transaction.commit();
+  } catch {
+    // The storage is blocked, which the page has reported.
+  }
 }
 
 /** Forgets an answer of which nothing came. It was never stored. @param {Conversation} chat @param {Message} message */
@@ -183,6 +194,7 @@ export function drop(chat, message) {
  * @param {Conversation} chat @param {Message[]} messages @param {{endsDraft?: boolean, revives?: boolean}} options
  */
 export async function write(chat, messages, { endsDraft = false, revives = false } = {}) {
+  pending.add(messages);
   try {
     database ??= await connect();
     const transaction = database.transaction(["messages", "chats", "drafts"], "readwrite");
@@ -206,6 +218,8 @@ export async function write(chat, messages, { endsDraft = false, revives = false
   } catch (error) {
     reportFault("storage", error.name === "QuotaExceededError" ? kFull : `${kBlocked} (${error.message})`);
     return false;
+  } finally {
+    pending.delete(messages);
   }
 }
 
