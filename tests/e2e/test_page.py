@@ -254,7 +254,7 @@ def test_a_conversation_is_copied_and_exported(page, server, tmp_path):
     page.click("#export-json")
     page.click("#export-markdown")
     files = [tmp_path / f"What-is-17-25.{ending}" for ending in ("json", "md")]
-    browser.WebDriverWait(page.driver, 30).until(lambda _: all(file.exists() for file in files))
+    browser.WebDriverWait(page.driver, 30).until(lambda _: all(file.exists() and file.stat().st_size for file in files))
     exported = json.loads(files[0].read_text())["conversations"][0]
     assert [message["content"] for message in exported["messages"]] == [QUESTION, "17 + 25 = 42."]
     assert files[1].read_text() == f"# {QUESTION}\n\n## You\n\n{QUESTION}\n\n## Answer\n\n17 + 25 = 42.\n"

@@ -91,7 +91,7 @@ def export_all(page, folder):
     file = folder / "nibble-conversations.json"
     file.unlink(missing_ok=True)
     page.click("#export-all")
-    browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists())
+    browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
     return file
 
 
@@ -214,6 +214,6 @@ def test_markdown_has_the_branch_that_is_shown(page, tmp_path):
     page.wait_for_end()
     page.click("#export-markdown")
     file = tmp_path / "What-is-1-1.md"
-    browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists())
+    browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
     text = file.read_text()
     assert f"## You\n\n{QUESTION}\n\n## Answer\n\n17 + 25 = 42.\n" in text and answer not in text.split("\n")[2:]
