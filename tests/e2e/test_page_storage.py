@@ -320,3 +320,12 @@ def test_the_page_works_without_storage(server):
         blocked.click("nav .open")
         assert blocked.js(QUESTIONS) == [QUESTION, "What is 2 + 2?"]
         assert blocked.console_errors() == []
+
+
+def test_the_page_works_if_the_database_never_opens(page):
+    hanging = page.command("Page.addScriptToEvaluateOnNewDocument", source="IDBFactory.prototype.open = () => ({});")
+    reload(page)
+    page.wait("document.getElementById('notice').innerText.includes('They last until the page is closed')")
+    page.ask(QUESTION)
+    assert page.last(".answer") == "17 + 25 = 42."
+    page.command("Page.removeScriptToEvaluateOnNewDocument", **hanging)

@@ -6,11 +6,13 @@
 //   damaged   number      {store, key, record, reason, found}: records that the page could not use
 
 const kName = "nibble", kVersion = 1;
+const kOpenMs = 5000;  // after this time without an answer, the storage counts as blocked
 
 /** @returns {Promise<IDBDatabase>} */
 export function openDatabase() {
   return new Promise((resolve, reject) => {
     const request = indexedDB.open(kName, kVersion);
+    setTimeout(() => reject(new DOMException("The database does not open.", "TimeoutError")), kOpenMs);
     request.onupgradeneeded = () => {
       request.result.createObjectStore("messages", { keyPath: ["chat", "id"] });
       request.result.createObjectStore("chats", { keyPath: "id" });
