@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -113,3 +114,41 @@ def test_the_unit_of_the_debian_package_is_valid_and_hardened(packages, tmp_path
     assert "\nExecStart=/usr/bin/nibble serve --config /etc/nibble/nibble.conf\n" in text and "\nUser=nibble\n" in text
     told = run("systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=30", unit)
     assert told.returncode == 0, told.stdout + told.stderr
+
+
+@pytest.fixture(scope="module")
+def venv(packages, tmp_path_factory):
+    [wheel] = [path for path in packages if path.suffix == ".whl"]
+    folder = tmp_path_factory.mktemp("venv")
+    succeed(sys.executable, "-m", "venv", folder)
+    succeed(folder / "bin/pip", "install", "-q", "--no-index", "--disable-pip-version-check", wheel)
+    return folder / "bin"
+
+
+def test_the_wheel_has_the_command(venv):
+    assert succeed(venv / "nibble", *QUESTION) == ANSWER
+
+
+SERVER = """
+import json, urllib.request
+import nibble_gpt_oss
+
+with nibble_gpt_oss.Server("tiny", ["--context", "2048"]) as server:
+    body = {"messages": [{"role": "user", "content": "What is 17 + 25?"}], "temperature": 0}
+    request = urllib.request.Request(server.base_url + "/chat/completions", json.dumps(body).encode())
+    print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"])
+try:
+    urllib.request.urlopen(server.base_url + "/models")
+except OSError:
+    print("ended")
+try:
+    nibble_gpt_oss.Server("no-such-model")
+except nibble_gpt_oss.ServerError as error:
+    print(error)
+"""
+
+
+def test_python_starts_a_server_and_gets_its_url(venv):
+    answer, ended, error = succeed(venv / "python", "-c", SERVER).splitlines()
+    assert answer + "\n" == ANSWER and ended == "ended"
+    assert error.startswith("nibble: model 'no-such-model' not found")
