@@ -1,5 +1,7 @@
 """Tests the packages of tools/package: each is unpacked or installed in a fresh place and answers a question there."""
 
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -62,6 +64,34 @@ def test_the_archive_has_a_licence_of_everything_that_is_linked(unpacked):
     licences = {path.name for path in (unpacked / "share/doc/nibble/licences").iterdir()}
     assert {"libstdc++-12-dev", "libunwind", "libspdlog-dev", "prometheus-cpp-dev", "libsodium-dev", "libcli11-dev"} < licences
     assert all(path.stat().st_size > 0 for path in (unpacked / "share/doc/nibble/licences").iterdir())
+
+
+def test_the_list_of_parts_names_every_licence(unpacked):
+    document = json.loads((unpacked / "share/doc/nibble/nibble.spdx.json").read_text())
+    assert document["spdxVersion"] == "SPDX-2.3" and document["documentNamespace"].startswith("urn:")
+    nibble, *parts = document["packages"]
+    program = hashlib.sha256((unpacked / "bin/nibble").read_bytes()).hexdigest()
+    assert nibble["checksums"] == [{"algorithm": "SHA256", "checksumValue": program}]
+    licences = {path.name for path in (unpacked / "share/doc/nibble/licences").iterdir()}
+    assert licences - {"libunwind"} <= {part["name"] for part in parts} and all(part["versionInfo"] for part in parts)
+    linked = [row["relatedSpdxElement"] for row in document["relationships"] if row["relationshipType"] == "STATIC_LINK"]
+    assert linked == [part["SPDXID"] for part in parts] and len(set(linked)) == len(linked)
+
+
+def test_checksums_are_those_of_the_packages(packages):
+    succeed("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=PACKAGES)
+    listed = {line.split()[1] for line in (PACKAGES / "SHA256SUMS").read_text().splitlines()}
+    assert {path.name for path in packages} < listed
+
+
+def test_the_version_is_the_same_everywhere(packages, unpacked):
+    [version] = re.findall(r"^project\(nibble VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+    assert succeed(unpacked / "bin/nibble", "--version").startswith(f"nibble {version}, commit ")
+    assert all(re.search(rf"[-_]{re.escape(version)}[-_]", path.name) for path in packages)
+    [newest, *_] = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest == version
+    documented = re.findall(r"build/package/(\S+)", (ROOT / "docs/install.md").read_text())
+    assert {path.name for path in packages} == {name for name in documented if name != "`"}
 
 
 # Installs the package in a copy of this machine's system: an overlay, whose upper layer has what was changed.
