@@ -539,14 +539,14 @@ class SumTest : public testing::Test {
                     number % kInboxSlots,
                     kFirstRow,
                     num_rows,
-                    rank.parts.as<float>(),
-                    kParts,
-                    kHidden,
-                    size_t{kParts} * kHidden,
-                    rank.x.as<float>(),
-                    rank.x.as<float>(),
-                    {kind.has_norm ? rank.norm_weights.as<float>() : nullptr, kEps, kind.image_rows},
-                    kind.leaves_out ? rank.part_weights.as<float>() : nullptr},
+                    {rank.parts.as<float>(),
+                     kParts,
+                     kHidden,
+                     size_t{kParts} * kHidden,
+                     rank.x.as<float>(),
+                     rank.x.as<float>(),
+                     {kind.has_norm ? rank.norm_weights.as<float>() : nullptr, kEps, kind.image_rows},
+                     kind.leaves_out ? rank.part_weights.as<float>() : nullptr}},
                    turn);
   }
 

@@ -47,22 +47,22 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
 
 // Returns a mask whose bit p says whether this rank has part p of a row of the step; missing parts count as
 // zeros. Issues the loads of all weights first, because no part is loaded before its weight has arrived.
-__device__ inline unsigned parts_here(const SumArgs& args, int row) {
-  if (!args.weights) return ~0u;
+__device__ inline unsigned parts_here(const SumTerms& terms, int row) {
+  if (!terms.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
   unsigned here = 0;
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p)
-    weights[p] = p < args.num_parts ? __ldcg(args.weights + row * args.num_parts + p) : 0;
+    weights[p] = p < terms.num_parts ? __ldcg(terms.weights + row * terms.num_parts + p) : 0;
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p) here |= (weights[p] != 0 ? 1u : 0u) << p;
   return here;
 }
 
-// Returns the row of SumArgs::parts with this rank's parts of a row of the step; -1: this rank has none,
+// Returns the row of SumTerms::parts with this rank's parts of a row of the step; -1: this rank has none,
 // which counts as zeros.
-__device__ inline int part_row(const SumArgs& args, int row) {
-  return args.part_rows ? __ldcg(args.part_rows + row) : row;
+__device__ inline int part_row(const SumTerms& terms, int row) {
+  return terms.part_rows ? __ldcg(terms.part_rows + row) : row;
 }
 
 __device__ inline void add_to(float4& sum, float4 more) {
@@ -109,24 +109,25 @@ struct RowOfCta {
   // time; each part takes 4 * kFours registers.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
-    const int hidden = args.links.hidden, from = part_row(args, row);
-    const unsigned here = from < 0 ? 0 : parts_here(args, row);
+    const SumTerms& terms = args.terms;
+    const int hidden = args.links.hidden, from = part_row(terms, row);
+    const unsigned here = from < 0 ? 0 : parts_here(terms, row);
     const auto load_part = [&](int part, float4(&to)[kFours]) {
       if (here >> part & 1)
-        load(args.parts + from * args.row_stride + part * args.part_stride, hidden, to);
+        load(terms.parts + from * terms.row_stride + part * terms.part_stride, hidden, to);
       else
         for_fours(hidden, [&](int n, int) { to[n] = {}; });
     };
     load_part(0, sum);
 #pragma unroll 1
-    for (int first = 1; first < args.num_parts; first += at_once) {
+    for (int first = 1; first < terms.num_parts; first += at_once) {
       float4 parts[at_once][kFours];
 #pragma unroll
       for (int p = 0; p < at_once; ++p)
-        if (first + p < args.num_parts) load_part(first + p, parts[p]);
+        if (first + p < terms.num_parts) load_part(first + p, parts[p]);
 #pragma unroll
       for (int p = 0; p < at_once; ++p)
-        if (first + p < args.num_parts) add(parts[p], hidden, sum);
+        if (first + p < terms.num_parts) add(parts[p], hidden, sum);
     }
   }
   static __device__ void store(const float4 (&from)[kFours], int hidden, float* row) {
@@ -138,9 +139,9 @@ struct RowOfCta {
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};
-    norm.residual.x = args.out;
+    norm.residual.x = args.terms.out;
     norm.residual.hidden = args.links.hidden;
-    norm.eps = args.norm.eps;
+    norm.eps = args.terms.norm.eps;
     weights.load(
         norm, [&](int) { return row; }, {to, 0, 1}, Ignore{});
   }
@@ -181,7 +182,7 @@ void with_turn(Turn turn, const F& f) {
 }
 
 inline Label label_of(const SumArgs& args) {
-  return {args.behind, args.norm.weights ? "sum and norm" : "sum"};
+  return {args.operation, args.terms.norm.weights ? "sum and norm" : "sum"};
 }
 
 }  // namespace nibble::cuda

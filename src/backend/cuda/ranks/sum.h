@@ -13,6 +13,7 @@
 
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/input/step_exchange.h"
+#include "backend/cuda/ranks/args.h"
 #include "backend/cuda/ranks/protocol.h"
 
 namespace nibble::cuda {
@@ -46,38 +47,17 @@ struct Links {
   unsigned long long patience_ns{0};
 };
 
-// What a launch does. Ranks that share a GPU run one after another: all must send before any may wait, so
-// sending and waiting are separate launches.
-enum class Turn { kSendAndWait, kSend, kWait };
-
-// The norm after a sum.
-struct SumNorm {
-  const float* weights{nullptr};  // [H], or null: no norm
-  float eps{0};
-  int image_rows{0};  // of SumOutputs::normed
-};
-
-// This rank's terms of rows [first_row, first_row + num_rows) of a step, and where the sum goes. Pointers are
-// to the step's first row.
+// The sum over rows [first_row, first_row + num_rows) of a step. Pointers of the terms are to the step's first
+// row.
 struct SumArgs {
   Links links;
-  Operation behind;  // the operation that computed the parts
-  int number;        // message number in the step, for the tag
+  Operation operation;  // that computed the parts
+  int number;           // message number in the step, for the tag
   int slot;
   int first_row, num_rows;  // up to kSumRows
-  const float* parts;       // part p of row r starts at p * part_stride + r * row_stride
-  int num_parts;            // up to kMaxExpertsPerToken
-  size_t part_stride, row_stride;
-  const float* x;  // [T, H]
-  float* out;      // [T, H]
-  SumNorm norm;
-  // [T, num_parts]: parts of weight 0 are skipped, whatever their memory holds. null: none is skipped.
-  const float* weights{nullptr};
-  // [T]: for each row of the step, the row of `parts` with this rank's parts; -1: this rank has none. null:
-  // the same row.
-  const int* part_rows{nullptr};
+  SumTerms terms;
 };
-// Computes out = x + the sum over ranks of the sum of their parts. If args.norm has weights, also stores the
+// Computes out = x + the sum over ranks of the sum of their parts. If the norm has weights, also stores the
 // norm of `out` in this rank's SumOutputs::normed. For up to tagged_rows() rows.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 // All-reduces any number of rows like sum_words(). x and out are SumOutputs::x, in which a rank has valid

@@ -45,19 +45,19 @@ __device__ void add_to(float2& sum, float2 more) {
 }
 // Returns this rank's contribution to elements `col` and `col + 1` of a row of the step: the sum of its
 // parts, in part order. Issues all loads before the first addition.
-__device__ float2 own_pair(const SumArgs& args, int row, int col) {
-  const int part = part_row(args, row);
-  const float* from = args.parts + max(part, 0) * args.row_stride + col;
-  const unsigned here = part < 0 ? 0 : parts_here(args, row);
+__device__ float2 own_pair(const SumTerms& terms, int row, int col) {
+  const int part = part_row(terms, row);
+  const float* from = terms.parts + max(part, 0) * terms.row_stride + col;
+  const unsigned here = part < 0 ? 0 : parts_here(terms, row);
   float2 loaded[kMaxExpertsPerToken];
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p)
-    if (p < args.num_parts)
+    if (p < terms.num_parts)
       loaded[p] =
-          here >> p & 1 ? __ldcg(reinterpret_cast<const float2*>(from + p * args.part_stride)) : float2{};
+          here >> p & 1 ? __ldcg(reinterpret_cast<const float2*>(from + p * terms.part_stride)) : float2{};
 #pragma unroll
   for (int p = 1; p < kMaxExpertsPerToken; ++p)
-    if (p < args.num_parts) add_to(loaded[0], loaded[p]);
+    if (p < terms.num_parts) add_to(loaded[0], loaded[p]);
   return loaded[0];
 }
 
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(kFewThreads)
   const uint32_t tag = tag_in_step(links, args.number);
   const size_t sent_at = size_t{1} * row * links.hidden + col,
                at = size_t{1} * args.first_row * links.hidden + sent_at;
-  float2 sum = __ldcg(reinterpret_cast<const float2*>(args.x + at));
-  const float2 own = own_pair(args, args.first_row + row, col);
+  float2 sum = __ldcg(reinterpret_cast<const float2*>(args.terms.x + at));
+  const float2 own = own_pair(args.terms, args.first_row + row, col);
   if constexpr (turn != Turn::kWait) {
     const TwoWords words = two_words(own.x, own.y, tag);
     for_peers(links, [&](int to) { store_relaxed_system(words_of(args, links.rank, to, sent_at), words); });
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kFewThreads)
       while (!have_tag(words, tag) && !patience.is_over()) words = load_relaxed_system(from);
       add_to(sum, two_floats(words));
     }
-    *reinterpret_cast<float2*>(args.out + at) = sum;
+    *reinterpret_cast<float2*>(args.terms.out + at) = sum;
   }
 }
 
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
   __shared__ __align__(16) SharedNorm normed;
   const Links& links = args.links;
   const int hidden = links.hidden, first = static_cast<int>(blockIdx.x), step = static_cast<int>(gridDim.x);
-  const NormWeights<kWarps, 1> norm_weights(args.norm.weights, args.norm.weights ? hidden : 0);
+  const NormWeights<kWarps, 1> norm_weights(args.terms.norm.weights, args.terms.norm.weights ? hidden : 0);
   wait_for_predecessor(timestamps);
   let_successor_start();
   const uint32_t tag = tag_in_step(links, args.number);
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
       const int of_step = args.first_row + row;
       const size_t at = size_t{1} * of_step * hidden;
       float4 sum[WordRow::kFours]{}, own[WordRow::kFours], more[WordRow::kFours];
-      WordRow::load(args.x + at, hidden, sum);
+      WordRow::load(args.terms.x + at, hidden, sum);
       WordRow::add_parts<kPartsAtOnce>(args, of_step, own);
       for (int r = 0; r < links.num_ranks; ++r) {
         if (r == links.rank) {
@@ -161,12 +161,13 @@ __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
           WordRow::add(more, hidden, sum);
         }
       }
-      WordRow::store(sum, hidden, args.out + at);
-      if (!args.norm.weights) continue;
+      WordRow::store(sum, hidden, args.terms.out + at);
+      if (!args.terms.norm.weights) continue;
       WordRow::normalise(args, norm_weights, of_step, normed);
-      WordRow::for_pieces(normed, of_step, hidden, args.norm.image_rows, [&](size_t element, uint4 piece) {
-        *reinterpret_cast<uint4*>(links.outputs[links.rank].normed + element) = piece;
-      });
+      WordRow::for_pieces(normed, of_step, hidden, args.terms.norm.image_rows,
+                          [&](size_t element, uint4 piece) {
+                            *reinterpret_cast<uint4*>(links.outputs[links.rank].normed + element) = piece;
+                          });
     }
   }
 }
@@ -210,7 +211,7 @@ void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   const int hidden = args.links.hidden;
   with_turn(turn, [&](auto t) {
     constexpr Turn kTurn = decltype(t)::value;
-    if (args.num_rows <= kOwnNorms && !args.norm.weights) {
+    if (args.num_rows <= kOwnNorms && !args.terms.norm.weights) {
       const auto ctas = static_cast<unsigned>((args.num_rows * (hidden / 2) + kFewThreads - 1) / kFewThreads);
       launch(gpu, label_of(args), sum_pairs_kernel<kTurn>, {dim3(ctas), kFewThreads}, args,
              Divisor(static_cast<unsigned>(hidden / 2)));
@@ -224,8 +225,8 @@ void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
 
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   NIBBLE_CHECK(
-      args.num_rows <= kSumRows && args.num_parts <= kMaxExpertsPerToken && args.links.hidden % 32 == 0,
-      "{} parts of {} rows of {}", args.num_parts, args.num_rows, args.links.hidden);
+      args.num_rows <= kSumRows && args.terms.num_parts <= kMaxExpertsPerToken && args.links.hidden % 32 == 0,
+      "{} parts of {} rows of {}", args.terms.num_parts, args.num_rows, args.links.hidden);
   if (args.num_rows <= tagged_rows(args.links.num_ranks)) return sum_words(gpu, args, turn);
   sum_dealt(gpu, args, turn);
 }
