@@ -11,7 +11,7 @@ namespace nibble::cuda {
 
 struct CudaOptions {
   // shared_budget and num_multiprocessors make a large GPU run the kernels and grids of a smaller one.
-  std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
+  std::optional<int> shared_budget{};        // KB per CTA (target.h); not set: the largest that the GPU has
   std::optional<int> num_multiprocessors{};  // that launches use; not set: all
   bool has_graphs{true};                     // decode steps are captured and replayed as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX if there is no machine code for the GPU (images.h)

@@ -50,7 +50,7 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 enum class MatrixEngine {
   kAny,          // the row is part of every plan
   kMma,          // mma.sync
-  kWgmma,        // wgmma or, for a batch, mma.sync; both read activations from images (layout/image.h)
+  kWgmma,        // wgmma or, for a batch, mma.sync; both read activations from images (layout/activations.h)
   kBlockScaled,  // block-scaled products, in the format of the row's activations
 };
 
@@ -59,7 +59,7 @@ struct Pass {
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
   bool takes_norm{false};   // reads a norm that another launch computed; false: computes it itself
   bool leaves_parts{true};  // leaves sums that another kernel reads in two parts (dense/args.h)
-  bool takes_image{false};  // reads activations from an image (layout/image.h)
+  bool takes_image{false};  // reads activations from an image (layout/activations.h)
   bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
   bool makes_norm{false};   // computes the norm that it takes if no other launch has done so
 };

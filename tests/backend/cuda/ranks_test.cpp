@@ -14,7 +14,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/kernel_table.h"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/ranks/cards.h"

@@ -10,7 +10,7 @@
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/partials.cuh"
 #include "backend/cuda/attention/row_pages.cuh"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/ticket.cuh"
 #include "backend/cuda/ptx/load.cuh"
 

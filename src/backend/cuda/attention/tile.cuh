@@ -12,7 +12,7 @@
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/mailbox.cuh"
 
 namespace nibble::cuda {
@@ -219,8 +219,8 @@ class TileLane {
                                      finish(sums.outputs[j][2 * half + 1]));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image (layout/image.h), the pairs of columns that a lane has of four adjacent product tiles are
-      // contiguous: 16 bytes.
+      // In an image (layout/activations.h), the pairs of columns that a lane has of four adjacent product
+      // tiles are contiguous: 16 bytes.
       if (tile_.args.attended.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)

@@ -19,8 +19,8 @@
 #include "backend/cuda/attention/stretch.cuh"
 #include "backend/cuda/pipeline/stages.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "backend/cuda/ptx/load.cuh"
-#include "backend/cuda/ptx/registers.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/chip/family.h"
+#include "backend/cuda/chip/target.h"
 
 namespace nibble::cuda {
 

@@ -1,5 +1,5 @@
 // Images: the kernels of this program as compiled for one architecture each (NIBBLE_CUDA_ARCHITECTURES), and
-// which image a GPU runs. Unrelated to the images of activations in layout/image.h.
+// which image a GPU runs. Unrelated to the images of activations in layout/activations.h.
 #pragma once
 
 #include <optional>

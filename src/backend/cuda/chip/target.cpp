@@ -1,6 +1,7 @@
 #include "backend/cuda/chip/target.h"
 
 #include "backend/cuda/chip/caps.h"
+#include "backend/cuda/cuda_options.h"
 #include "core/error.h"
 
 namespace nibble::cuda {

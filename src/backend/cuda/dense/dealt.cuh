@@ -42,7 +42,7 @@ inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
 
 struct DealTable {
   // Slots for the counter's answers, used in turn. Many more would take a kernel's static arrays past 1 KB
-  // (budget.h).
+  // (target.h).
   static constexpr int kRoom{96};
 
   // Upper half: the number of the CTA's hand, plus 1. Lower half: the hand's number in the matrix.

@@ -6,7 +6,7 @@
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ptx/atomic.cuh"
-#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 
 namespace nibble::cuda {
 namespace {

@@ -1,5 +1,5 @@
-// Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (layout/image.h),
-// by wgmma or, with few columns, by mma.sync. One to three warpgroups multiply, each four strips, 64 rows,
+// Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image
+// (layout/activations.h), by wgmma or, with few columns, by mma.sync. One to three warpgroups multiply, each four strips, 64 rows,
 // with the item's columns. Two more warps have the copy engine fill the stages, one with weights and one with
 // activations. Sums have the same order and the same bits as by mma.sync.
 //
@@ -18,8 +18,8 @@
 // mma.sync.
 #pragma once
 
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/fragments.cuh"
-#include "backend/cuda/layout/image.h"
 #include "backend/cuda/pipeline/pipeline.cuh"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ptx/load.cuh"

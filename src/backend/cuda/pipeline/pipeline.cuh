@@ -23,12 +23,25 @@
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/pdl.cuh"
-#include "backend/cuda/pipeline/prompt_warps.h"
 #include "backend/cuda/pipeline/stages.cuh"
 #include "backend/cuda/ptx/copy.cuh"
-#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 
 namespace nibble::cuda {
+
+// The warps of every shape for mma.sync, and how they divide the rows and columns of a CTA.
+struct PromptWarps {
+  static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)}, kCtas{1};
+  static constexpr int kWarpTiles{8};  // tiles of 8 columns: n of mma
+  static constexpr int kWarpColumns{8 * kWarpTiles};
+  static constexpr int kCopyLanes{32 * kCopyWarps};  // lanes whose arrivals make a stage full
+  static constexpr bool kTakesImage{false};
+};
+
+// With bfloat16 activations: the warps that divide the columns of an item, and those that divide its rows.
+// Items of E4M3 and BF16 have fewer rows, because their weights take 2 and 4 times the bytes of MXFP4.
+constexpr int prompt_column_warps(Layout layout) { return layout == Layout::kMxfp4 ? 1 : 2; }
+constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / prompt_column_warps(layout); }
 
 // A shape is derived from PromptWarps, and also has
 //

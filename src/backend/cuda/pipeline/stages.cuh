@@ -4,7 +4,7 @@
 // full kWarps warps that read a stage
 #pragma once
 
-#include "backend/cuda/ptx/barrier.cuh"
+#include "backend/cuda/ptx/copy.cuh"
 
 namespace nibble::cuda {
 

@@ -4,11 +4,11 @@
 
 #include <type_traits>
 
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
-#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "backend/cuda/ptx/system.cuh"
 #include "backend/cuda/ranks/sum.h"
 
@@ -72,7 +72,7 @@ __device__ inline void add_to(float4& sum, float4 more) {
   sum.w += more.w;
 }
 
-// The inverse of lane_order() (layout/image.h): returns the column stored at a place of an image.
+// The inverse of lane_order() (layout/activations.h): returns the column stored at a place of an image.
 constexpr int column_at(int place) {
   const int m = place / 16 % 2, h = place / 8 % 2, t = place / 2 % 4;
   return place / 32 * 32 + 8 * t + 4 * m + 2 * h + place % 2;

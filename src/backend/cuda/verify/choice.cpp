@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/route/args.h"
 
 namespace nibble::cuda::verify {

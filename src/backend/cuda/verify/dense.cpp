@@ -9,7 +9,6 @@
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/layout/activations.h"
-#include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"

@@ -10,7 +10,6 @@
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/layout/activations.h"
-#include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/route/args.h"
