@@ -514,7 +514,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
 // at a time.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
-  const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.asks_for_nccl(), own.have_own_sequences};
+  const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};
   const int num_own_rows = std::max((num_rows + num_ranks - 1) / num_ranks, kLeastOwnRows);
   return describe(recipe(plan, config, sharing, {num_rows, own.have_own_sequences ? num_own_rows : num_rows}),
                   unembed_recipe(plan, std::min(num_rows, kOutputRows)));
@@ -526,7 +526,7 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
   check_shapes(config, source);
   const Plan plan(config, options, target_of(caps, own), source, {own.prompt_activations});
   check_draft_head(options, plan.target());
-  std::vector<std::string> refusals{own.asks_for_nccl() ? "" : why_not_ranks(caps, own.num_ranks()),
+  std::vector<std::string> refusals{own.requests_nccl() ? "" : why_not_ranks(caps, own.num_ranks()),
                                     why_not_budget(plan, config, caps),
                                     why_not_memory(config, source, options, own, {caps.total_bytes})};
   std::erase(refusals, "");

@@ -34,7 +34,7 @@ struct CudaOptions {
   std::string nccl{}, interface {};
 
   int num_ranks() const { return static_cast<int>(parts.size()); }
-  bool asks_for_nccl() const { return node_rank || !nccl.empty(); }
+  bool requests_nccl() const { return node_rank || !nccl.empty(); }
   // Returns the option that divides the model, for messages.
   const char* flag() const { return node_rank ? "--nodes" : "--tensor-parallel-size"; }
 };

@@ -40,7 +40,7 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
 // The row's own data in shared memory: rotated query heads and, if the CTA writes them, its key and value,
 // encoded as in the cache.
 template <KvFormat format>
-struct OwnRow {
+struct RowQkv {
   using Element = typename KvCodec<format>::Element;
   alignas(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   alignas(16) Element key[kHeadDim], value[kHeadDim];
@@ -241,7 +241,7 @@ class WarpPages {
 
   // If the page contains the row's own position: inserts the row's key and value, and writes them to the
   // cache.
-  __device__ void add_own(int chunk, const OwnRow<format>& own) {
+  __device__ void add_own(int chunk, const RowQkv<format>& own) {
     if (share_.seen.last / kPagePositions != page_of(chunk)) return;
     const int position = share_.seen.last % kPagePositions, lane = threadIdx.x % 32;
     page_.replace(position, own.key, own.value);
@@ -256,7 +256,7 @@ class WarpPages {
   }
   // Returns the partial softmax of the page. The next page's keys are loaded as soon as the registers of this
   // page's keys are free.
-  __device__ PageSums attend(int chunk, const OwnRow<format>& own) {
+  __device__ PageSums attend(int chunk, const RowQkv<format>& own) {
     uint32_t queries[4][2];
     own.load_queries(queries);
     return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries,

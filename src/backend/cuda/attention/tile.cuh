@@ -90,9 +90,9 @@ class ChunkTotals {
     for (bool have_all = false; !have_all;) {
       have_all = true;
 #pragma unroll
-      for (int i = 0; i < kOutputs + 4; ++i) ask_again(words[i], from + i * kTileThreads);
+      for (int i = 0; i < kOutputs + 4; ++i) reload(words[i], from + i * kTileThreads);
 #pragma unroll
-      for (const float word : words) have_all = have_all && has_come(word);
+      for (const float word : words) have_all = have_all && has_arrived(word);
     }
 #pragma unroll
     for (int i = 0; i < kOutputs + 4; ++i) from[i * kTileThreads] = 0;

@@ -26,11 +26,11 @@ std::string describe(std::span<const Image> images);  // "sm_80 (also PTX), sm_9
 // The image that the CUDA runtime selects for a GPU, and whether the driver has to compile it. Machine code
 // without "a" runs on its compute capability and on later ones of the same major version, PTX on all later
 // ones; machine code is preferred.
-struct ImageChoice {
+struct SelectedImage {
   Image image;
   bool is_compiled_at_start{false};
 };
-std::optional<ImageChoice> choose_image(std::span<const Image> images, int compute_capability);
+std::optional<SelectedImage> choose_image(std::span<const Image> images, int compute_capability);
 
 std::span<const Image> images();  // the images in this program
 std::string images_text();        // "cuda 13.0: sm_80 (also PTX), sm_90a"

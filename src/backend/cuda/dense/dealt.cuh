@@ -47,7 +47,7 @@ struct DealTable {
 
   // Upper half: the number of the CTA's hand, plus 1. Lower half: the hand's number in the matrix.
   uint64_t hands[kRoom];
-  int num_asked;
+  int num_requested;
   int num_strips;  // number of the CTA's strips, once it is known
 };
 
@@ -67,7 +67,7 @@ class DealtHands {
     for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))
       table.hands[i] = 0;
     if (threadIdx.x == 0) {
-      table.num_asked = matrix.num_fixed;
+      table.num_requested = matrix.num_fixed;
       table.num_strips = INT_MAX;
     }
     __syncthreads();
@@ -78,7 +78,7 @@ class DealtHands {
     int number = 0;
     if (threadIdx.x % 32 == 0) {
       if (const int last = k + kHandsAhead; last >= matrix_.num_fixed)
-        for (int n = atomicMax(&table_.num_asked, last + 1); n <= last; ++n) ask_for(n);
+        for (int n = atomicMax(&table_.num_requested, last + 1); n <= last; ++n) request(n);
       number = number_of(k);
     }
     number = __shfl_sync(~0u, number, 0);
@@ -105,7 +105,7 @@ class DealtHands {
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
   // Requests hand k. Waits for the answer for hand k - 1 first, so that answers are in order: after the first
   // hand past the matrix's end, all later hands are past it too.
-  __device__ void ask_for(int k) const {
+  __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
     store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);

@@ -16,7 +16,7 @@ constexpr int kRowThreads{256}, kBringThreads{256}, kThreads{kRowThreads + kBrin
 __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   const TokenSource source = row.token.source();
   if (source == TokenSource::kDraftChain)
-    row = row_behind(args.last_drafts, num_chains, row);
+    row = row_of_chain(args.last_drafts, num_chains, row);
   else if (source == TokenSource::kOutputRow)  // whose result is -1 if none of its logits was a number
     row.token = TokenInput::of(max(args.last_results[row.token.index()].token, 0));
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;

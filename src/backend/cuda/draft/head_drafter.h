@@ -51,11 +51,11 @@ struct HeadWorkspace {
 // The drafts of a step in transfer to the host.
 struct DraftDownload {
   PinnedBuffer bytes;
-  struct Asked {
+  struct Request {
     size_t run;
     int num_drafts, topk;
   };
-  std::vector<Asked> asked;  // per chain
+  std::vector<Request> requests;  // per chain
   size_t num_runs{0};
 };
 

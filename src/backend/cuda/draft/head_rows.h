@@ -34,7 +34,7 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 // Finds where the chains of a step begin, and fills the slots of its rows and the rows of the chains.
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]
-  DraftChoices choices;
+  ChosenTokens choices;
   int num_chains, num_drafts, max_position;
   DraftSlot* slots;  // [T]
   // [T]: the slot of each row in the head's cache, which is its position; -1 for a rejected draft of a tree.

@@ -21,19 +21,19 @@ __device__ inline uint32_t tag_of(const RoutingMailbox& routing) {
 }
 
 // The choice of experts for the tokens of a step.
-struct ExpertChoice {
+struct TokenRouting {
   int num_experts, experts_per_token;
   const IndexRange& own;  // the experts of this rank
-  const RoutingMailbox& routing;
+  const RoutingMailbox& mailbox;
   uint32_t tag;
   bool publishes;  // also publish the routing, for experts_down
 };
 // Called by a warp: chooses a token's experts by logit_of(expert), and writes them to `chosen`.
 template <typename LogitOf>
-__device__ void choose_experts(const ExpertChoice& choice, int token, const LogitOf& logit_of, int* chosen) {
-  const int experts_per_token = choice.experts_per_token;
+__device__ void choose_experts(const TokenRouting& routing, int token, const LogitOf& logit_of, int* chosen) {
+  const int experts_per_token = routing.experts_per_token;
   const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
-  Ranking ranking(choice.num_experts, logit_of);
+  Ranking ranking(routing.num_experts, logit_of);
   float logit = -INFINITY;
   int expert = 0;  // the expert of slot number `lane`
 #pragma unroll 1   // not unrolled, to reuse instructions: each launch has to fetch them first
@@ -42,11 +42,11 @@ __device__ void choose_experts(const ExpertChoice& choice, int token, const Logi
     if (lane == k) logit = place.logit, expert = place.expert;
   }
   if (lane < experts_per_token) chosen[first + lane] = expert;
-  if (!choice.publishes) return;
+  if (!routing.publishes) return;
   const float weight = weight_of_place(logit);
   if (lane >= experts_per_token) return;
-  choice.routing.weights[first + lane] = choice.own.has(expert) ? weight : 0;
-  publish(choice.routing.experts + first + lane, choice.tag, static_cast<uint32_t>(expert));
+  routing.mailbox.weights[first + lane] = routing.own.has(expert) ? weight : 0;
+  publish(routing.mailbox.experts + first + lane, routing.tag, static_cast<uint32_t>(expert));
 }
 
 }  // namespace nibble::cuda

@@ -16,16 +16,16 @@ namespace nibble::cuda {
 struct DraftRun {
   int32_t first_row, num_rows;  // num_rows 0: padding, not a run
   int32_t num_drafted;          // the last num_drafted of these rows are drafts
-  int32_t next;                 // the token after the last row; -1: the last row chooses it
+  OptionalIndex next;           // the token after the last row; none: the last row chooses it
   int32_t first_output, num_outputs;
-  int32_t chain;    // the chain that drafts for the run; -1: none
-  int32_t is_tree;  // whether its drafts are a tree (DraftChoices::parents) instead of a chain
+  OptionalIndex chain;  // the chain that drafts for the run
+  int32_t is_tree;      // whether its drafts are a tree (ChosenTokens::parents) instead of a chain
 };
 
 // A row of the step, or of a chain, whose slot is filled.
 struct DraftSlot {
-  int32_t token;  // the token after the row
-  int32_t chain;  // the chain that begins with this slot; -1: none
+  int32_t token;        // the token after the row
+  OptionalIndex chain;  // the chain that begins with this slot
 };
 
 // Where a chain of drafts begins.
@@ -44,7 +44,7 @@ struct MadeDrafts {
 // Fills in a row from a draft chain: the first row of its run gets the token before the drafts, the others
 // get the drafts. If the chain does not exist, the run is computed in vain, at positions that its pages
 // cover.
-constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput row) {
+constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
   int token = start.token;
@@ -58,7 +58,7 @@ constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput r
 }
 
 // The tokens that the rows of a step have chosen.
-struct DraftChoices {
+struct ChosenTokens {
   const RowInput* rows;         // [T]
   const int* parents;           // [T], read for trees: the row of the run that each row follows
   const int* output_rows;       // [outputs], ascending within a run
@@ -74,7 +74,7 @@ struct DraftStart {
 };
 
 // Returns the output in which a row of the run chooses a token; -1 if it chooses none.
-constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int row) {
+constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int row) {
   int first = run.first_output, end = run.first_output + run.num_outputs;
   while (first < end) {
     const int middle = first + (end - first) / 2;
@@ -92,19 +92,19 @@ constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int ro
 // Returns the token after a row of the run that chose none: the next row's token, unless the row or the next
 // row is a draft of a tree; otherwise DraftRun::next. If `next` is not set either, returns the row's own
 // token: the step that knows the next token rewrites the row's slot.
-constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
+constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();
-  return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token.id();
+  return run.next.has_value() ? run.next.value() : choices.rows[run.first_row + row].token.id();
 }
 
 // Returns the row of the run that a row follows.
-constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
+constexpr int parent_of_row(const DraftRun& run, const ChosenTokens& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
 // Whether the row that a draft follows chose the draft's token, or chose none because only this draft can
 // follow.
-constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
+constexpr bool fits(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();
 }
@@ -112,7 +112,7 @@ constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
 // Calls follow(row, next) for each accepted draft `next`, which follows `row`. Returns where the next drafts
 // begin.
 template <typename Follow>
-constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choices, const Follow& follow) {
+constexpr DraftStart draft_start(const DraftRun& run, const ChosenTokens& choices, const Follow& follow) {
   const int last_known = run.num_rows - 1 - run.num_drafted;
   int before = last_known;
   const int row = for_right_drafts(
@@ -123,7 +123,7 @@ constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choice
         before = i;
       });
   const int output = output_at(run, choices, row);
-  const bool is_chosen = run.next < 0 && output >= 0 && choices.results[output].token >= 0;
+  const bool is_chosen = !run.next.has_value() && output >= 0 && choices.results[output].token >= 0;
   return {row, is_chosen ? choices.results[output].token : known_token(run, choices, row), is_chosen};
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backend/cuda/input/row_input.h"
+
 namespace nibble::cuda {
 
 inline constexpr int kMaxVocab{1 << 19};  // a limit because sample.cu adds up weights in 64 bits
@@ -19,6 +21,19 @@ struct Adjustment {
   float raw;      // written by the device: the model's own logit, while the changed one replaces it
 };
 
+// The position of a token to be sampled: known to the host, or only to the device, which knows the position
+// of the row before it.
+struct SamplePosition {
+  int32_t bits;  // the position, or -1 - row
+
+  static constexpr SamplePosition at(int position) { return {position}; }
+  static constexpr SamplePosition after_row(int row) { return {-1 - row}; }  // of the step
+
+  constexpr bool is_known() const { return bits >= 0; }
+  constexpr int position() const { return bits; }         // only if it is known
+  constexpr int row_before() const { return -1 - bits; }  // only if it is not
+};
+
 // The SampleParams of an output row, and its adjustments.
 struct SampleRow {
   uint64_t seed;
@@ -28,12 +43,10 @@ struct SampleRow {
   Adjustment* adjustments;  // each token once
   const uint32_t* mask;     // bits of the allowed tokens, 32 per word; null: all are allowed
   int32_t num_adjustments;
-  // The row of the step whose token counts as one more output token, because the host does not know it yet;
-  // -1: none. After the row's adjustments there is space for one more, in case that token has none.
-  int32_t follows;
-  // Position of the token to be sampled. -1 - n: one after the position of the step's row n; used if only the
-  // device knows that position.
-  int32_t position;
+  // The row of the step whose token counts as one more output token, because the host does not know it yet.
+  // After the row's adjustments there is space for one more, in case that token has none.
+  OptionalIndex follows;
+  SamplePosition position;
   int32_t top_k;         // 0: no limit
   int32_t num_logprobs;  // -1: none; at most kMaxTop
   float temperature;     // negative: no token is chosen

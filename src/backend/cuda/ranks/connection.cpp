@@ -25,8 +25,8 @@ Connection connection_of(const Config& config, const BackendOptions& options, co
   connection.links = options.links;
   connection.shares = shares_of(config, own, source);
   NIBBLE_CHECK(!own.node_rank || connection.links, "a node without links");
-  const std::string no_access = own.asks_for_nccl() ? "" : why_not_connected(devices);
-  if (!own.asks_for_nccl() && no_access.empty()) return connection;
+  const std::string no_access = own.requests_nccl() ? "" : why_not_connected(devices);
+  if (!own.requests_nccl() && no_access.empty()) return connection;
   try {
     connection.nccl = Nccl::load(own.nccl, own.interface);
   } catch (const InputError& error) {

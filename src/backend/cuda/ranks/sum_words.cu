@@ -101,20 +101,20 @@ __global__ void __launch_bounds__(kFewThreads)
 // Waits for the thread's float4s of a row from another rank. All words are loaded before any is examined.
 __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Patience& patience,
                              float4 (&to)[WordRow::kFours]) {
-  bool has_come = false;
-  while (!has_come) {
+  bool have_arrived = false;
+  while (!have_arrived) {
     TwoWords words[WordRow::kFours][2];
     WordRow::for_fours(hidden, [&](int n, int col) {
       words[n][0] = load_relaxed_system(from + col);
       words[n][1] = load_relaxed_system(from + col + 2);
     });
-    has_come = true;
+    have_arrived = true;
     WordRow::for_fours(hidden, [&](int n, int) {
-      has_come = has_come && have_tag(words[n][0], tag) && have_tag(words[n][1], tag);
+      have_arrived = have_arrived && have_tag(words[n][0], tag) && have_tag(words[n][1], tag);
       const float2 low = two_floats(words[n][0]), high = two_floats(words[n][1]);
       to[n] = {low.x, low.y, high.x, high.y};
     });
-    has_come = has_come || patience.is_over();
+    have_arrived = have_arrived || patience.is_over();
   }
 }
 
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kMeetThreads)
       // Another rank may already have sent the arrival of the next meeting.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
-      while (!has_come(load_acquire_system(arrival), tag) && !patience.is_over()) {
+      while (!has_reached(load_acquire_system(arrival), tag) && !patience.is_over()) {
       }
     }
     __syncthreads();

@@ -45,10 +45,10 @@ void SampleRows::add_adjustments(const OutputRow& output) {
     index_[static_cast<size_t>(adjustments_[i].token)] = -1;
 }
 
-void SampleRows::add(const OutputRow& output, int position, int follows) {
+void SampleRows::add(const OutputRow& output, SamplePosition position, OptionalIndex follows) {
   SampleRow& row = *next_++ = {};
   row.temperature = -1;
-  row.follows = -1;
+  row.follows = OptionalIndex::none();
   if (!output.sample) return;
   const SampleParams& params = *output.sample;
   NIBBLE_CHECK(params.temperature >= 0 && params.top_p > 0 && params.min_p <= 1 && params.top_k >= 0,
@@ -56,7 +56,8 @@ void SampleRows::add(const OutputRow& output, int position, int follows) {
                params.top_k);
   NIBBLE_CHECK(params.num_logprobs <= kMaxTop, "{} log-probabilities, at most {}", params.num_logprobs,
                kMaxTop);
-  NIBBLE_CHECK(position >= 0 || !counts_output(params), "penalties need the output so far, which is unknown");
+  NIBBLE_CHECK(position.is_known() || !counts_output(params),
+               "penalties need the output so far, which is unknown");
   row.seed = params.seed;
   row.position = position;
   row.top_p = params.top_p < 1 ? static_cast<uint64_t>(std::ceil(std::ldexp(double{params.top_p}, 64))) - 1
@@ -71,12 +72,12 @@ void SampleRows::add(const OutputRow& output, int position, int follows) {
   const size_t first = adjustments_.size();
   add_adjustments(output);
   row.num_adjustments = static_cast<int>(adjustments_.size() - first);
-  if (follows >= 0 && counts_output(params)) {
+  if (follows.has_value() && counts_output(params)) {
     row.follows = follows;
     adjustments_.push_back({0, 0, 1, 0});
   }
   if (output.mask) masks_.push_back({&row, output.mask});
-  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
+  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && !row.follows.has_value() &&
                  row.num_logprobs < 0 && !output.mask;
 }
 
@@ -105,7 +106,7 @@ void SampleRows::upload(Stream stream) {
   auto* next = device_.as<Adjustment>();
   for (SampleRow* row = rows_; row != next_; ++row) {
     row->adjustments = next;
-    next += row->num_adjustments + (row->follows >= 0);
+    next += row->num_adjustments + row->follows.has_value();
   }
   std::memcpy(pinned_.as<void>(), adjustments_.data(), bytes);
   check(cudaMemcpyAsync(device_.as<void>(), pinned_.as<void>(), bytes, cudaMemcpyHostToDevice, stream),

@@ -27,7 +27,7 @@ class SampleRows {
   // of the caller. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts
   // of output tokens. `follows`: the step's row whose token belongs to the output and is not known yet
   // (Run::ahead); -1: all tokens are known.
-  void add(const OutputRow& output, int position, int follows = -1);
+  void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   // Whether every row needs only its likeliest token.
   bool are_greedy() const { return are_greedy_; }
   bool have_masks() const { return !masks_.empty(); }

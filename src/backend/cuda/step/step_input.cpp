@@ -315,14 +315,22 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     for (int i = 0; is_here && is_tiled(run) && i < num_rows; i += kTileRows)
       *tile++ = {attention_row + i, std::min(kTileRows, num_rows - i)};
     if (shape.num_runs > 0)
-      *draft_run++ = {first_row,   num_rows, run.drafted.count,           run.next.value_or(-1), next_output,
-                      num_outputs, chain,    !run.drafted.parents.empty()};
+      *draft_run++ = {first_row,
+                      num_rows,
+                      run.drafted.count,
+                      run.next ? OptionalIndex::of(*run.next) : OptionalIndex::none(),
+                      next_output,
+                      num_outputs,
+                      chain >= 0 ? OptionalIndex::of(chain) : OptionalIndex::none(),
+                      !run.drafted.parents.empty()};
     next_output += num_outputs;
     for (const OutputRow& output : run.outputs) {
       const int row = first_row + output.token_index;
       *output_row++ = row;
-      sample_rows_.add(output, last_chain >= 0 ? -1 - row : in.rows[row].position + 1,
-                       run.ahead && last_chain < 0 ? first_row : -1);
+      sample_rows_.add(
+          output,
+          last_chain >= 0 ? SamplePosition::after_row(row) : SamplePosition::at(in.rows[row].position + 1),
+          run.ahead && last_chain < 0 ? OptionalIndex::of(first_row) : OptionalIndex::none());
       chains_.push_back(output.token_index == num_rows - 1 - run.drafted.count ? chain : -1);
     }
   }
@@ -337,7 +345,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
         in.paths[row] = {kNoPath, 0};
       }
       *output_row++ = row;
-      sample_rows_.add({}, 0);
+      sample_rows_.add({}, SamplePosition::at(0));
     }
     if (shape.num_runs > 0)
       *draft_run++ = {

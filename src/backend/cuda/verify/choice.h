@@ -12,7 +12,7 @@
 namespace nibble::cuda::verify {
 
 // The K largest logits, ties to the lower expert, and the softmax over them in double precision.
-struct TestChoice {
+struct ExpectedRouting {
   std::vector<int> experts;
   std::vector<double> weights, bounds;  // bounds: how far a float32 weight may be off
 
@@ -20,7 +20,7 @@ struct TestChoice {
   void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                     const IndexRange& own) const;
 };
-TestChoice choose(const float* logits, int num_experts, int experts_per_token);
+ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token);
 
 // Returns the router's shape, with segments as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
@@ -37,7 +37,7 @@ class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // poisoned
   // Filled in as route() leaves them for these choices of all tokens.
-  DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size);
+  DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
   // Returns the rows of images that hold these groups for any routing; and the row of each pair, if the
   // groups were filled in here.
@@ -63,13 +63,13 @@ class DeviceRoutingMailbox {
   // In the state before the first step.
   DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);
   // As the launch that chooses leaves it.
-  explicit DeviceRoutingMailbox(const std::vector<TestChoice>& choices);
+  explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;
   // Returns the kernel's own logits of all tokens: an expert's segment sums, added in order, plus its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
-  void check_choices(Comparison& comparison, const std::vector<TestChoice>& expected,
+  void check_choices(Comparison& comparison, const std::vector<ExpectedRouting>& expected,
                      const IndexRange& own) const;
 
  private:

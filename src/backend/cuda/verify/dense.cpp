@@ -244,7 +244,7 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
   const GroupsRead read = groups.read(comparison);
   const std::vector<int> expert_of_pair = check_groups(comparison, read, groups, T * K);
   for (int t = 0; t < T; ++t) {
-    const TestChoice choice = choose(logits.data() + t * E, E, K);
+    const ExpectedRouting choice = choose(logits.data() + t * E, E, K);
     for (int k = 0; k < K; ++k) {
       const auto slot = static_cast<size_t>(k), pair = static_cast<size_t>(t * K + k);
       const int expert = choice.experts[slot];

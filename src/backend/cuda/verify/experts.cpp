@@ -29,7 +29,7 @@ constexpr float kLimit{7};
 // The choices of all tokens. Pair number: token * K + slot.
 class TestRouting {
  public:
-  TestRouting(std::vector<TestChoice> choices, const IndexRange& own)
+  TestRouting(std::vector<ExpectedRouting> choices, const IndexRange& own)
       : choices_(std::move(choices)), own_(own) {}
   explicit TestRouting(const Case& c)
       : own_{0, c.shape.num_experts},
@@ -40,7 +40,7 @@ class TestRouting {
           choose(logits_.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
   }
 
-  const std::vector<TestChoice>& choices() const { return choices_; }
+  const std::vector<ExpectedRouting>& choices() const { return choices_; }
   const std::vector<float>& logits() const { return logits_; }  // [T, E], of choices made by this class
   double weight(int pair) const {
     return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
@@ -53,7 +53,7 @@ class TestRouting {
   void for_each_expert(const Body& body) const {
     std::map<int, std::vector<int>> pairs;
     int pair = 0;
-    for (const TestChoice& choice : choices_)
+    for (const ExpectedRouting& choice : choices_)
       for (const int e : choice.experts) pairs[e].push_back(pair++);
     std::erase_if(pairs, [&](const auto& of) { return !own_.has(of.first); });
     for (const auto& [expert, of_expert] : pairs) body(expert - own_.first, of_expert);
@@ -62,7 +62,7 @@ class TestRouting {
  private:
   size_t per_token() const { return choices_.front().experts.size(); }
 
-  std::vector<TestChoice> choices_;
+  std::vector<ExpectedRouting> choices_;
   IndexRange own_;
   std::vector<float> logits_;
 };
@@ -319,7 +319,7 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   const Activations normed = norm.normed(tokens);
   const Products logits = router.times(normed);
   const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
-  std::vector<TestChoice> choices;
+  std::vector<ExpectedRouting> choices;
   for (const int t : tokens) {
     for (int e = 0; e < E; ++e) {
       const Near expected = with_bias(logits, logits.at(t, e), bias[static_cast<size_t>(e)]);
