@@ -116,7 +116,7 @@ HeadDrafter::HeadDrafter(const Weights& model, const DeviceWeights& device, cons
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
   wait_for_stream(stream, "clearing the workspace");
   SampleRow likeliest{};
-  likeliest.follows = OptionalIndex::none();
+  likeliest.follows = -1;
   likeliest.top_p = kAllTokens;
   likeliest.repetition_penalty = 1;
   std::vector<int> row_numbers(kMaxDraftingRuns);

@@ -78,11 +78,11 @@ __global__ void __launch_bounds__(kThreads)
   const DraftRun run = args.runs[blockIdx.x];
   if (run.num_rows == 0) return;
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
-  const auto put = [&](int row, int token, OptionalIndex chain) {
+  const auto put = [&](int row, int token, int chain) {
     args.slots[run.first_row + row] = {max(token, 0), chain};
   };
   for (int row = static_cast<int>(threadIdx.x); row < run.num_rows; row += kThreads) {
-    put(row, known_token(run, args.choices, row), OptionalIndex::none());
+    put(row, known_token(run, args.choices, row), -1);
     if (args.kv_slots)
       args.kv_slots[run.first_row + row] =
           row < end_of_chain ? args.choices.rows[run.first_row + row].position : -1;
@@ -92,10 +92,10 @@ __global__ void __launch_bounds__(kThreads)
     start = draft_start(run, args.choices, [&](int row, int next) {
       if (!run.is_tree) return;
       const RowInput right = args.choices.rows[run.first_row + next];
-      put(row, right.token.id(), OptionalIndex::none());
+      put(row, right.token.id(), -1);
       args.kv_slots[run.first_row + next] = right.position;
     });
-    put(start.row, start.token, run.chain);
+    put(start.row, start.token, run.chain.bits);
   }
   __syncthreads();
   if (!run.chain.has_value()) return;
@@ -147,9 +147,9 @@ __global__ void __launch_bounds__(kThreads)
       fours[num_fours + i] = four_bf16(h);
     };
     if (args.z) put(args.z, row);
-    if (!slot.chain.has_value()) continue;
-    put(args.chain_z, slot.chain.value());
-    reinterpret_cast<float4*>(args.residual)[size_t{1} * slot.chain.value() * num_fours + i] =
+    if (slot.chain < 0) continue;
+    put(args.chain_z, slot.chain);
+    reinterpret_cast<float4*>(args.residual)[size_t{1} * slot.chain * num_fours + i] =
         args.norm_before_residual ? h : f[n];
   }
 }

@@ -24,8 +24,8 @@ struct DraftRun {
 
 // A row of the step, or of a chain, whose slot is filled.
 struct DraftSlot {
-  int32_t token;        // the token after the row
-  OptionalIndex chain;  // the chain that begins with this slot
+  int32_t token;  // the token after the row
+  int32_t chain;  // the chain that begins with this slot; -1: none
 };
 
 // Where a chain of drafts begins.

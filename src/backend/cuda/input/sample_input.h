@@ -43,9 +43,10 @@ struct SampleRow {
   Adjustment* adjustments;  // each token once
   const uint32_t* mask;     // bits of the allowed tokens, 32 per word; null: all are allowed
   int32_t num_adjustments;
-  // The row of the step whose token counts as one more output token, because the host does not know it yet.
-  // After the row's adjustments there is space for one more, in case that token has none.
-  OptionalIndex follows;
+  // The row of the step whose token counts as one more output token, because the host does not know it yet;
+  // -1: none. After the row's adjustments there is space for one more, in case that token has none. No
+  // OptionalIndex, which changes the machine code of sample_kernel.
+  int32_t follows;
   SamplePosition position;
   int32_t top_k;         // 0: no limit
   int32_t num_logprobs;  // -1: none; at most kMaxTop

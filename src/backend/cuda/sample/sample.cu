@@ -315,12 +315,12 @@ class LogitRow {
     for (int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x); i < row.num_adjustments;
          i += Cluster::kCtas * kThreads) {
       Adjustment& adjustment = row.adjustments[i];
-      const bool is_last = row.follows.has_value() && adjustment.token == last;
+      const bool is_last = row.follows >= 0 && adjustment.token == last;
       if (is_last) extra->count = 0;
       change(row, adjustment, is_last ? max(adjustment.count, 0) + 1 : adjustment.count);
     }
     Cluster::sync();
-    if (!row.follows.has_value()) return;
+    if (row.follows < 0) return;
     // The last token has no adjustment of its own: use the extra one.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
@@ -334,7 +334,7 @@ class LogitRow {
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
       logits_[row.adjustments[i].token] = __ldcg(&row.adjustments[i].raw);
     const Adjustment* const extra = row.adjustments + row.num_adjustments;
-    if (row.follows.has_value() && threadIdx.x == 0 && __ldcg(&extra->count) > 0)
+    if (row.follows >= 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0)
       logits_[__ldcg(&extra->token)] = __ldcg(&extra->raw);
     __syncthreads();
   }
@@ -438,8 +438,8 @@ class LogitRow {
 
 // Whether a row needs only the likeliest token, or no token: best_kernel then completes the row.
 __device__ bool has_only_likeliest(const SampleRow& row) {
-  return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 &&
-                                 !row.follows.has_value() && row.num_logprobs < 0 && row.mask == nullptr);
+  return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
+                                 row.num_logprobs < 0 && row.mask == nullptr);
 }
 
 // Returns where the host reads the row's result; null if the host does not read it. Must be called after
@@ -516,9 +516,8 @@ __global__ void __launch_bounds__(kThreads)
                      result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
                    });
   }
-  const bool has_changes = params.num_adjustments > 0 || params.follows.has_value();
-  if (has_changes)
-    row.adjust(params, params.follows.has_value() ? args.input[params.follows.value()].token.id() : -1);
+  const bool has_changes = params.num_adjustments > 0 || params.follows >= 0;
+  if (has_changes) row.adjust(params, params.follows >= 0 ? args.input[params.follows].token.id() : -1);
   row.allow_only(params.mask);
   if (has_changes || params.mask) best = row.best();
   int token = best == 0 ? -1 : token_of(best);
@@ -530,8 +529,8 @@ __global__ void __launch_bounds__(kThreads)
       bound = row.keep(bound, kReach, One{largest}, 0, static_cast<uint64_t>(params.top_k));
     if (params.top_p != kAllTokens)
       bound = row.keep(bound, kReach * params.temperature, weight, params.top_p, 1);
-    const int position = params.position.is_known() ? params.position.position()
-                                                    : args.input[params.position.row_before()].position + 1;
+    const int position = !params.position.is_known() ? args.input[params.position.row_before()].position + 1
+                                                     : params.position.position();
     const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(position));
     token = row.draw(bound, weight, bits >> 11 << 11);  // the same 53 bits as random_unit
   }

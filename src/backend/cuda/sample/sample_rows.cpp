@@ -48,7 +48,7 @@ void SampleRows::add_adjustments(const OutputRow& output) {
 void SampleRows::add(const OutputRow& output, SamplePosition position, OptionalIndex follows) {
   SampleRow& row = *next_++ = {};
   row.temperature = -1;
-  row.follows = OptionalIndex::none();
+  row.follows = -1;
   if (!output.sample) return;
   const SampleParams& params = *output.sample;
   NIBBLE_CHECK(params.temperature >= 0 && params.top_p > 0 && params.min_p <= 1 && params.top_k >= 0,
@@ -73,11 +73,11 @@ void SampleRows::add(const OutputRow& output, SamplePosition position, OptionalI
   add_adjustments(output);
   row.num_adjustments = static_cast<int>(adjustments_.size() - first);
   if (follows.has_value() && counts_output(params)) {
-    row.follows = follows;
+    row.follows = follows.value();
     adjustments_.push_back({0, 0, 1, 0});
   }
   if (output.mask) masks_.push_back({&row, output.mask});
-  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && !row.follows.has_value() &&
+  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
                  row.num_logprobs < 0 && !output.mask;
 }
 
@@ -106,7 +106,7 @@ void SampleRows::upload(Stream stream) {
   auto* next = device_.as<Adjustment>();
   for (SampleRow* row = rows_; row != next_; ++row) {
     row->adjustments = next;
-    next += row->num_adjustments + row->follows.has_value();
+    next += row->num_adjustments + (row->follows >= 0);
   }
   std::memcpy(pinned_.as<void>(), adjustments_.data(), bytes);
   check(cudaMemcpyAsync(device_.as<void>(), pinned_.as<void>(), bytes, cudaMemcpyHostToDevice, stream),
