@@ -152,8 +152,7 @@ __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int 
       reload(reference, reference_of(first + thread));
       reload(sum, sum_of(first + thread));
       have_all = has_arrived(reference) && has_arrived(sum);
-      for_fours(
-          [&](const float4& four, int, int, const float4*) { have_all = have_all && has_arrived(four); });
+      for_fours([&](const float4& x, int, int, const float4*) { have_all = have_all && has_arrived(x); });
     }
     if (first == 0) {
       float largest = reference;

@@ -12,6 +12,8 @@
 
 namespace nibble::cuda {
 
+struct CudaOptions;
+
 // The properties that the driver reports.
 struct DeviceProperties {
   std::string name;
@@ -43,6 +45,9 @@ DeviceCaps caps_of(const DeviceProperties& properties);
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
+
+// Throws InputError if the chip supports no budget, or less than the options request.
+Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // The speeds of a chip, for predictions (predict/predict.h). Rates are per SM.
 struct ChipSpeeds {

@@ -10,9 +10,6 @@
 
 namespace nibble::cuda {
 
-struct CudaOptions;
-struct DeviceCaps;
-
 // Chips that run the same code. Compare families by equality or set membership, never by order: sm_120 is not
 // a larger Hopper, and sm_90a instructions run on sm_90 only.
 enum class Family { kSm80, kSm86, kSm89, kSm90, kSm100, kSm120, kSm121 };
@@ -71,9 +68,6 @@ struct Target {
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }
-
-// Throws InputError if the chip supports no budget, or less than the options request.
-Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // The first argument of every launch function.
 struct LaunchContext {

@@ -1,7 +1,7 @@
 // Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image
-// (layout/activations.h), by wgmma or, with few columns, by mma.sync. One to three warpgroups multiply, each four strips, 64 rows,
-// with the item's columns. Two more warps have the copy engine fill the stages, one with weights and one with
-// activations. Sums have the same order and the same bits as by mma.sync.
+// (layout/activations.h), by wgmma or, with few columns, by mma.sync. One to three warpgroups multiply, each
+// four strips, 64 rows, with the item's columns. Two more warps have the copy engine fill the stages, one
+// with weights and one with activations. Sums have the same order and the same bits as by mma.sync.
 //
 // The warp for weights does not wait for the previous kernel, which writes the activations: while the
 // previous kernel ends, the weights of the first stages are loaded. So the items must be known before the

@@ -53,13 +53,12 @@ using Sums = std::vector<std::unique_ptr<RankSum>>;
 Sums connect_by_nccl(const Connection& connection, const Config& config, int max_batch_tokens,
                      CardThreads& threads, std::span<const LocalRank> ranks) {
   const GroupId id = connection.links ? connection.links->group() : connection.nccl->new_group();
-  const NcclGroup group{connection.nccl, id, connection.shares};
+  const NcclGroup group{connection.nccl, id, connection.shares, connection.links};
   Sums sums(ranks.size());
   threads.run([&](size_t card) {
     for (size_t n = 0; n < ranks.size(); ++n)
       if (ranks[n].card == card)
-        sums[n] = std::make_unique<NcclSum>(group, ranks[n].rank, config, max_batch_tokens, *ranks[n].work,
-                                            connection.links);
+        sums[n] = std::make_unique<NcclSum>(group, ranks[n].rank, config, max_batch_tokens, *ranks[n].work);
   });
   return sums;
 }

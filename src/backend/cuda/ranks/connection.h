@@ -25,8 +25,8 @@ struct Connection {
   bool has_processes() const { return links != nullptr; }
   // Whether a GPU's work never ends if another rank is lost. Otherwise it times out.
   bool can_hang() const { return nccl != nullptr; }
-  // Whether graphs may contain exchanges. According to its documentation, NCCL may deadlock if several GPUs of
-  // one process run its work in graphs.
+  // Whether graphs may contain exchanges. According to its documentation, NCCL may deadlock if several GPUs
+  // of one process run its work in graphs.
   bool may_record() const { return !nccl || has_processes(); }
 };
 

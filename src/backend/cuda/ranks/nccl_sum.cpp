@@ -1,15 +1,13 @@
 #include "backend/cuda/ranks/nccl_sum.h"
 
-#include <utility>
-
 #include "core/check.h"
 
 namespace nibble::cuda {
 
 NcclSum::NcclSum(const NcclGroup& group, int rank, const Config& config, int max_batch_tokens,
-                 const Workspace& work, std::shared_ptr<const RankLinks> links)
+                 const Workspace& work)
     : work_(work),
-      links_(std::move(links)),
+      links_(group.links),
       hidden_(config.hidden),
       vocab_(config.vocab),
       nccl_(group, rank, config.hidden, max_batch_tokens) {}

@@ -1,5 +1,5 @@
-// Exchanges by NCCL, for ranks that cannot write to each other's memory: they are on different machines, or on
-// GPUs without peer access.
+// Exchanges by NCCL, for ranks that cannot write to each other's memory: they are on different machines, or
+// on GPUs without peer access.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,9 @@ namespace nibble::cuda {
 
 class NcclSum final : public RankSum {
  public:
-  // Uses the current device. Returns once all ranks of the group have been constructed. `links`: set if each
-  // rank is a process. Ranks in other processes then get the tokens with the next step.
-  NcclSum(const NcclGroup& group, int rank, const Config& config, int max_batch_tokens, const Workspace& work,
-          std::shared_ptr<const RankLinks> links);
+  // Uses the current device. Returns once all ranks of the group have been constructed.
+  NcclSum(const NcclGroup& group, int rank, const Config& config, int max_batch_tokens,
+          const Workspace& work);
 
   bool leaves_norms() const override { return false; }
   float* logits() const override { return work_.logits; }

@@ -47,8 +47,8 @@ struct Links {
   unsigned long long patience_ns{0};
 };
 
-// The sum over rows [first_row, first_row + num_rows) of a step. Pointers of the terms are to the step's first
-// row.
+// The sum over rows [first_row, first_row + num_rows) of a step. Pointers of the terms are to the step's
+// first row.
 struct SumArgs {
   Links links;
   Operation operation;  // that computed the parts
