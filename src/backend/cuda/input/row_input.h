@@ -8,11 +8,22 @@ namespace nibble::cuda {
 // The same as kPageTokens of the host's headers, which kernels do not include.
 inline constexpr int kPagePositions{32};
 
+// A number from 0 on, or none: std::optional for device code and for memory that is copied to the device.
+struct OptionalIndex {
+  int32_t bits;  // negative: none
+
+  static constexpr OptionalIndex none() { return {-1}; }
+  static constexpr OptionalIndex of(int index) { return {index}; }
+
+  constexpr bool has_value() const { return bits >= 0; }
+  constexpr int value() const { return bits; }  // only if it has one
+};
+
 // Where a row's token comes from. The previous step may still run when the host writes the row.
 enum class TokenSource : uint32_t {
   kKnown = 0,                       // the host, which knows the token
   kOutputRow = uint32_t{1} << 30,   // an output row of the previous step, which chose the token
-  kDraftChain = uint32_t{1} << 31,  // a draft chain, or the token before it (row_behind())
+  kDraftChain = uint32_t{1} << 31,  // a draft chain, or the token before it (row_of_chain())
 };
 
 // A token, or the index of the output row or draft chain that has it, which embed replaces by the token.

@@ -1,4 +1,5 @@
-// How the ranks of a model are connected: by direct writes to each other's memory, or by NCCL.
+// How the ranks of a model are connected: by direct writes to each other's memory, or by NCCL. The only place
+// that chooses between the implementations of RankSum.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,10 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/cuda_options.h"
+#include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/nccl.h"
+#include "backend/cuda/ranks/rank_sum.h"
 #include "model/shares/share.h"
 
 namespace nibble::cuda {
@@ -17,11 +21,38 @@ struct Connection {
   std::shared_ptr<const Nccl> nccl{};  // null: direct writes, or a single rank
   std::vector<Share> shares{};         // one entry per rank
   std::shared_ptr<RankLinks> links{};  // set if each rank is a process; null: all ranks are in this process
+
+  bool has_processes() const { return links != nullptr; }
+  // Whether a GPU's work never ends if another rank is lost. Otherwise it times out.
+  bool can_hang() const { return nccl != nullptr; }
+  // Whether graphs may contain exchanges. NCCL may deadlock if several GPUs of one process run its work in
+  // graphs, says its documentation.
+  bool may_record() const { return !nccl || has_processes(); }
 };
 
 // Throws InputError if NCCL is needed and unavailable.
 Connection connection_of(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::string_view source, std::vector<int> devices);
+
+// A rank of this process: the number of its GPU in the CardThreads, its memory, and a stream.
+struct LocalRank {
+  int rank;
+  size_t card;
+  const Workspace* work;
+  Stream stream;
+};
+// Lets the GPUs write to each other's memory, if that is how they are connected. Precedes the allocations of
+// the ranks.
+void open_memory(const Connection& connection, std::span<const int> devices);
+// Connects these ranks with each other and with those of other processes. Returns a RankSum for each.
+std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection, const Config& config,
+                                                    int max_batch_tokens, CardThreads& threads,
+                                                    std::span<const LocalRank> ranks);
+// Returns the message for ranks whose first sums were wrong.
+std::string why_wrong(const Connection& connection, int num_ranks);
+// Returns rows for the list of kernels: how ranks sum up the result of an operation.
+std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
+                                      bool have_own_sequences);
 
 // What ranks in different processes must have in common: the chip and kernel options, which decide the bits,
 // and the NCCL version. rank_traits() throws InputError if this machine cannot be a rank.

@@ -18,6 +18,8 @@ struct NcclGroup {
   std::shared_ptr<const Nccl> nccl;
   GroupId id;
   std::vector<Share> shares;  // shares of all ranks, in order
+  // Set if each rank is a process. Ranks in other processes get the tokens with the next step.
+  std::shared_ptr<const RankLinks> links{};
 };
 
 class NcclRank {

@@ -163,7 +163,8 @@ class Twin {
     for (int r = 0; r < num_ranks_; ++r)
       if (r != rank)
         poll([&] {
-          return has_come(inbox(rank).arrivals[static_cast<size_t>(r)].load(std::memory_order_acquire), tag);
+          return has_reached(inbox(rank).arrivals[static_cast<size_t>(r)].load(std::memory_order_acquire),
+                             tag);
         });
   }
 
@@ -261,8 +262,8 @@ TEST(RanksProtocol, EveryRowHasOneOwnerToWhomEveryOtherRankSendsItsTerms) {
 TEST(RanksProtocol, TagsMayWrap) {
   EXPECT_EQ(tag_of(0xffffffff, 8, 7), 0xffffffffu);
   EXPECT_EQ(tag_of(0, 8, 0), 0u);
-  EXPECT_TRUE(has_come(tag_of(0, 8, 0), tag_of(0xffffffff, 8, 7)));
-  EXPECT_FALSE(has_come(tag_of(0xffffffff, 8, 7), tag_of(0, 8, 0)));
+  EXPECT_TRUE(has_reached(tag_of(0, 8, 0), tag_of(0xffffffff, 8, 7)));
+  EXPECT_FALSE(has_reached(tag_of(0xffffffff, 8, 7), tag_of(0, 8, 0)));
   EXPECT_TRUE(has_tag(tagged(0x12345678, 0x9abcdef0), 0x9abcdef0));
   EXPECT_FALSE(has_tag(tagged(0x12345678, 0x9abcdef0), 0x12345678));
   EXPECT_EQ(untagged(tagged(0x12345678, 0x9abcdef0)), 0x12345678u);

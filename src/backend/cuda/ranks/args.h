@@ -1,0 +1,38 @@
+// What the ranks add up after half a layer, as the operations of the half leave it. C++17, for device code.
+#pragma once
+
+#include <cstddef>
+
+#include "model/operation.h"
+
+namespace nibble::cuda {
+
+// What a launch does. Ranks on one GPU run one after another: all send, then all wait, in separate launches.
+enum class Turn { kSendAndWait, kSend, kWait };
+
+struct SumNorm {
+  const float* weights{nullptr};  // [H]; null: no norm
+  float eps{0};
+  int image_rows{0};  // rows of the image SumOutputs::normed; 0: no image
+};
+
+// This rank's terms for all rows of a step, and where the sum goes: out = x + all parts of all ranks.
+struct SumTerms {
+  const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
+  int num_parts;       // up to kMaxExpertsPerToken
+  size_t part_stride, row_stride;
+  const float* x;  // [T, H]
+  float* out;      // [T, H]
+  SumNorm norm;
+  // [T, num_parts]: parts of weight 0 are skipped, whatever their memory holds. null: none is.
+  const float* weights{nullptr};
+  // [T]: for each row of the step, its row in `parts`; -1: this rank has none. null: the same row.
+  const int* part_rows{nullptr};
+};
+
+struct HalfOutput {
+  Operation operation;  // operation that computed the parts
+  SumTerms terms;
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,38 @@
+// Exchanges between ranks of one process whose GPUs write to each other's memory (sum.h).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/ranks/inbox.h"
+#include "backend/cuda/ranks/rank_sum.h"
+
+namespace nibble::cuda {
+
+class PeerSum final : public RankSum {
+ public:
+  // Allocates the rank's inbox on the current device. All ranks are constructed first, and linked then.
+  PeerSum(const Config& config, int num_ranks, int max_batch_tokens, const Workspace& work, Stream stream);
+  // `all`: in order of rank. They share `failure`.
+  void link(int rank, std::span<PeerSum* const> all, std::shared_ptr<FailureFlag> failure);
+
+  bool leaves_norms() const override { return true; }
+  float* logits() const override { return logits_; }
+  void sum(const LaunchContext& gpu, const HalfOutput& of, const SumLaunch& launch, Turn turn) const override;
+  void gather_logits(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const override;
+  void send_tokens(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const override;
+  void run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn turn) const override;
+  bool take_timeout() override { return failure_->take(); }
+
+ private:
+  const Workspace& work_;
+  OwnedInbox inbox_;
+  StepNumbers numbers_;
+  std::shared_ptr<FailureFlag> failure_;
+  Links links_;
+  float* logits_{nullptr};  // in the first rank's memory
+  std::vector<uint32_t*> results_of_all_;
+};
+
+}  // namespace nibble::cuda
