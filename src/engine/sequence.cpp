@@ -85,7 +85,8 @@ class Sequence::TreeBuilder {
   }
 
  private:
-  struct Continuation {                     // What may follow a proposed token. By default nothing may.
+  // The tokens that may follow a proposed token; none by default.
+  struct Continuation {
     int draft{-1};                          // index of the proposed token in the tree
     std::vector<int> forced{};              // indices of drafts that the constraint forces next
     bool goes_on{false};                    // whether other drafts may follow the forced ones

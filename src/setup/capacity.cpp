@@ -9,7 +9,7 @@
 namespace nibble {
 namespace {
 
-// Most pages of a kind: 32 million tokens, more than any memory holds. Page-table offsets fit in 32 bits.
+// Most pages of a KV cache: up to 32 million tokens. Page-table offsets fit in 32 bits.
 constexpr int kMostPages{1 << 20};
 
 }  // namespace

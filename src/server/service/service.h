@@ -1,4 +1,5 @@
-// What endpoints share: model, gate to the engine, stored responses, metrics. Owned by the I/O thread.
+// State shared by the endpoints: model, gate to the engine, stored responses, metrics. Owned by the I/O
+// thread.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

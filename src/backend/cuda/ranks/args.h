@@ -7,7 +7,8 @@
 
 namespace nibble::cuda {
 
-// What a launch does. Ranks on one GPU run one after another: all send, then all wait, in separate launches.
+// The part of an all-reduce that one launch performs. Ranks on one GPU run serially, so all ranks launch
+// kSend before the first launches kWait.
 enum class Turn { kSendAndWait, kSend, kWait };
 
 struct SumNorm {

@@ -54,8 +54,8 @@ std::string why_wrong(const Connection& connection, int num_ranks);
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
                                       bool have_own_sequences);
 
-// What ranks in different processes must have in common: the chip and kernel options, which decide the bits,
-// and the NCCL version. rank_traits() throws InputError if this machine cannot be a rank.
+// Properties that must be equal for ranks in different processes: the chip and the kernel options, which
+// decide the bits, and the NCCL version. rank_traits() throws InputError if this machine cannot be a rank.
 struct RankTraits {
   std::string kernels, nccl;
 };

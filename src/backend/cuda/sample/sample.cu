@@ -124,7 +124,8 @@ struct Weight {
   }
 };
 
-// Bins of equal width by a logit's distance from the largest: many bins, so few threads add to the same.
+// A histogram of the distance between a logit and the largest one. Its bins have equal width; there are many,
+// so that atomic additions to one bin rarely collide.
 struct DistanceBins {
   float largest, reach, scale;
 
