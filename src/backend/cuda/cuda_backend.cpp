@@ -256,7 +256,8 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.gather_logits({first, count}, turn, card.stream); });
 }
 
-// The other ranks may overwrite the logits only after send_tokens().
+// Ranks whose GPUs write to each other's memory store their logits on the first rank. send_tokens() is also
+// the barrier before they overwrite them, so all reads of the logits are enqueued before it.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);

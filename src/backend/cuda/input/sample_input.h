@@ -21,17 +21,17 @@ struct Adjustment {
   float raw;      // written by the device: the model's logit, which the adjusted one replaces meanwhile
 };
 
-// The position of a token to be sampled: known to the host, or only to the device, which knows the position
-// of the row before it.
+// The position of a token to sample. If the host does not know it, the number of the step's row that the
+// token follows, whose position the device knows.
 struct SamplePosition {
-  int32_t bits;  // the position, or -1 - row
+  int32_t bits;  // the position, or -1 - number of the row
 
   static constexpr SamplePosition at(int position) { return {position}; }
-  static constexpr SamplePosition after_row(int row) { return {-1 - row}; }  // of the step
+  static constexpr SamplePosition after_row(int row) { return {-1 - row}; }
 
   constexpr bool is_known() const { return bits >= 0; }
-  constexpr int position() const { return bits; }         // only if it is known
-  constexpr int row_before() const { return -1 - bits; }  // only if it is not
+  constexpr int position() const { return bits; }         // valid only if is_known()
+  constexpr int row_before() const { return -1 - bits; }  // valid only if not is_known()
 };
 
 struct SampleRow {

@@ -1,4 +1,4 @@
-// What the ranks add up after half a layer, as the operations of the half leave it. C++17, for device code.
+// Input of the sum over ranks after half a layer. C++17, for device code.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct SumNorm {
   int image_rows{0};  // rows of the image SumOutputs::normed; 0: no image
 };
 
-// This rank's terms for all rows of a step, and where the sum goes: out = x + all parts of all ranks.
+// One rank's terms for all rows of a step, and the destination: out = x + the parts of all ranks.
 struct SumTerms {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;       // up to kMaxExpertsPerToken
@@ -25,9 +25,9 @@ struct SumTerms {
   const float* x;  // [T, H]
   float* out;      // [T, H]
   SumNorm norm;
-  // [T, num_parts]: parts of weight 0 are skipped, whatever their memory holds. null: none is.
+  // [T, num_parts]: parts of weight 0 count as zeros; their memory is not read. null: all parts count.
   const float* weights{nullptr};
-  // [T]: for each row of the step, its row in `parts`; -1: this rank has none. null: the same row.
+  // [T]: for each row of the step, its row in `parts`; -1: this rank has none. null: identity.
   const int* part_rows{nullptr};
 };
 

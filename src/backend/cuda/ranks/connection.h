@@ -23,10 +23,10 @@ struct Connection {
   std::shared_ptr<RankLinks> links{};  // set if each rank is a process; null: all ranks are in this process
 
   bool has_processes() const { return links != nullptr; }
-  // Whether a GPU's work never ends if another rank is lost. Otherwise it times out.
+  // Whether a GPU's work can wait forever for a lost rank. If false, the wait times out on the GPU.
   bool can_hang() const { return nccl != nullptr; }
-  // Whether graphs may contain exchanges. NCCL may deadlock if several GPUs of one process run its work in
-  // graphs, says its documentation.
+  // Whether graphs may contain exchanges. According to NCCL's documentation, it can deadlock if several GPUs
+  // of one process run its work in graphs.
   bool may_record() const { return !nccl || has_processes(); }
 };
 
@@ -34,23 +34,22 @@ struct Connection {
 Connection connection_of(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::string_view source, std::vector<int> devices);
 
-// A rank of this process: the number of its GPU in the CardThreads, its memory, and a stream.
-struct LocalRank {
+struct LocalRank {  // a rank of this process
   int rank;
-  size_t card;
+  size_t card;  // its GPU's number in the CardThreads
   const Workspace* work;
   Stream stream;
 };
-// Lets the GPUs write to each other's memory, if that is how they are connected. Precedes the allocations of
-// the ranks.
+// Enables writes to the memory of the other GPUs, if the ranks are connected by them. Call before the ranks
+// allocate memory.
 void open_memory(const Connection& connection, std::span<const int> devices);
-// Connects these ranks with each other and with those of other processes. Returns a RankSum for each.
+// Connects these ranks with each other and with those of other processes. Returns the RankSum of each.
 std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection, const Config& config,
                                                     int max_batch_tokens, CardThreads& threads,
                                                     std::span<const LocalRank> ranks);
-// Returns the message for ranks whose first sums were wrong.
+// Returns the error message if the trial sums were wrong.
 std::string why_wrong(const Connection& connection, int num_ranks);
-// Returns rows for the list of kernels: how ranks sum up the result of an operation.
+// Returns the rows in the list of kernels for the sum after an operation. `of`: the operation's row.
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
                                       bool have_own_sequences);
 

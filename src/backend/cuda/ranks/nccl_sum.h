@@ -1,5 +1,5 @@
-// Exchanges by NCCL, for ranks that cannot write to each other's memory: they are on different machines, or
-// on GPUs without peer access.
+// RankSum by NCCL, for ranks that cannot write to each other's memory: they are on different machines, or
+// their GPUs have no peer access.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@ namespace nibble::cuda {
 
 class NcclSum final : public RankSum {
  public:
-  // Uses the current device. Returns once all ranks of the group have been constructed.
+  // Uses the current device. Returns once all ranks of the group have been constructed. `work` must outlive
+  // this object.
   NcclSum(const NcclGroup& group, int rank, const Config& config, int max_batch_tokens,
           const Workspace& work);
 

@@ -1,4 +1,4 @@
-// Exchanges between ranks of one process whose GPUs write to each other's memory (sum.h).
+// RankSum for the ranks of one process whose GPUs write to each other's memory (sum.h).
 #pragma once
 
 #include <memory>
@@ -12,9 +12,10 @@ namespace nibble::cuda {
 
 class PeerSum final : public RankSum {
  public:
-  // Allocates the rank's inbox on the current device. All ranks are constructed first, and linked then.
+  // Allocates the rank's inbox on the current device and enqueues its zeroing in `stream`. `work` must
+  // outlive this object. Construct all ranks, wait for their streams, then link() each.
   PeerSum(const Config& config, int num_ranks, int max_batch_tokens, const Workspace& work, Stream stream);
-  // `all`: in order of rank. They share `failure`.
+  // `all`: every rank, in rank order. All ranks share `failure`.
   void link(int rank, std::span<PeerSum* const> all, std::shared_ptr<FailureFlag> failure);
 
   bool leaves_norms() const override { return true; }
@@ -31,8 +32,8 @@ class PeerSum final : public RankSum {
   StepNumbers numbers_;
   std::shared_ptr<FailureFlag> failure_;
   Links links_;
-  float* logits_{nullptr};  // in the first rank's memory
-  std::vector<uint32_t*> results_of_all_;
+  float* logits_{nullptr};                 // in the first rank's memory
+  std::vector<uint32_t*> results_of_all_;  // Workspace::results of each rank
 };
 
 }  // namespace nibble::cuda

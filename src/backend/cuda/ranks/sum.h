@@ -41,10 +41,10 @@ struct Links {
   unsigned long long patience_ns{0};
 };
 
-// The sum over rows [first_row, first_row + num_rows) of a step. Pointers of the terms are to row 0.
+// The sum of rows [first_row, first_row + num_rows) of a step. The pointers in `terms` are to row 0.
 struct SumArgs {
   Links links;
-  Operation operation;  // that computed the parts
+  Operation operation;  // the operation that computed the parts, for the label
   int number;           // message number in the step, for the tag
   int slot;
   int first_row, num_rows;  // num_rows: up to kSumRows

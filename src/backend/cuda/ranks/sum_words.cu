@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kMeetThreads)
   }
   if constexpr (turn != Turn::kSend) {
     if (is_peer) {
-      // has_come() also accepts later tags: a rank may already have sent its arrival at the next meeting.
+      // has_reached() accepts later tags: a rank may already have sent its arrival at the next meeting.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
       while (!has_reached(load_acquire_system(arrival), tag) && !patience.is_over()) {

@@ -342,8 +342,14 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       sample_rows_.add({}, SamplePosition::at(0));
     }
     if (shape.num_runs > 0)
-      *draft_run++ = {
-          counts.num_tokens, shape.num_tokens - counts.num_tokens, 0, kAny.id(), next_output, 0, -1, false};
+      *draft_run++ = {counts.num_tokens,
+                      shape.num_tokens - counts.num_tokens,
+                      0,
+                      OptionalIndex::of(kAny.id()),
+                      next_output,
+                      0,
+                      OptionalIndex::none(),
+                      false};
   }
   std::fill(draft_run, in.draft_runs + shape.num_runs, DraftRun{});
   shape.are_greedy = sample_rows_.are_greedy();
