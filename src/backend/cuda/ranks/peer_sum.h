@@ -28,9 +28,10 @@ class PeerSum final : public RankSum {
 
  private:
   const Workspace& work_;
+  // Freed after inbox_, because freeing GPU memory waits for the kernels, which may still read the flag.
+  std::shared_ptr<FailureFlag> failure_;
   OwnedInbox inbox_;
   StepNumbers numbers_;
-  std::shared_ptr<FailureFlag> failure_;
   Links links_;
   float* logits_{nullptr};                 // in the first rank's memory
   std::vector<uint32_t*> results_of_all_;  // Workspace::results of each rank
