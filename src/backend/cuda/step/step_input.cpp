@@ -119,6 +119,11 @@ SamplePosition position_after(const RowInput& input, int row) {
   return SamplePosition::at(input.position + 1);
 }
 
+// The run of a step's padding rows, whose token is 0. No chain drafts for it.
+DraftRun padding_run(int first_row, int num_rows, int first_output) {
+  return {first_row, num_rows, 0, OptionalIndex::of(0), first_output, 0, OptionalIndex::none(), false};
+}
+
 // Row i of a run. `last_chain`: the previous step's draft chain that the run continues; -1: none.
 RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint32_t sliding_pages) {
   if (last_chain >= 0) return {TokenInput::of_draft_chain(last_chain), i, full_pages, sliding_pages};
@@ -342,14 +347,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       sample_rows_.add({}, SamplePosition::at(0));
     }
     if (shape.num_runs > 0)
-      *draft_run++ = {counts.num_tokens,
-                      shape.num_tokens - counts.num_tokens,
-                      0,
-                      OptionalIndex::of(kAny.id()),
-                      next_output,
-                      0,
-                      OptionalIndex::none(),
-                      false};
+      *draft_run++ = padding_run(counts.num_tokens, shape.num_tokens - counts.num_tokens, next_output);
   }
   std::fill(draft_run, in.draft_runs + shape.num_runs, DraftRun{});
   shape.are_greedy = sample_rows_.are_greedy();
