@@ -165,7 +165,7 @@ TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
   settings.nccl = "libnccl.so.2";
   EXPECT_THAT(refusal(settings), HasSubstr("--nccl needs --tensor-parallel-size, --gpus or --nodes"));
   settings.tensor_parallel_size = 2;
-  EXPECT_TRUE(resolve(settings).own.cuda.asks_for_nccl());
+  EXPECT_TRUE(resolve(settings).own.cuda.requests_nccl());
 }
 
 TEST(Resolve, FlagsOfNodesNeedNodes) {

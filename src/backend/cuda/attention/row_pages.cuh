@@ -35,7 +35,7 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
 
 // The row's rotated query heads and its encoded key and value (if the CTA writes them), in shared memory.
 template <KvFormat format>
-struct OwnRow {
+struct RowQkv {
   using Element = typename KvCodec<format>::Element;
   alignas(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   alignas(16) Element key[kHeadDim], value[kHeadDim];
@@ -226,7 +226,7 @@ class WarpPages {
   __device__ void advance() { here_ = next_; }
 
   // If the page contains the row's own position: inserts its key and value, and writes them to the cache.
-  __device__ void add_own(int chunk, const OwnRow<format>& own) {
+  __device__ void add_own(int chunk, const RowQkv<format>& own) {
     if (share_.seen.last / kPagePositions != page_of(chunk)) return;
     const int position = share_.seen.last % kPagePositions, lane = threadIdx.x % 32;
     page_.replace(position, own.key, own.value);
@@ -240,7 +240,7 @@ class WarpPages {
     put(keys + to_value_, own.value);
   }
   // Returns the page's partial softmax; loads the next page's keys once this page's key registers are free.
-  __device__ PageSums attend(int chunk, const OwnRow<format>& own) {
+  __device__ PageSums attend(int chunk, const RowQkv<format>& own) {
     uint32_t queries[4][2];
     own.load_queries(queries);
     return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries,

@@ -8,7 +8,7 @@
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/partials.cuh"
 #include "backend/cuda/attention/row_pages.cuh"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/ticket.cuh"
 #include "backend/cuda/ptx/load.cuh"
 
@@ -45,7 +45,7 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
   return share;
 }
 
-// Loads the row's own q, k and v, and stores them as OwnRow. Thread i has elements i % 32 and i % 32 + 32 of
+// Loads the row's own q, k and v, and stores them as RowQkv. Thread i has elements i % 32 and i % 32 + 32 of
 // query head i / 32; 32 threads have two key elements each, 64 threads one value element each. Loads have no
 // branch, so the compiler issues them with those around them; threads of absent heads repeat the last head.
 template <KvFormat format>
@@ -60,13 +60,13 @@ class OwnRowLoad {
     first_ = parts(i < kHalf ? k + i : v + min(i - kHalf, kHeadDim - 1));
     second_ = parts(k + kHalf + i % kHalf);
   }
-  __device__ void store_queries(const Rotation& rotation, OwnRow<format>& own) const {
+  __device__ void store_queries(const Rotation& rotation, RowQkv<format>& own) const {
     const int i = static_cast<int>(threadIdx.x);
     const float2 rotated = rotation(query_.x, query_.y);
     own.queries[i / kHalf][i % kHalf] = query_of(rotated.x);
     own.queries[i / kHalf][i % kHalf + kHalf] = query_of(rotated.y);
   }
-  __device__ void store_key_and_value(const Rotation& rotation, OwnRow<format>& own) const {
+  __device__ void store_key_and_value(const Rotation& rotation, RowQkv<format>& own) const {
     const int i = static_cast<int>(threadIdx.x);
     if (i < kHalf) {
       const float2 rotated = rotation(first_, second_);
@@ -157,7 +157,7 @@ template <KvFormat format, bool in_trees, Chunks chunks>
 __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  __shared__ OwnRow<format> own;
+  __shared__ RowQkv<format> own;
   __shared__ __align__(16) RowResults results;
   // Read before the wait: the input, weights and earlier steps' cache do not depend on previous launches.
   const RowShare share = share_of_cta<chunks>(args);

@@ -10,7 +10,7 @@
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/mailbox.cuh"
 
 namespace nibble::cuda {
@@ -85,9 +85,9 @@ class ChunkTotals {
     for (bool have_all = false; !have_all;) {
       have_all = true;
 #pragma unroll
-      for (int i = 0; i < kOutputs + 4; ++i) ask_again(words[i], from + i * kTileThreads);
+      for (int i = 0; i < kOutputs + 4; ++i) reload(words[i], from + i * kTileThreads);
 #pragma unroll
-      for (const float word : words) have_all = have_all && has_come(word);
+      for (const float word : words) have_all = have_all && has_arrived(word);
     }
 #pragma unroll
     for (int i = 0; i < kOutputs + 4; ++i) from[i * kTileThreads] = 0;
@@ -211,7 +211,7 @@ class TileLane {
                                      finish(sums.outputs[j][2 * half + 1]));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image (layout/image.h), a lane's pairs of columns of four product tiles are contiguous.
+      // In an image (layout/activations.h), a lane's pairs of columns of four product tiles are contiguous.
       if (tile_.args.attended.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)

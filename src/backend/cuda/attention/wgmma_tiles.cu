@@ -18,8 +18,8 @@
 #include "backend/cuda/attention/stretch.cuh"
 #include "backend/cuda/pipeline/stages.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "backend/cuda/ptx/load.cuh"
-#include "backend/cuda/ptx/registers.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
@@ -47,7 +47,7 @@ constexpr size_t kTileBytes{kTotalsAt + ChunkTotals::kBytes};
 
 // The pages of a tile that one CTA processes: num_pages from first_page on, counted from the tile's first
 // page. first_stage: running number of the first page's stage since the start of the kernel.
-struct Part {
+struct TilePages {
   const Tile& tile;
   int first_page, num_pages;
   unsigned first_stage;
@@ -66,7 +66,7 @@ class PageBringer {
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 
-  __device__ void bring(const Part& part) {
+  __device__ void bring(const TilePages& part) {
     const auto stage_of = [&](int n) { return part.first_stage + static_cast<unsigned>(n); };
     if constexpr (format == KvFormat::kBf16) {
       for (int n = 0; n < part.num_pages; ++n) {
@@ -106,7 +106,7 @@ class PageBringer {
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
   // The warp's first key of page n of the part. The value of a key is to_value() elements after it.
-  __device__ const Element* keys_of(const Part& part, int n) {
+  __device__ const Element* keys_of(const TilePages& part, int n) {
     const Tile& tile = part.tile;
     if (n % 32 == 0)
       ids_ = n + lane_ < part.num_pages ? page_id(tile.args.pages, tile.args.input, tile.first_row,
@@ -117,17 +117,17 @@ class PageBringer {
                kPageElements +
            first_ * kHeadDim;
   }
-  static __device__ size_t to_value(const Part& part) {
+  static __device__ size_t to_value(const TilePages& part) {
     return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
   }
   // How many of the warp's positions of page n have been written; may be negative or exceed kPositions. Later
   // keys are not used, since their scores are masked; later values are zeroed.
-  __device__ int num_written(const Part& part, int n) const {
+  __device__ int num_written(const TilePages& part, int n) const {
     const Tile& tile = part.tile;
     return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
   }
 
-  __device__ void copy(const Part& part, int n) {
+  __device__ void copy(const TilePages& part, int n) {
     // Copies keys in half pieces: those of four pieces that one product takes become contiguous.
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
@@ -153,7 +153,7 @@ class PageBringer {
       copy_all([&](int i) { return i < written; });
   }
 
-  __device__ void load(const Part& part, int n) {
+  __device__ void load(const TilePages& part, int n) {
     const Element* const from = of_lane(keys_of(part, n));
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
@@ -161,7 +161,7 @@ class PageBringer {
       values_[i] = *reinterpret_cast<const Eight*>(from + to_value(part) + i * kAtOnce * kHeadDim);
     }
   }
-  __device__ void store(const Part& part, int n) {
+  __device__ void store(const TilePages& part, int n) {
     const int written = num_written(part, n), row = lane_ / kPieces;
     uint8_t* const stage = memory_ + (part.first_stage + static_cast<unsigned>(n)) % PageStages::kStages *
                                          PageStages::kStageBytes;
@@ -289,7 +289,7 @@ __device__ void add_page(float (&page)[9][4], const float (&before)[2], TileSums
 }
 
 // Attends to a part of a tile. Inside, n is the running number of a page's stage.
-__device__ void attend(const Part& part, const Stages<PageStages>& stages, uint32_t ones,
+__device__ void attend(const TilePages& part, const Stages<PageStages>& stages, uint32_t ones,
                        uint8_t* totals_memory) {
   const Tile& tile = part.tile;
   ChunkTotals totals(totals_memory);
@@ -371,8 +371,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       const int begin = i == stretch.begin.tile ? stretch.begin.pages : 0,
                 end = i == stretch.end.tile ? stretch.end.pages : tile.num_pages;
       // The shuffle tells the compiler that all lanes have the same value.
-      const Part part{tile, __shfl_sync(~0u, begin, 0), __shfl_sync(~0u, end - begin, 0),
-                      __shfl_sync(~0u, stage, 0)};
+      const TilePages part{tile, __shfl_sync(~0u, begin, 0), __shfl_sync(~0u, end - begin, 0),
+                           __shfl_sync(~0u, stage, 0)};
       do_part(part);
       stage += static_cast<unsigned>(part.num_pages);
     }
@@ -380,11 +380,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (warp >= kTileWarps) {
     give_registers<kBringerRegisters>();
     PageBringer<format> bringer(stages, memory);
-    for_parts([&](const Part& part) { bringer.bring(part); });
+    for_parts([&](const TilePages& part) { bringer.bring(part); });
     return;
   }
   take_registers<kProductRegisters>();
-  for_parts([&](const Part& part) {
+  for_parts([&](const TilePages& part) {
     if (warp / 4 * 8 < part.tile.rows.num_rows) {
       attend(part, stages, shared_address(memory + kOnesAt), memory + kTotalsAt);
     } else {  // the warpgroup has no rows
