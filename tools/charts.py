@@ -1,5 +1,6 @@
-"""Bar charts as SVG, for tools/performance. A picture has its own background and follows the reader's light or dark
+"""Charts as SVG, for tools/performance. A picture has its own background and follows the reader's light or dark
 theme."""
+import math
 from xml.sax.saxutils import escape
 
 WIDTH = 760
@@ -16,12 +17,13 @@ STYLE = """
   .small { fill: #59636e; }
   .track { fill: #e4e8ec; }
   .c0 { fill: #0072b2; } .c1 { fill: #e69f00; } .c2 { fill: #009e73; }
+  .l0 { stroke: #0072b2; } .l1 { stroke: #e69f00; } .line { fill: none; stroke-width: 2; } .grid { stroke: #e4e8ec; }
   .c3 { fill: #cc79a7; } .c4 { fill: #56b4e9; } .c5 { fill: #8c959f; }
   @media (prefers-color-scheme: dark) {
     .card { fill: #0d1117; }
     text { fill: #e6edf3; }
     .small { fill: #9198a1; }
-    .track { fill: #2a313a; }
+    .track { fill: #2a313a; } .grid { stroke: #2a313a; } .l0 { stroke: #3b9be0; }
     .c0 { fill: #3b9be0; } .c4 { fill: #a5e3ff; } .c5 { fill: #6e7681; }
   }
 """
@@ -103,4 +105,42 @@ def stack_chart(title, names, rows):
     most = max(sum(values) for _, values, _ in rows)
     for label, values, said in rows:
         picture.bar(label, [(0.85 * value / most, f"c{index}") for index, value in enumerate(values)], said)
+    return picture.svg()
+
+
+def curve_chart(title, x_name, y_name, curves):
+    """Draws curves of (name, [(x, y, text)]) on logarithmic axes from 1 to the next power of ten; x grows to the right
+    and y upwards. The texts stand at the points of the first curve."""
+    picture = Picture(title)
+    picture.legend([(name, f"c{index}") for index, (name, _) in enumerate(curves)])
+    left, top, width, height = 70, picture.y + 14, WIDTH - 100, 300
+    points = [point for _, of_curve in curves for point in of_curve]
+    decades = [(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))))
+               for values in ([x for x, _, _ in points], [y for _, y, _ in points])]
+    x_of = lambda x: left + width * (math.log10(x) - decades[0][0]) / (decades[0][1] - decades[0][0])
+    y_of = lambda y: top + height * (1 - (math.log10(y) - decades[1][0]) / (decades[1][1] - decades[1][0]))
+
+    def rule(value, x, y, to_x, to_y, label_x, label_y, anchor):
+        picture.lines.append(f'<line class="grid" x1="{x:.0f}" y1="{y:.0f}" x2="{to_x:.0f}" y2="{to_y:.0f}"/>')
+        picture.y = round(label_y)
+        picture.text(label_x, f"{value:,}", "small", anchor)
+
+    ticks = lambda first, last: [step * 10**power for power in range(first, last) for step in (1, 2, 5)] + [10**last]
+    for value in ticks(*decades[0]):
+        rule(value, x_of(value), top, x_of(value), top + height, x_of(value), top + height + 18, "middle")
+    for value in ticks(*decades[1]):
+        rule(value, left, y_of(value), left + width, y_of(value), left - 8, y_of(value) + 4, "end")
+    for index, (_, of_curve) in enumerate(curves):
+        path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y, _ in of_curve)
+        picture.lines.append(f'<polyline class="line l{index}" points="{path}"/>')
+        for x, y, said in of_curve:
+            picture.lines.append(f'<circle class="c{index}" cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="4"/>')
+            if index == 0:
+                picture.y = round(y_of(y) - 8)
+                picture.text(x_of(x) + 6, said, "small")
+    picture.y = top + height + 40
+    picture.text(left + width, x_name, "small", "end")
+    picture.y = top - 8
+    picture.text(left, y_name, "small")
+    picture.y = top + height + 56
     return picture.svg()

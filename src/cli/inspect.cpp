@@ -189,6 +189,7 @@ struct Report {
   Capacity capacity;
   std::string_view backend;
   MemoryPlan plan;
+  int64_t kv_tokens;
   size_t kept_weight_bytes;
   std::vector<OperationCost> decode;  // for one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
@@ -248,8 +249,8 @@ void print(const Report& report) {
   fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(kept));
   if (plan.weight_bytes > 0)
     fmt::print("  {:<20} {:>10}\n", "weights, own layout", bytes_text(plan.weight_bytes));
-  fmt::print("  {:<20} {:>10}\n  {:<20} {:>10}\n", "KV cache", bytes_text(plan.kv_bytes), "workspace",
-             bytes_text(plan.workspace_bytes));
+  fmt::print("  {:<20} {:>10}  {} tokens\n", "KV cache", bytes_text(plan.kv_bytes), report.kv_tokens);
+  fmt::print("  {:<20} {:>10}\n", "workspace", bytes_text(plan.workspace_bytes));
   if (!report.draft_model.empty())
     fmt::print("  {:<20} {:>10}  {}\n", "draft model", bytes_text(report.draft_model_bytes),
                report.draft_model);
@@ -309,9 +310,13 @@ void print_json(const Report& report, bool with_tensors) {
   if (!report.metadata.empty()) json["metadata"] = report.metadata;
   for (const auto& [format, bytes] : bytes_by_format(report.tensors))
     json["bytes_by_format"][std::string(format)] = bytes;
-  json["memory"] = {{"context", report.capacity.context}, {"num_sequences", report.capacity.num_sequences},
-                    {"backend", report.backend},          {"own_weight_bytes", report.plan.weight_bytes},
-                    {"kv_bytes", report.plan.kv_bytes},   {"workspace_bytes", report.plan.workspace_bytes}};
+  json["memory"] = {{"context", report.capacity.context},
+                    {"num_sequences", report.capacity.num_sequences},
+                    {"backend", report.backend},
+                    {"own_weight_bytes", report.plan.weight_bytes},
+                    {"kv_bytes", report.plan.kv_bytes},
+                    {"kv_tokens", report.kv_tokens},
+                    {"workspace_bytes", report.plan.workspace_bytes}};
   if (!report.draft_head.empty()) json["memory"]["draft_head"] = report.draft_head;
   if (!report.draft_model.empty())
     json["memory"]["draft_model"] = {{"model", report.draft_model}, {"bytes", report.draft_model_bytes}};
@@ -376,6 +381,7 @@ int inspect(const InspectOptions& options, Settings settings) {
                 setup.backend->name,
                 {},
                 0,
+                0,
                 {},
                 {},
                 {},
@@ -392,8 +398,9 @@ int inspect(const InspectOptions& options, Settings settings) {
     report.draft_model = setup.draft_model->model.source.name;
     report.draft_model_bytes = setup.draft_model_bytes;
   }
-  report.plan =
-      setup.backend->memory.plan(config, backend_options(config, setup, report.capacity), setup.own);
+  const BackendOptions room = backend_options(config, setup, report.capacity);
+  report.plan = setup.backend->memory.plan(config, room, setup.own);
+  report.kv_tokens = kv_tokens(config, room, report.capacity.context);
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
   report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);
   add_kernels(report, options, setup);

@@ -22,7 +22,6 @@
 #include "core/output.h"
 #include "core/thread_pool.h"
 #include "harmony/control_tokens.h"
-#include "kv/page_counts.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
 #include "server/server.h"
@@ -173,7 +172,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
       "Serving {} on {}\n"
       "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows per step.\n",
       server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
-      room.num_kv_caches * kv_tokens(room.num_pages, capacity.context, model.config.window),
+      kv_tokens(model.config, room, capacity.context),
       bytes_text(setup.backend->memory.plan(config_here(model.config, setup), room, setup.own).kv_bytes),
       room.max_batch_tokens));
   switch (server.serve(engine)) {
@@ -247,6 +246,12 @@ void add_limit_flags(CLI::App& command, ServeOptions& options) {
                   "says so; 0: as many as the context has room for",
                   "N")
       ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+  add_server_flag(command, "--stream-interval", options.server.stream_interval,
+                  "tokens between two events of a stream, or more; the first text is sent\n"
+                  "at once; larger values cost less of the server's and the client's CPU",
+                  "N")
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   add_server_flag(command, "--request-timeout", options.request_seconds,
                   "seconds that a request may wait and run: then its answer ends as if\n"

@@ -11,7 +11,6 @@
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
-#include "kv/page_counts.h"
 #include "server/http/http_server.h"
 #include "setup/machine.h"
 #include "setup/memory.h"
@@ -93,11 +92,9 @@ int check(const server::ServerOptions& options, const Model& model, const Resolv
   say("names", fmt::format("{}", fmt::join(names, ", ")));
   say("API keys", keys_text(options.api_keys));
   say("backend", fmt::format("{}: {}", facts.backend, facts.device));
-  say("room",
-      fmt::format("{} sequences of up to {} tokens: a KV cache of {} tokens, {} rows per step",
-                  capacity.num_sequences, capacity.context,
-                  room.num_kv_caches * kv_tokens(room.num_pages, capacity.context, model.config.window),
-                  room.max_batch_tokens));
+  say("room", fmt::format("{} sequences of up to {} tokens: a KV cache of {} tokens, {} rows per step",
+                          capacity.num_sequences, capacity.context,
+                          kv_tokens(model.config, room, capacity.context), room.max_batch_tokens));
   say("memory", memory_text(facts));
   say("defaults", fmt::format("temperature {}, top_p {}, top_k {}, min_p {}, reasoning {}, {}",
                               defaults.sample.temperature, defaults.sample.top_p, defaults.sample.top_k,

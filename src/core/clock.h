@@ -8,6 +8,10 @@ namespace nibble {
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  // Seconds from this stopwatch's start to that of `later`.
+  double seconds_to(const Stopwatch& later) const {
+    return std::chrono::duration<double>(later.start_ - start_).count();
+  }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -49,6 +49,7 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
+  double itl_target{0};  // in milliseconds; 0: none
   // Share of a GPU's memory for weights and KV cache, vLLM's default. The rest is for the driver, CUDA
   // graphs, and allocations that the memory plan does not count.
   double gpu_memory_utilization{0.9};

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -26,6 +25,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_batch.h"
+#include "engine/step_pace.h"
 #include "engine/validate.h"
 
 namespace nibble {
@@ -41,6 +41,14 @@ std::string cause(const std::exception& error) {
 int num_rows_of(const Launched& step) {
   int num_rows = 0;
   for (const Slice& slice : step.slices) num_rows += slice.num_tokens;
+  return num_rows;
+}
+
+// The rows of a step that continue answers, drafts included. The others belong to prompts.
+int num_decode_rows_of(const Launched& step) {
+  int num_rows = 0;
+  for (const Slice& slice : step.slices)
+    if (slice.num_tokens - slice.num_drafts == 1) num_rows += slice.num_tokens;
   return num_rows;
 }
 
@@ -92,6 +100,7 @@ struct Engine::Impl {
         scheduler(scheduler_options(limits, drafting.launches_before_drafts())),
         on_step(options.on_step),
         gathering(options.gathering, limits.scheduler.max_sequences) {
+    if (options.itl_target > 0) pace.emplace(options.itl_target, options.max_batch_tokens);
     publish();
     thread = std::thread([this] { run(); });
   }
@@ -113,8 +122,6 @@ struct Engine::Impl {
   void take(Order& order);
   // Waits briefly, if no step runs, for prompts to share the next step. Returns false if the engine must end.
   bool gather();
-  // Whether any running sequence has a row in the next step, judged by token limits: stop tokens are ignored.
-  bool goes_on() const;
   // Whether the next step must wait for the tokens of the step under way: drafts may follow these tokens, or
   // they decide how a sequence is sampled (constraints). Without waiting, such a sequence could run only in
   // every second step. With waiting, the device idles during the host's work between the steps.
@@ -134,13 +141,15 @@ struct Engine::Impl {
   // Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
   void lose(std::string why);
-  void publish();  // copies the state to where other threads can read it
-  int add_tokens(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
-                 const Drafts& made);
+  // Copies the state to where other threads can read it, and sends the events put since the last call: their
+  // receivers see that state.
+  void publish();
+  int add_tokens(Sequence& sequence, const Slice& slice, const DraftTree& chain,
+                 std::span<SampledToken> tokens, const Drafts& made);
   void add_token(Sequence& sequence, SampledToken token, bool is_first);
   void end(RequestId id, Event event);
   void fail(RequestId id, const std::string& message);
-  void put(Event event);
+  void put(Event event);  // publish() sends it
 
   Backend& backend;
   const Tokenizer& tokenizer;
@@ -149,7 +158,8 @@ struct Engine::Impl {
   mutable std::mutex mutex;  // guards the members from here to `state`
   std::condition_variable order_came, event_came;
   std::vector<Order> orders;
-  std::deque<Event> events;
+  std::vector<Event> events;
+  size_t num_taken{0};  // of `events`: those that wait_event() has returned
   bool is_closing{false};
   uint64_t num_requests{0};
   EngineState state;
@@ -159,12 +169,14 @@ struct Engine::Impl {
   Drafting drafting;
   Scheduler scheduler;
   Sequences sequences;
+  std::vector<Event> unsent;  // events put since the last publish()
   uint64_t num_faults{0};
   std::string last_fault;  // message of the last failed step
   int num_same_faults{0};  // consecutive failures with that message
   std::string lost;        // EngineState::lost
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
+  std::optional<StepPace> pace;  // set if there is a target for the time between tokens
   std::optional<Launched> under_way;
   int num_launched{0};                  // steps launched and not collected yet
   std::optional<Stopwatch> since_step;  // started when the last step ended
@@ -189,10 +201,10 @@ void Engine::Impl::run() {
 bool Engine::Impl::advance() {
   if (!take_orders() || !gather()) return false;
   if (!lost.empty()) under_way.reset();
-  if (under_way && (!goes_on() || waits_for_tokens())) {
+  if (under_way && (!scheduler.goes_on() || waits_for_tokens())) {
     finish(*under_way, nullptr);
     under_way.reset();
-    if (!goes_on()) return true;
+    if (!scheduler.goes_on()) return true;
   }
   std::optional<Launched> next = launch();
   if (under_way) finish(*under_way, next ? &*next : nullptr);
@@ -229,6 +241,7 @@ void Engine::Impl::recover(const std::string& why) {
   for (auto& [id, sequence] : sequences) sequence.take_prompt_rows_again();
   if (youngest) fail(*youngest, message);
   count_fault(why, false);
+  publish();
 }
 
 bool Engine::Impl::take_orders() {
@@ -272,17 +285,8 @@ void Engine::Impl::take(Order& order) {
   gathering.count(order.submitted);
 }
 
-bool Engine::Impl::goes_on() const {
-  int num_going_on = scheduler.num_running();
-  if (!under_way) return num_going_on > 0;
-  for (const Slice& slice : under_way->slices)
-    if (const auto found = sequences.find(slice.request); found != sequences.end() && slice.gives_token)
-      num_going_on -= found->second.ends_with_next();
-  return num_going_on > 0;
-}
-
 bool Engine::Impl::gather() {
-  if (under_way || scheduler.is_idle() || goes_on()) return true;
+  if (under_way || scheduler.is_idle() || scheduler.goes_on()) return true;
   gathering.begin(scheduler.num_waiting());
   while (!scheduler.is_idle()) {  // becomes idle if all are cancelled
     const auto left = gathering.left(scheduler.num_waiting());
@@ -297,6 +301,7 @@ bool Engine::Impl::gather() {
 }
 
 std::vector<Slice> Engine::Impl::plan(Drafting::Trees& trees) {
+  if (pace) scheduler.limit_prompt_rows(pace->max_prompt_rows());
   if (!drafting.is_on()) return scheduler.next();
   return scheduler.next([&](const DraftRoom& room) {
     trees = drafting.plan(room, sequences, under_way ? &*under_way : nullptr);
@@ -310,8 +315,11 @@ std::optional<Launched> Engine::Impl::launch() {
   publish();
   if (next.slices.empty()) return {};  // every sequence was cancelled or waits for its last token
   next.has_prompts_alone = true;
+  next.trees.reserve(next.slices.size());
+  std::vector<Sequence*> running;
+  running.reserve(next.slices.size());
   for (const Slice& slice : next.slices) {
-    Sequence& sequence = sequences.at(slice.request);
+    Sequence& sequence = *running.emplace_back(&sequences.at(slice.request));
     sequence.start(slice.first_position);
     next.has_prompt |= sequence.output().empty() || !slice.gives_token;
     next.has_prompts_alone &= slice.first_position < std::ssize(sequence.prompt());
@@ -326,7 +334,7 @@ std::optional<Launched> Engine::Impl::launch() {
   next.num_rows = num_rows_of(next);
   progress.begin_step(next.num_rows);
   try {
-    const StepBatch batch(next, sequences, under_way ? &*under_way : nullptr, drafting.head());
+    const StepBatch batch(next, running, under_way ? &*under_way : nullptr, drafting.head());
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {
@@ -381,6 +389,8 @@ StepReport Engine::Impl::measure(const Launched& step, const StepResult& result)
   if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
   progress.learn(report.num_tokens, report.backend_seconds);
   if (step.has_prompts_alone) gathering.learn(report.backend_seconds);
+  const int num_decode_rows = num_decode_rows_of(step);
+  if (pace) pace->learn(num_decode_rows, report.num_tokens - num_decode_rows, report.backend_seconds);
   const bool is_timed = result.device_times && !step.has_prompt;
   if (is_timed && decode_ended_ns)
     report.device_idle_seconds = 1e-9 * static_cast<double>(result.device_times->begin_ns - *decode_ended_ns);
@@ -392,6 +402,7 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
   if (!step.slices.empty()) num_same_faults = 0;
   NIBBLE_CHECK(step.slices.empty() || std::ssize(result.outputs) == step.num_outputs, "{} tokens for {} rows",
                result.outputs.size(), step.num_outputs);
+  with_memory([&] { unsent.reserve(result.outputs.size()); });
   int num_tokens = 0;
   auto output = result.outputs.begin();
   for (size_t i = 0; i < step.slices.size(); ++i) {
@@ -401,16 +412,17 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
     const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.trees[i].rows.size()) : 0;
     const Drafts none, &made = result.drafts.empty() ? none : result.drafts[i];
     std::span<SampledToken> tokens{std::exchange(output, output + num_rows), output};
+    const auto found = sequences.find(slice.request);
+    if (found == sequences.end()) continue;  // the sequence ended after this step was launched
     try {
-      if (const auto found = sequences.find(slice.request); found != sequences.end())
-        for (auto row = prompt_rows; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
+      for (auto row = prompt_rows; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
       if (!slice.gives_token) continue;
       std::vector<SampledToken> tokens_of_path;
       if (!step.trees[i].is_chain()) {
         for (int& row : result.kept.at(i)) row -= slice.num_tokens - slice.num_drafts;
         tokens = tokens_of_path = step.trees[i].keep(result.kept[i], tokens);
       }
-      num_tokens += add_tokens(slice, step.trees[i], tokens, made);
+      num_tokens += add_tokens(found->second, slice, step.trees[i], tokens, made);
     } catch (const std::exception& error) {
       const std::string why =
           with_memory([&] { return fmt::format("the answer could not be continued: {}", cause(error)); });
@@ -428,9 +440,9 @@ void Engine::Impl::fail_step(const std::exception& error) {
   const std::vector<RequestId> failed = with_memory([&] { return scheduler.remove_running(); });
   const bool is_lost = dynamic_cast<const BackendLost*>(&error);
   ++num_faults;
-  publish();  // before the events, whose receivers may read num_faults
   for (const RequestId id : failed) fail(id, message);
   count_fault(why, is_lost);
+  publish();
 }
 
 void Engine::Impl::count_fault(const std::string& why, bool is_lost) {
@@ -449,10 +461,6 @@ void Engine::Impl::count_fault(const std::string& why, bool is_lost) {
 void Engine::Impl::lose(std::string why) {
   lost = std::move(why);
   while (!sequences.empty()) fail(sequences.begin()->first, lost);
-  with_memory([&] {
-    const std::lock_guard lock(mutex);
-    state.lost = lost;
-  });
 }
 
 void Engine::Impl::publish() {
@@ -467,25 +475,32 @@ void Engine::Impl::publish() {
     steps = backend.counters();
   } catch (const std::bad_alloc&) {  // state.steps is updated by the next call
   }
-  const std::lock_guard lock(mutex);
-  state.num_running = scheduler.num_running();
-  state.num_waiting = scheduler.num_waiting();
-  state.pages_held = held;
-  state.num_pages = sizes.num_kv_caches * sizes.num_pages;
-  state.num_faults = num_faults;
-  state.counts = scheduler.counts();
-  state.drafts = drafting.counts();
-  if (!steps.empty()) state.steps = std::move(steps);
+  const bool has_events = !unsent.empty();
+  size_t num_sent = 0;
+  with_memory([&] {
+    const std::lock_guard lock(mutex);
+    state.num_running = scheduler.num_running();
+    state.num_waiting = scheduler.num_waiting();
+    state.pages_held = held;
+    state.num_pages = sizes.num_kv_caches * sizes.num_pages;
+    state.num_faults = num_faults;
+    state.counts = scheduler.counts();
+    state.drafts = drafting.counts();
+    if (!steps.empty()) state.steps = std::move(steps);
+    if (state.lost.empty()) state.lost = lost;
+    if (events.empty()) events.swap(unsent);
+    for (; num_sent < unsent.size(); ++num_sent)  // if push_back() throws, the event is unchanged
+      events.push_back(std::move(unsent[num_sent]));
+  });
+  unsent.clear();
+  if (has_events) event_came.notify_one();
 }
 
 // Adds the token of row 0 (draft_tree.h), then those of further rows while their drafts equal the added
 // tokens. Returns the number of tokens added, including forced ones. `made`: new drafts of the backend's
 // draft head, which follow these tokens.
-int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
-                             const Drafts& made) {
-  const auto found = sequences.find(slice.request);
-  if (found == sequences.end()) return 0;  // the sequence ended after this step was launched
-  Sequence& sequence = found->second;
+int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const DraftTree& chain,
+                             std::span<SampledToken> tokens, const Drafts& made) {
   const size_t num_known = sequence.tokens().size();
   const auto added = [&] { return sequence.tokens().subspan(num_known); };
   const auto num_right = [&] {
@@ -533,20 +548,19 @@ void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_fir
     scheduler.push(sequence.id(), token.token);
   else
     scheduler.append(sequence.id(), token.token);
-  put(sequence.push(std::move(token)));
+  put(sequence.push(std::move(token), *since_step));
   for (auto next = sequence.next_forced(); next && !sequence.end(); next = sequence.next_forced()) {
     scheduler.append(sequence.id(), *next);
-    put(sequence.push({.token = *next}));
+    put(sequence.push({.token = *next}, *since_step));
   }
 }
 
-// Ends a sequence. Frees its pages and updates the state before the event is sent, so its receiver sees both.
+// Ends a sequence and frees its pages.
 void Engine::Impl::end(RequestId id, Event event) {
   if (std::holds_alternative<FinishedEvent>(event)) drafting.keep_answer(sequences.at(id));
   drafting.remove(id);
   scheduler.remove(id);
   sequences.erase(id);
-  publish();
   put(std::move(event));
 }
 
@@ -555,11 +569,7 @@ void Engine::Impl::fail(RequestId id, const std::string& message) {
 }
 
 void Engine::Impl::put(Event event) {
-  with_memory([&] {
-    const std::lock_guard lock(mutex);
-    events.push_back(std::move(event));  // if this throws, `event` is unchanged
-  });
-  event_came.notify_one();
+  with_memory([&] { unsent.push_back(std::move(event)); });  // if this throws, `event` is unchanged
 }
 
 Engine::Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions& options)
@@ -593,10 +603,16 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
       impl_->progress.begin_work();
     }
   }
-  if (fault)
-    for (const RequestId id : ids) impl_->put(FailedEvent{id, *fault, true});
-  else
+  if (!fault) {
     impl_->order_came.notify_one();
+    return ids;
+  }
+  for (const RequestId id : ids)
+    with_memory([&] {
+      const std::lock_guard lock(impl_->mutex);
+      impl_->events.push_back(FailedEvent{id, *fault, true});
+    });
+  impl_->event_came.notify_one();
   return ids;
 }
 
@@ -618,9 +634,20 @@ EngineState Engine::state() const {
 std::optional<Event> Engine::wait_event(std::chrono::milliseconds timeout) {
   std::unique_lock lock(impl_->mutex);
   if (!impl_->event_came.wait_for(lock, timeout, [&] { return !impl_->events.empty(); })) return {};
-  Event event = std::move(impl_->events.front());
-  impl_->events.pop_front();
+  std::optional<Event> event = std::move(impl_->events[impl_->num_taken++]);
+  if (impl_->num_taken == impl_->events.size()) {
+    impl_->events.clear();
+    impl_->num_taken = 0;
+  }
   return event;
+}
+
+std::vector<Event> Engine::wait_events(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->event_came.wait_for(lock, timeout, [&] { return !impl_->events.empty(); });
+  impl_->events.erase(impl_->events.begin(),
+                      impl_->events.begin() + static_cast<ptrdiff_t>(std::exchange(impl_->num_taken, 0)));
+  return std::exchange(impl_->events, {});
 }
 
 }  // namespace nibble

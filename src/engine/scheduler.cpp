@@ -66,21 +66,27 @@ void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_
 
 void Scheduler::remove(RequestId request) {
   std::erase_if(waiting_, [&](const Waiting& sequence) { return sequence.request == request; });
-  const auto found = std::find_if(running_.begin(), running_.end(),
-                                  [&](const Running& sequence) { return sequence.request == request; });
-  if (found == running_.end()) return;
+  const auto found = running_by_id_.find(request);
+  if (found == running_by_id_.end()) return;
+  const auto sequence = found->second;
   try {
-    add_to_cache(*found);
-    mark_end(*found, found->pages.length());
+    add_to_cache(*sequence);
+    mark_end(*sequence, sequence->pages.length());
   } catch (const std::bad_alloc&) {  // later prompts find less of the sequence in the cache
   }
-  --found->cache->num_running;
-  running_.erase(found);
+  erase(sequence);
+}
+
+void Scheduler::erase(std::list<Running>::iterator sequence) {
+  --sequence->cache->num_running;
+  running_by_id_.erase(sequence->request);
+  running_.erase(sequence);
 }
 
 std::vector<RequestId> Scheduler::remove_running() {
   std::vector<RequestId> removed;
   for (const Running& sequence : running_) removed.push_back(sequence.request);
+  running_by_id_.clear();
   running_.clear();
   for (KvCache& cache : caches_) cache.num_running = 0;
   forget_prefixes();
@@ -101,11 +107,6 @@ std::optional<RequestId> Scheduler::youngest() const {
   if (!running_.empty()) return running_.back().request;
   if (!waiting_.empty()) return waiting_.front().request;
   return std::nullopt;
-}
-
-bool Scheduler::is_running(RequestId request) const {
-  return std::any_of(running_.begin(), running_.end(),
-                     [&](const Running& sequence) { return sequence.request == request; });
 }
 
 PageCounts Scheduler::num_held_pages(int kv_cache) const {
@@ -226,6 +227,12 @@ void Scheduler::start(Waiting& sequence, const Room& room) {
                                                           sequence.max_tokens,
                                                           std::move(pages),
                                                           sequence.needs});
+  try {
+    running_by_id_.emplace(sequence.request, admitted);
+  } catch (const std::bad_alloc&) {
+    running_.erase(admitted);
+    throw;
+  }
   admitted->tokens = std::move(sequence.tokens);  // nothing can fail from here on
   ++room.cache->num_running;
   if (!sequence.has_run) {
@@ -243,8 +250,10 @@ void Scheduler::share_rows() {
     num_left -= sequence.num_rows;
     if (num_missing(sequence) > 1) prompts.push_back(&sequence);
   }
+  const bool some_decode = num_left < options_.max_batch_tokens;
   const bool is_shared = running_.size() + waiting_.size() > 1;
   if (is_shared && options_.max_shared_rows > 0) num_left = std::min(num_left, options_.max_shared_rows);
+  if (some_decode) num_left = std::min(num_left, max_rows_with_decoding_);
   const auto give = [&](Running& prompt, int most) {
     const int num_rows = std::min(most, num_missing(prompt) - prompt.num_rows);
     prompt.num_rows += num_rows;
@@ -298,8 +307,7 @@ void Scheduler::preempt(std::list<Running>::iterator sequence) {
                                                           sequence->needs});
   put_back->tokens = std::move(sequence->tokens);  // nothing can fail from here on
   mark_end(*sequence, sequence->pages.length());
-  --sequence->cache->num_running;
-  running_.erase(sequence);
+  erase(sequence);
   ++counts_.num_preemptions;
 }
 
@@ -366,6 +374,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   admit();
   share_rows();
   std::vector<Slice> slices;
+  slices.reserve(running_.size());
   int num_rows_left = options_.max_batch_tokens;
   // In order: a sequence preempted here comes later in order and has no slice in this step yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
@@ -421,35 +430,41 @@ bool Scheduler::waits_for_tokens() const {
   });
 }
 
+bool Scheduler::goes_on() const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [](const Running& sequence) { return !sequence.is_complete(); });
+}
+
 void Scheduler::push(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/true); }
 void Scheduler::append(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/false); }
 
 void Scheduler::accept(RequestId request, int num_drafts) {
-  const auto found = std::find_if(running_.begin(), running_.end(),
-                                  [&](const Running& sequence) { return sequence.request == request; });
-  if (found == running_.end()) return;
-  int& in_slice = found->num_drafts_before > 0 ? found->num_drafts_before : found->num_drafts;
-  NIBBLE_CHECK(num_drafts <= in_slice && found->pages.length() + num_drafts <= found->num_tokens(),
+  const auto found = running_by_id_.find(request);
+  if (found == running_by_id_.end()) return;
+  Running& sequence = *found->second;
+  int& in_slice = sequence.num_drafts_before > 0 ? sequence.num_drafts_before : sequence.num_drafts;
+  NIBBLE_CHECK(num_drafts <= in_slice && sequence.pages.length() + num_drafts <= sequence.num_tokens(),
                "request {}: {} of {} drafts after {} of {} tokens", static_cast<uint64_t>(request),
-               num_drafts, in_slice, found->pages.length(), found->num_tokens());
+               num_drafts, in_slice, sequence.pages.length(), sequence.num_tokens());
   in_slice = 0;
-  found->pages.advance(num_drafts);
-  found->pages.give_back_unfilled(found->num_drafts > 0 ? found->num_drafts + 1 : 0);
+  sequence.pages.advance(num_drafts);
+  sequence.pages.give_back_unfilled(sequence.num_drafts > 0 ? sequence.num_drafts + 1 : 0);
 }
 
 void Scheduler::add_token(RequestId request, TokenId token, bool is_awaited) {
-  const auto is_meant = [&](const auto& sequence) { return sequence.request == request; };
-  if (const auto found = std::find_if(running_.begin(), running_.end(), is_meant); found != running_.end()) {
+  if (const auto found = running_by_id_.find(request); found != running_by_id_.end()) {
+    Running& sequence = *found->second;
     // The token of a step planned ahead may still be awaited.
     const int num_ahead = options_.launches_before_drafts;
-    NIBBLE_CHECK(is_awaited ? found->num_awaited > 0 : found->num_awaited <= num_ahead,
-                 "request {} awaits {} tokens", static_cast<uint64_t>(request), found->num_awaited);
-    found->tokens.push_back(token);
-    found->num_awaited -= is_awaited;
-  } else if (const auto preempted = std::find_if(waiting_.begin(), waiting_.end(), is_meant);
-             preempted != waiting_.end()) {
-    preempted->tokens.push_back(token);
+    NIBBLE_CHECK(is_awaited ? sequence.num_awaited > 0 : sequence.num_awaited <= num_ahead,
+                 "request {} awaits {} tokens", static_cast<uint64_t>(request), sequence.num_awaited);
+    sequence.tokens.push_back(token);
+    sequence.num_awaited -= is_awaited;
+    return;
   }
+  const auto preempted = std::find_if(waiting_.begin(), waiting_.end(),
+                                      [&](const Waiting& waiting) { return waiting.request == request; });
+  if (preempted != waiting_.end()) preempted->tokens.push_back(token);
 }
 
 }  // namespace nibble

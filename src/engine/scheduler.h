@@ -19,7 +19,8 @@
 // Rows: each decoding sequence gets one row of a step. Half of the other rows go to the prompts with the
 // fewest tokens left, so that short prompts do not wait for long ones. The rest goes to the prompts in order,
 // so a long prompt advances however many short ones arrive. If several sequences run or wait, max_shared_rows
-// limits the rows of prompts, to keep steps short where rows are slow.
+// limits the rows of prompts, to keep steps short where rows are slow. limit_prompt_rows() limits them in
+// steps in which a sequence decodes.
 // Shared prefixes: a prompt waits while a running prompt that will get its rows soon fills pages that both
 // have in common, then shares them. Later sequences in the queue do not wait with it.
 //
@@ -41,10 +42,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <list>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/generation_request.h"
@@ -143,6 +146,9 @@ class Scheduler {
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Whether an incomplete sequence would get no row now because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
+  // Whether any running sequence can have a row in a later step, judged by token limits: the awaited tokens
+  // may end it earlier.
+  bool goes_on() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);
   // Adds a token that no planned step announced: a forced token, or the token of a row after a draft. Report
@@ -152,10 +158,13 @@ class Scheduler {
   // (push(), append()). Ignored if the sequence has been removed or preempted.
   void accept(RequestId request, int num_drafts);
 
+  // Limits the prompt rows of the following steps in which some sequence decodes. At least 1.
+  void limit_prompt_rows(int most) { max_rows_with_decoding_ = most; }
+
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
   int num_running() const { return static_cast<int>(running_.size()); }
-  bool is_running(RequestId request) const;
+  bool is_running(RequestId request) const { return running_by_id_.contains(request); }
   const SchedulerCounts& counts() const { return counts_; }
   PageCounts num_held_pages(int kv_cache) const;  // pages that running sequences hold
 
@@ -229,15 +238,18 @@ class Scheduler {
   void add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& slices, int num_rows_left);
   std::list<Running>::iterator last_in(const KvCache& cache);
   void preempt(std::list<Running>::iterator sequence);
+  void erase(std::list<Running>::iterator sequence);
 
   SchedulerOptions options_;
   std::deque<KvCache> caches_;
+  int max_rows_with_decoding_{std::numeric_limits<int>::max()};  // limit_prompt_rows()
   SchedulerCounts counts_;
   uint64_t num_arrivals_{0};
   // Both sorted by priority, then by arrival. Every sequence running in a KV cache comes before every waiting
   // one that was preempted in that cache while it ran.
   std::list<Waiting> waiting_;
   std::list<Running> running_;
+  std::unordered_map<RequestId, std::list<Running>::iterator> running_by_id_;
 };
 
 }  // namespace nibble

@@ -85,7 +85,8 @@ class Sequence::TreeBuilder {
   }
 
  private:
-  struct Continuation {                     // What may follow a proposed token. By default nothing may.
+  // The tokens that may follow a proposed token; none by default.
+  struct Continuation {
     int draft{-1};                          // index of the proposed token in the tree
     std::vector<int> forced{};              // indices of drafts that the constraint forces next
     bool goes_on{false};                    // whether other drafts may follow the forced ones
@@ -203,7 +204,7 @@ std::optional<TokenId> Sequence::next_forced() const {
   return forced_.front();
 }
 
-TokenEvent Sequence::push(SampledToken token) {
+TokenEvent Sequence::push(SampledToken token, const Stopwatch& step_end) {
   if (forced_.empty()) {
     for (const TokenId next : allowed_.push(token.token)) forced_.push_back(next);
   } else {
@@ -212,7 +213,7 @@ TokenEvent Sequence::push(SampledToken token) {
   }
   const TokenId id = token.token;
   tokens_.push_back(id);
-  last_token_seconds_ = clock_->seconds();
+  last_token_seconds_ = clock_->seconds_to(step_end);
   if (output().size() == 1) first_token_seconds_ = last_token_seconds_;
 
   TokenEvent event{id_, std::move(token), {}, num_cached_tokens_, std::exchange(prompt_tokens_, {})};
@@ -222,9 +223,9 @@ TokenEvent Sequence::push(SampledToken token) {
     event.text = stop_strings_.push(utf8_.finish());
     event.text += stop_strings_.flush();
   } else if (!is_stop_token || stop_.keeps_stop) {
-    const std::string text = utf8_.push(tokenizer_->bytes(id));
+    event.text = utf8_.push(tokenizer_->bytes(id));
     const bool is_searched = output().size() > static_cast<size_t>(stop_.min_tokens);
-    event.text = is_searched ? stop_strings_.push(text) : text;
+    if (is_searched) event.text = stop_strings_.push(event.text);
   }
   if (is_stop_token)
     end_ = FinishReason::kStopToken;

@@ -70,14 +70,13 @@ class Sequence {
   // Called before each step of this sequence. The first call ends the time in the queue; tokens before its
   // `first_position` came from the prefix cache.
   void start(int first_position);
-  TokenEvent push(SampledToken token);
+  // `step_end` was started when the step that sampled the token ended.
+  TokenEvent push(SampledToken token, const Stopwatch& step_end);
   // The token that the constraint forces next and that is added without a step. Nothing if log-probabilities
   // are requested: a forced token then has a row of its own.
   std::optional<TokenId> next_forced() const;
   // Why the answer has ended; nothing while it continues.
   std::optional<FinishReason> end() const { return end_; }
-  // Whether the next token reaches the limit of tokens, which ends the answer.
-  bool ends_with_next() const { return output().size() + 1 >= max_output_tokens_; }
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;
     if (num_drafted > 0) drafts_.add(num_drafted, num_right);

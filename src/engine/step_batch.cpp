@@ -13,10 +13,14 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 }  // namespace
 
 // The public constructor delegates to this one, so if it throws later, the destructor removes the drafts.
-StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequences_(sequences) {
-  for (const Slice& slice : step.slices) {
-    prompt_rows_.push_back(
-        sequences.at(slice.request).take_prompt_rows(slice.first_position, slice.num_tokens));
+StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences)
+    : step_(step), sequences_(sequences) {
+  prompt_rows_.reserve(step.slices.size());
+  step.num_prompt_rows.reserve(step.slices.size());
+  step.output_rows.reserve(step.slices.size());
+  for (size_t i = 0; i < step.slices.size(); ++i) {
+    const Slice& slice = step.slices[i];
+    prompt_rows_.push_back(sequences[i]->take_prompt_rows(slice.first_position, slice.num_tokens));
     step.num_prompt_rows.push_back(static_cast<int>(prompt_rows_.back().size()));
     step.num_outputs += step.num_prompt_rows.back() + slice.gives_token;
   }
@@ -24,41 +28,47 @@ StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequen
   size_t num_added = 0;
   try {
     for (; num_added < step.slices.size(); ++num_added)
-      sequences.at(step.slices[num_added].request).add_drafts(step.trees[num_added].drafts);
+      sequences_[num_added]->add_drafts(step.trees[num_added].drafts);
   } catch (...) {  // after an exception here the destructor does not run
     drop_drafts(num_added);
     throw;
   }
 }
 
-StepBatch::StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head)
+StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
+                     const Head& head)
     : StepBatch(step, sequences) {
   outputs_.reserve(static_cast<size_t>(step.num_outputs));
+  runs_.reserve(step.slices.size());
+  size_t before = 0;  // slice of `under_way`; those of both steps are in the same order
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const size_t first_output = outputs_.size();
     add_outputs(i);
-    runs_.push_back(run_of(i, first_output, under_way, head));
+    runs_.push_back(run_of(i, first_output, head));
+    const Slice& slice = step.slices[i];
+    if (!slice.follows) continue;
+    while (under_way->slices.at(before).request != slice.request) ++before;
+    runs_.back().ahead = {.output_row = under_way->output_rows[before], .num_unsure = slice.num_unsure};
   }
 }
 
 StepBatch::~StepBatch() { drop_drafts(step_.slices.size()); }
 
 void StepBatch::drop_drafts(size_t num_slices) {
-  for (size_t i = 0; i < num_slices; ++i)
-    sequences_.at(step_.slices[i].request).drop_drafts(step_.trees[i].drafts.size());
+  for (size_t i = 0; i < num_slices; ++i) sequences_[i]->drop_drafts(step_.trees[i].drafts.size());
 }
 
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
-  Sequence& sequence = sequences_.at(slice.request);
+  Sequence& sequence = *sequences_[i];
   // First row for prompt log-probabilities. The last prompt token has none: it gives the first answer token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
       slice.first_position - step_.num_prompt_rows[i];
   for (const SampleParams& params : prompt_rows_[i])
     outputs_.push_back({.token_index = row++, .sample = &params, .prompt = {}, .output = {}});
+  step_.output_rows.push_back(static_cast<int>(outputs_.size()));
   if (!slice.gives_token) return;
-  step_.output_rows.emplace(slice.request, static_cast<int>(outputs_.size()));
   const int num_known = slice.num_tokens - slice.num_drafts;
   const int index = slice.first_position + num_known - static_cast<int>(sequence.prompt().size());
   const auto output =
@@ -68,12 +78,15 @@ void StepBatch::add_outputs(size_t i) {
                       .prompt = sequence.prompt(),
                       .output = output,
                       .mask = sequence.mask()});
-  add_tree(slice, step_.trees[i], output);
+  add_tree(i, output);
 }
 
 // Adds the rows that verify drafts. `output`: the known tokens of the answer.
-void StepBatch::add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output) {
-  const Sequence& sequence = sequences_.at(slice.request);
+void StepBatch::add_tree(size_t i, std::span<const TokenId> output) {
+  const Slice& slice = step_.slices[i];
+  const DraftTree& tree = step_.trees[i];
+  if (tree.drafts.empty()) return;
+  const Sequence& sequence = *sequences_[i];
   const int num_known = slice.num_tokens - slice.num_drafts;
   const bool is_chain = tree.is_chain();
   for (const DraftTree::Row& checked : tree.rows) {
@@ -95,9 +108,9 @@ void StepBatch::add_tree(const Slice& slice, const DraftTree& tree, std::span<co
   for (const int draft : tree.parents) of_run.push_back(num_known + draft);
 }
 
-Run StepBatch::run_of(size_t i, size_t first_output, const Launched* under_way, const Head& head) {
+Run StepBatch::run_of(size_t i, size_t first_output, const Head& head) {
   Slice& slice = step_.slices[i];
-  const Sequence& sequence = sequences_.at(slice.request);
+  const Sequence& sequence = *sequences_[i];
   Run run{.first_position = slice.first_position,
           .full = std::exchange(slice.full, {}),
           .sliding = std::exchange(slice.sliding, {}),
@@ -109,13 +122,11 @@ Run StepBatch::run_of(size_t i, size_t first_output, const Launched* under_way, 
   else if (head.is_there && step_.num_to_draft > 0 && num_drafting_++ < kMaxDraftingRuns)
     run.draft_request = {.num_tokens = step_.num_to_draft, .topk = head.topk};
   step_.all_draft &= !slice.gives_token || run.draft_request.has_value();
-  if (slice.follows) {
+  if (slice.follows)
     run.tokens = std::span(kNotKnown).first(static_cast<size_t>(slice.num_tokens));
-    run.ahead = {.output_row = under_way->output_rows.at(slice.request), .num_unsure = slice.num_unsure};
-  } else {
+  else
     run.tokens = sequence.tokens().subspan(static_cast<size_t>(slice.first_position),
                                            static_cast<size_t>(slice.num_tokens));
-  }
   return run;
 }
 

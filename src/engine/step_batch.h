@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -21,8 +22,7 @@ struct Launched {
   std::vector<Slice> slices{};
   std::vector<DraftTree> trees{};      // drafts of each slice
   std::vector<int> num_prompt_rows{};  // for each slice: output rows for prompt log-probabilities
-  // Index of the output row after the known tokens, for each sequence that gets a token.
-  std::unordered_map<RequestId, int> output_rows{};
+  std::vector<int> output_rows{};      // for each slice that gives a token: index of its first output row
   int num_outputs{0};
   int num_rows{0};         // rows of all slices at the launch
   int num_to_draft{0};     // tokens that the draft head or model drafts for each sequence that gets a token
@@ -42,22 +42,24 @@ class StepBatch {
     int topk{1};
   };
 
-  // Adds the output rows to `step`. `under_way`: the previous step if it has not ended, otherwise null.
-  StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head);
+  // Adds the output rows to `step`. `sequences`: those of its slices. `under_way`: the previous step if it
+  // has not ended, otherwise null.
+  StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
+            const Head& head);
   ~StepBatch();  // removes the drafts from the sequences
   StepBatch(const StepBatch&) = delete;
 
   Batch batch() const { return {.runs = runs_}; }
 
  private:
-  StepBatch(Launched& step, Sequences& sequences);  // prepares rows and drafts, but no runs
-  void drop_drafts(size_t num_slices);              // removes those of the first slices
+  StepBatch(Launched& step, std::span<Sequence* const> sequences);  // prepares rows and drafts, but no runs
+  void drop_drafts(size_t num_slices);                              // removes those of the first slices
   void add_outputs(size_t slice);
-  void add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output);
-  Run run_of(size_t slice, size_t first_output, const Launched* under_way, const Head& head);
+  void add_tree(size_t slice, std::span<const TokenId> output);
+  Run run_of(size_t slice, size_t first_output, const Head& head);
 
   Launched& step_;
-  Sequences& sequences_;
+  std::span<Sequence* const> sequences_;                // one for each slice
   std::vector<std::vector<SampleParams>> prompt_rows_;  // one vector for each slice
   std::vector<OutputRow> outputs_;                      // the runs have spans of this vector
   // For each row after a draft of a tree: the answer up to and including that draft.

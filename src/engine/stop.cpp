@@ -27,8 +27,10 @@ StopStrings::StopStrings(std::span<const std::string> strings, bool keeps_stop) 
 
 std::string StopStrings::push(std::string_view text) {
   if (has_stopped_) return {};
-  for (const char next : text) {
-    held_ += next;
+  size_t num_read = held_.size();
+  held_ += text;
+  while (num_read < held_.size()) {
+    const char next = held_[num_read++];
     size_t num_stopped = 0;  // length of the longest stop string that ends with `next`
     for (Matcher& matcher : matchers_) {
       matcher.advance(next);
@@ -36,15 +38,15 @@ std::string StopStrings::push(std::string_view text) {
     }
     if (num_stopped == 0) continue;
     has_stopped_ = true;
-    stopped_by_ = held_.substr(held_.size() - num_stopped);
-    if (!keeps_stop_) held_.resize(held_.size() - num_stopped);
+    stopped_by_ = held_.substr(num_read - num_stopped, num_stopped);
+    held_.resize(keeps_stop_ ? num_read : num_read - num_stopped);
     return std::exchange(held_, {});
   }
   size_t num_uncertain = 0;
   for (const Matcher& matcher : matchers_) num_uncertain = std::max(num_uncertain, matcher.num_matched);
-  std::string certain = held_.substr(0, held_.size() - num_uncertain);
-  held_.erase(0, certain.size());
-  return certain;
+  std::string uncertain = held_.substr(held_.size() - num_uncertain);
+  held_.resize(held_.size() - num_uncertain);
+  return std::exchange(held_, std::move(uncertain));
 }
 
 std::string StopStrings::flush() {

@@ -24,7 +24,7 @@ NodeId thinking_channel(GrammarBuilder& builder) {
   return builder.choice({builder.text("analysis"), builder.text("commentary")});
 }
 
-// What may follow channel and recipient in the header of a call. After " ", <|constrain|> follows.
+// The text that may follow channel and recipient in the header of a call. After " ", <|constrain|> follows.
 NodeId end_of_call_header(GrammarBuilder& builder) {
   return builder.choice(
       {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});

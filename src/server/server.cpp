@@ -283,11 +283,13 @@ void Server::open(Engine& engine, const ServedModel& model, size_t max_requests)
 ServerEnd Server::serve(Engine& engine) {
   Impl& server = *impl_;
   for (bool is_lost = false; !server.has_ended;) {
-    std::optional<Event> event = engine.wait_event(kPatience);
-    if (event) {
-      const auto held = with_memory([&] { return std::make_shared<Event>(std::move(*event)); });
+    std::vector<Event> events = engine.wait_events(kPatience);
+    if (!events.empty()) {
+      const auto held = with_memory([&] { return std::make_shared<std::vector<Event>>(std::move(events)); });
       with_memory([&] {
-        asio::post(*server.io, [&server, held] { server.service.gate->deliver(std::move(*held)); });
+        asio::post(*server.io, [&server, held] {
+          for (Event& event : *held) server.service.gate->deliver(std::move(event));
+        });
       });
     } else if (!is_lost && with_memory([&] { return !engine.state().lost.empty(); })) {
       is_lost = true;

@@ -10,7 +10,7 @@ namespace nibble::server {
 
 class Signals {
  public:
-  // What the server does on a signal. All functions are called on the signal thread.
+  // Reactions of the server to a signal. All functions are called on the signal thread.
   struct Actions {
     std::function<void()> end;  // on the first SIGINT or SIGTERM
     // Ends the process with this exit code, on a second SIGINT or SIGTERM or when a limit has passed.

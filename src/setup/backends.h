@@ -37,8 +37,8 @@ struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
 
-// What must be equal on all nodes that share a model: `kernels` is everything that affects the bits of a
-// result, `device_links` the library that connects their devices.
+// Facts that must be equal on all nodes that share a model: `kernels` is everything that affects the bits
+// of a result, `device_links` the library that connects their devices.
 struct RankTraits {
   std::string kernels, device_links;
 };
@@ -103,7 +103,7 @@ struct BackendAccuracy {
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
 };
 
-// What `nibble verify` runs on this machine.
+// The checks that `nibble verify` runs on this machine.
 struct BackendVerification {
   std::vector<KernelCheck> (*checks)(const OwnOptions&);  // checks of the kernels that run on this machine
   std::span<const MachineProbe> (*probes)();              // probes that run before the checks

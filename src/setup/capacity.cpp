@@ -9,7 +9,7 @@
 namespace nibble {
 namespace {
 
-// Most pages of a kind: 32 million tokens, more than any memory holds. Page-table offsets fit in 32 bits.
+// Most pages of a KV cache: up to 32 million tokens. Page-table offsets fit in 32 bits.
 constexpr int kMostPages{1 << 20};
 
 }  // namespace
@@ -78,6 +78,10 @@ int most_sequences(const Model& model, const ResolvedSettings& setup, int contex
   return most;
 }
 
+int64_t kv_tokens(const Config& config, const BackendOptions& options, int context) {
+  return options.num_kv_caches * kv_tokens(options.num_pages, context, config.window);
+}
+
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
                              const Capacity& capacity) {
   EngineOptions engine;
@@ -86,6 +90,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.max_batch_tokens = options.max_batch_tokens;
   // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, for all sequences. 128 tokens are as fast.
   if (!setup.backend->device) engine.max_shared_rows = 128;
+  engine.itl_target = setup.itl_target;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;
   engine.prefix_cache = setup.shares_prefixes;

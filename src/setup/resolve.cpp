@@ -143,6 +143,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;
   setup.max_sequences = settings.max_sequences.value_or(sizes.max_sequences);
+  setup.itl_target = settings.itl_target / 1000;
   setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache;
   setup.speculation = read_speculation(settings);

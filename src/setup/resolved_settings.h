@@ -47,6 +47,7 @@ struct ResolvedSettings {
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
+  double itl_target{0};                           // --itl-target, in seconds; 0: none
   double device_memory_share{0};                  // --gpu-memory-utilization
   bool shares_prefixes{false};                    // --prefix-cache
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config

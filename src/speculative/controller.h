@@ -28,7 +28,8 @@ struct DraftOffer {  // drafts offered for one sequence
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// What makes drafts in a step for the next one. A draft model makes only drafts likely to be verified.
+// The source of the drafts that a step makes for the next one. A draft model makes only drafts likely to be
+// verified.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {

@@ -45,6 +45,10 @@ class Page:
             self.watch = self.command("Page.addScriptToEvaluateOnNewDocument", source=kWatch)
         self.driver.get(address)
 
+    def forget(self, origin):
+        """Clears everything that the browser has stored for this origin."""
+        self.command("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
+
     def js(self, script, *arguments):
         return self.driver.execute_script("return " + script, *arguments)
 
@@ -124,11 +128,13 @@ class Page:
 
 
 @contextlib.contextmanager
-def chromium():
+def chromium(preferences=None):
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in kFlags:
         options.add_argument(flag)
+    if preferences:
+        options.add_experimental_option("prefs", preferences)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     try:

@@ -142,6 +142,15 @@ def test_a_check_tells_what_would_be_served_and_takes_no_port(tmp_path):
     assert "KV cache" in lines["memory"] and "weights" in lines["memory"]
 
 
+def test_inspect_and_check_state_the_same_tokens_of_kv_cache():
+    room = ["tiny", "--backend", "cpu", "--context", "4096"]
+    code, out, _ = check(*room, "--max-sequences", 8)
+    inspect = [NIBBLE, "inspect", *room, "--sequences", "8"]
+    tokens = json.loads(subprocess.check_output([*inspect, "--json"], timeout=60))["memory"]["kv_tokens"]
+    assert code == 0 and f"a KV cache of {tokens} tokens" in out and tokens >= 8 * 4096
+    assert re.search(rf"^  KV cache +\S+ \S+  {tokens} tokens$", subprocess.check_output(inspect, timeout=60).decode(), re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     "flags, told",
     [

@@ -59,9 +59,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(*flags, name="tiny"):
+def serving(*flags, name="tiny", port=0):
     process = subprocess.Popen(
-        [NIBBLE, "serve", "tiny", "--port", "0", *map(str, flags)],
+        [NIBBLE, "serve", "tiny", "--port", str(port), *map(str, flags)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "NIBBLE_THREADS": "1", "NIBBLE_DATE": "2026-11-22"},  # the same answers every day

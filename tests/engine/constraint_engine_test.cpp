@@ -56,7 +56,7 @@ TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) 
     std::mt19937 random(6);
     const auto points = schema(
         fmt::format(R"({{"type": "array", "minItems": 4, "maxItems": 4, "items": {}}})", kPoint).c_str());
-    std::vector<std::pair<RequestId, GenerationRequest>> asked;
+    std::vector<GenerationRequest> requests;
     for (int n = 0; n < 40; ++n) {
       GenerationRequest next = random_request(random);
       next.prompt.resize(std::min<size_t>(next.prompt.size(), 60));
@@ -65,9 +65,9 @@ TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) 
         next = constrained(next.prompt, points, 380);
         next.sample = sampling;
       }
-      asked.emplace_back(toy.engine.submit(next), next);
+      requests.push_back(std::move(next));
     }
-    for (const auto& [id, given] : asked) {
+    for (const auto& [id, given] : toy.submit_together(requests)) {
       const Answer& answer = toy.answers.wait_for(id);
       EXPECT_EQ(answer.tokens, run_alone(given));
       if (!given.constraint) continue;

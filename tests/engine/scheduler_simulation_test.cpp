@@ -405,7 +405,7 @@ void simulate(int num_kv_caches) {
         Simulation({.max_batch_tokens = 40 * num_kv_caches,
                     .max_sequences = 12 * num_kv_caches,
                     .num_kv_caches = num_kv_caches,
-                    .num_pages = num_kv_caches == 1 ? 28 : 26,
+                    .num_pages = num_kv_caches == 1 ? 24 : 22,
                     .window = window,
                     .prefix_cache = prefix_cache,
                     .launches_before_drafts = launches_before_drafts},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -77,12 +78,47 @@ inline EngineOptions options() {
   return options;
 }
 
+// Ends no step of its model while it exists. A test that submits many requests meanwhile has them all live at
+// once, however slow the machine is.
+class HeldSteps {
+ public:
+  explicit HeldSteps(std::atomic<bool>& are_held) : are_held_(are_held) { are_held_ = true; }
+  ~HeldSteps() {
+    are_held_ = false;
+    are_held_.notify_all();
+  }
+  HeldSteps(const HeldSteps&) = delete;
+  HeldSteps& operator=(const HeldSteps&) = delete;
+
+ private:
+  std::atomic<bool>& are_held_;
+};
+// Returns `model`, which waits while `are_held`.
+inline ToyModel held(ToyModel model, std::atomic<bool>& are_held) {
+  return [model = std::move(model), &are_held](std::span<const TokenId> context) {
+    are_held.wait(true);
+    return model(context);
+  };
+}
+
+using Submitted = std::vector<std::pair<RequestId, GenerationRequest>>;
+
 // An engine on a toy model, and its answers.
 struct Toy {
   explicit Toy(ToyModel model = toy_logits, const EngineOptions& given = options())
-      : backend(given, std::move(model), steps_ahead), engine(backend, tokenizer(), given), answers(engine) {}
+      : backend(given, held(std::move(model), are_held), steps_ahead),
+        engine(backend, tokenizer(), given),
+        answers(engine) {}
   const Answer& ask(GenerationRequest request) { return answers.wait_for(engine.submit(std::move(request))); }
+  // Submits requests so that all are live at once.
+  Submitted submit_together(const std::vector<GenerationRequest>& requests) {
+    const HeldSteps steps(are_held);
+    Submitted submitted;
+    for (const GenerationRequest& request : requests) submitted.emplace_back(engine.submit(request), request);
+    return submitted;
+  }
 
+  std::atomic<bool> are_held{false};
   ToyBackend backend;
   Engine engine;
   Answers answers;

@@ -31,6 +31,7 @@ TEST(Resolve, SettingsBecomeTheOptionsOfTheBackend) {
   settings.threads = 3;
   settings.context = 1000;
   settings.max_sequences = 5;
+  settings.itl_target = 25;  // milliseconds
   settings.prefix_cache = false;
   settings.require = "experts=mxfp4";
   const ResolvedSettings setup = resolve(settings);
@@ -46,6 +47,7 @@ TEST(Resolve, SettingsBecomeTheOptionsOfTheBackend) {
   EXPECT_EQ(setup.threads, 3);
   EXPECT_EQ(setup.context, 1000);
   EXPECT_EQ(setup.max_sequences, 5);
+  EXPECT_DOUBLE_EQ(setup.itl_target, 0.025);
   EXPECT_FALSE(setup.shares_prefixes);
   ASSERT_EQ(setup.requirements.size(), 1u);
   EXPECT_EQ(setup.requirements.front().operation, "experts");
@@ -163,7 +165,7 @@ TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
   settings.nccl = "libnccl.so.2";
   EXPECT_THAT(refusal(settings), HasSubstr("--nccl needs --tensor-parallel-size, --gpus or --nodes"));
   settings.tensor_parallel_size = 2;
-  EXPECT_TRUE(resolve(settings).own.cuda.asks_for_nccl());
+  EXPECT_TRUE(resolve(settings).own.cuda.requests_nccl());
 }
 
 TEST(Resolve, FlagsOfNodesNeedNodes) {

@@ -84,6 +84,7 @@ constexpr Room kRooms[] = {
     {"backend/cuda/chip/", 3},
     {"backend/cuda/pipeline/", 4},  //
     {"backend/cuda/attention/args", 5},
+    {"backend/cuda/ranks/args", 5},
     {"backend/cuda/route/args", 5},
     {"backend/cuda/sample/args", 5},
     {"backend/cuda/dense/args", 6},

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/recorder.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/limits.h"
@@ -54,8 +55,8 @@ struct Card {
   }
 };
 
-// Timeout of a step while NCCL waits for a rank.
-constexpr double kNcclPatienceSeconds{20};
+// Timeout of a step whose ranks do not time out on their own.
+constexpr double kPatienceForRanksSeconds{20};
 
 class CudaBackend final : public Backend {
  public:
@@ -86,11 +87,13 @@ class CudaBackend final : public Backend {
   bool is_first(const Card& card) const { return &card == &first_card(); }
   // Whether this card samples tokens: only rank 0's does.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
-  void connect_ranks(const BackendOptions& options);
+  void connect(int max_batch_tokens);
   void try_links();
-  // Throws BackendLost on a timeout or an NCCL failure; with nodes, rethrows what the links or NCCL threw.
+  // Throws BackendLost on a timeout or if a rank is lost; with nodes, rethrows what check_alive() threw.
   void wait_for(const OwnedEvent& event);
-  void give_up_nccl();
+  // Whether a rank has timed out while it waited for another one since the last call.
+  bool have_timed_out() { return is_shared() && first_rank().connection().take_timeout(); }
+  void abort_sums();
 
   // Enqueue work of the step uploaded last.
   void enqueue_layers(Card& card);
@@ -105,12 +108,14 @@ class CudaBackend final : public Backend {
   }
   // A graph ends before sampling in two cases: sampling waits for masks; or ranks are processes, which must
   // all capture NCCL's work in the same step, although only the first one knows how tokens are chosen.
-  bool ends_before_sampling(const StepShape& shape) const { return shape.have_masks || connection_.links; }
+  bool ends_before_sampling(const StepShape& shape) const {
+    return shape.have_masks || connection_.has_processes();
+  }
   StepGraphs::Key key_of_graph(const Card& card) const {
     StepGraphs::Key shapes;
     for (const auto& rank : card.ranks) {
       StepShape& shape = shapes.emplace_back(rank->shape());
-      if (connection_.links) shape.are_greedy = shape.have_masks = false;
+      if (connection_.has_processes()) shape.are_greedy = shape.have_masks = false;
     }
     return shapes;
   }
@@ -140,43 +145,22 @@ class CudaBackend final : public Backend {
   Connection connection_;
   CardThreads threads_;
   std::vector<std::unique_ptr<Card>> cards_;
-  FailureFlag failure_;
   PinnedBuffer pinned_logits_;
   std::array<Launched, 2> launched_;  // what the host knows of the last two launched steps, used alternately
   size_t num_launched_{0}, num_waited_for_{0};
   std::optional<HeadDrafter> drafter_;  // runs the draft head; only if one rank has the whole model
 };
 
-// Returns the kernels of a plan, and how `num_ranks` ranks sum their results. After the experts, ranks with
-// sequences of their own need the sum of all rows, but norms of their own rows only.
+// Returns the kernels of a plan, and how `num_ranks` ranks sum their results.
 std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_own_sequences,
                                      const Connection& connection) {
   std::vector<KernelChoice> rows = choices(plan);
   if (num_ranks == 1) return rows;
   for (const Operation operation : {Operation::kProject, Operation::kExpertsDown}) {
-    KernelChoice sum =
+    const KernelChoice of =
         *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
-    sum.reason = connection.nccl ? "docs/decisions/0018" : "docs/decisions/0017";
-    sum.check.clear();
-    const auto add = [&](std::string_view how, int from_rows, int to_rows) {
-      sum.kernel = fmt::format("sum over {} {}: {}", num_ranks, connection.links ? "nodes" : "ranks", how);
-      sum.from_rows = from_rows;
-      sum.to_rows = to_rows;
-      rows.push_back(sum);
-    };
-    if (connection.nccl) {
-      add(fmt::format("moved by NCCL {}, added by rank", connection.nccl->version()), 1, kAnyRows);
-      continue;
-    }
-    const int most_words = tagged_rows(num_ranks);
-    if (have_own_sequences && operation == Operation::kExpertsDown) {
-      add("words with tags, to all", 1, most_words);
-      add("terms to the owners of rows, their sums to all", most_words + 1, kAnyRows);
-      continue;
-    }
-    add("words with tags, to all", 1, kOwnNorms);
-    add("words with tags, to all, and the next norm", kOwnNorms + 1, most_words);
-    add("terms to the owners of rows, their norms to all", most_words + 1, kAnyRows);
+    const std::vector<KernelChoice> sums = sum_choices(connection, of, num_ranks, have_own_sequences);
+    rows.insert(rows.end(), sums.begin(), sums.end());
   }
   return rows;
 }
@@ -202,11 +186,9 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       cards_(cards_of(plans).size()),
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
-  if (is_shared() && !connection_.nccl) connect(devices);
-  // NCCL may deadlock if several GPUs of one process run its work in graphs, says its documentation.
-  const bool may_record = !connection_.nccl || connection_.links;
+  open_memory(connection_, devices);
   threads_.run([&](size_t n) {
-    cards_[n] = std::make_unique<Card>(own.has_graphs && may_record);
+    cards_[n] = std::make_unique<Card>(own.has_graphs && connection_.may_record());
     Card& card = *cards_[n];
     for (RankPlan& plan : plans)
       if (plan.device == devices[n])
@@ -217,24 +199,20 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
     card.stream.wait();
   });
   if (!is_shared()) return;
-  connect_ranks(options);
+  connect(options.max_batch_tokens);
   try_links();
 }
 
-void CudaBackend::connect_ranks(const BackendOptions& options) {
-  if (connection_.nccl) {
-    const GroupId id = connection_.links ? connection_.links->group() : connection_.nccl->new_group();
-    const NcclGroup group{connection_.nccl, id, connection_.shares};
-    return threads_.run([&](size_t n) { cards_[n]->ranks.front()->join(group); });
-  }
-  threads_.run([&](size_t n) {
-    for (const auto& rank : cards_[n]->ranks) rank->make_inbox(cards_[n]->stream);
-    cards_[n]->stream.wait();
-  });
-  std::vector<Rank*> ranks(static_cast<size_t>(num_ranks_));
-  for (const auto& card : cards_)
-    for (const auto& rank : card->ranks) ranks[static_cast<size_t>(rank->share().rank)] = rank.get();
-  for (Rank* rank : ranks) rank->link(ranks, StepNumbers(config_, options.max_batch_tokens), failure_.data());
+void CudaBackend::connect(int max_batch_tokens) {
+  std::vector<LocalRank> local;
+  std::vector<Rank*> ranks;
+  for (size_t n = 0; n < cards_.size(); ++n)
+    for (const auto& rank : cards_[n]->ranks) {
+      local.push_back({rank->share().rank, n, &rank->work(), cards_[n]->stream});
+      ranks.push_back(rank.get());
+    }
+  auto sums = connect_ranks(connection_, config_, max_batch_tokens, threads_, local);
+  for (size_t n = 0; n < ranks.size(); ++n) ranks[n]->connect(std::move(sums[n]));
 }
 
 // Tests sums over ranks: some drivers report peer access although the machine drops GPUs' writes to peers.
@@ -253,15 +231,7 @@ void CudaBackend::try_links() {
     for (const auto& rank : cards_[n]->ranks)
       if (!rank->trial_was_right(cards_[n]->stream)) are_right = false;
   });
-  if (connection_.nccl && !are_right)
-    throw InputError("{} {}: NCCL {} delivers wrong numbers",
-                     connection_.links ? "--nodes" : "--tensor-parallel-size", num_ranks_,
-                     connection_.nccl->version());
-  if (failure_.take() || !are_right)
-    throw InputError(
-        "--tensor-parallel-size {}: the driver reports that the GPUs can write into each other's memory, but "
-        "the writes do not arrive; IOMMU and ACS settings of the machine can cause that",
-        num_ranks_);
+  if (have_timed_out() || !are_right) throw InputError("{}", why_wrong(connection_, num_ranks_));
 }
 
 void CudaBackend::enqueue_layers(Card& card) {
@@ -283,17 +253,18 @@ void CudaBackend::enqueue_layers(Card& card) {
 void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
   for (const auto& rank : card.ranks) rank->unembed(first, count, card.stream);
   if (is_shared())
-    card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
+    card.take_turns([&](Rank& rank, Turn turn) { rank.gather_logits({first, count}, turn, card.stream); });
 }
 
-// Ranks of a process meet once tokens are chosen, before they overwrite logits; other processes do not wait.
+// Ranks whose GPUs write to each other's memory store their logits on the first rank. send_tokens() is also
+// the barrier before they overwrite them, so all reads of the logits are enqueued before it.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
     if (logits) copy_logits(count);
   }
-  if (is_shared() && !connection_.links)
-    card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_tokens(first, count, turn, card.stream); });
+  if (is_shared())
+    card.take_turns([&](Rank& rank, Turn turn) { rank.send_tokens({first, count}, turn, card.stream); });
 }
 
 void CudaBackend::copy_logits(int count) {
@@ -370,7 +341,7 @@ StepResult CudaBackend::wait() {
   const size_t turn = num_waited_for_++ % launched_.size();
   Launched& step = launched_[turn];
   for (const auto& card : cards_) wait_for(card->end[turn]);
-  if (failure_.take())
+  if (have_timed_out())
     throw InputError("a GPU waited too long for another one: the step was aborted, and its tokens are lost");
   StepResult result{.outputs = {}, .logits = std::move(step.logits)};
   if (drafter_) result.drafts = drafter_->read(step.drafts);
@@ -395,23 +366,25 @@ StepResult CudaBackend::wait() {
 
 void CudaBackend::wait_for(const OwnedEvent& event) {
   const auto query = [&] { return cudaEventQuery(event); };
-  if (!connection_.nccl) return wait_until_ready(query, "running a step", step_patience_seconds_);
+  if (!connection_.can_hang()) return wait_until_ready(query, "running a step", step_patience_seconds_);
   try {
-    wait_until_ready(query, "running a step of several GPUs", kNcclPatienceSeconds, [&] {
-      if (connection_.links) connection_.links->check_alive();
-      for (const auto& card : cards_) card->ranks.front()->nccl()->check();
+    wait_until_ready(query, "running a step of several GPUs", kPatienceForRanksSeconds, [&] {
+      for (const auto& card : cards_)
+        for (const auto& rank : card->ranks) rank->connection().check_alive();
     });
   } catch (const std::exception& error) {
-    if (connection_.links) throw;
-    give_up_nccl();
+    if (connection_.has_processes()) throw;
+    abort_sums();
     throw BackendLost(error.what());
   }
 }
 
-// Aborts the GPUs' work in a failed NCCL group, after which this backend cannot be used. Not called for
-// nodes, whose processes are ended from outside: the abort would wait until no graph contains NCCL's work.
-void CudaBackend::give_up_nccl() {
-  threads_.run([&](size_t n) { cards_[n]->ranks.front()->nccl()->abort(); });
+// Aborts the sums of ranks after a failure, after which this backend cannot be used. Not called for nodes,
+// whose processes are ended from outside: the abort would wait until no graph contains NCCL's work.
+void CudaBackend::abort_sums() {
+  threads_.run([&](size_t n) {
+    for (const auto& rank : cards_[n]->ranks) rank->connection().abort();
+  });
 }
 
 // Records the launches of the first GPU; the others run the same step.
@@ -530,7 +503,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
 // Describes how the first rank runs a step. Logits are computed for at most kOutputRows rows at a time.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
-  const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.asks_for_nccl(), own.have_own_sequences};
+  const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};
   const int num_own_rows = std::max((num_rows + num_ranks - 1) / num_ranks, kLeastOwnRows);
   return describe(recipe(plan, config, sharing, {num_rows, own.have_own_sequences ? num_own_rows : num_rows}),
                   unembed_recipe(plan, std::min(num_rows, kOutputRows)));
@@ -542,7 +515,7 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
   check_shapes(config, source);
   const Plan plan(config, options, target_of(caps, own), source, {own.prompt_activations});
   check_draft_head(options, plan.target());
-  std::vector<std::string> refusals{own.asks_for_nccl() ? "" : why_not_ranks(caps, own.num_ranks()),
+  std::vector<std::string> refusals{own.requests_nccl() ? "" : why_not_ranks(caps, own.num_ranks()),
                                     why_not_budget(plan, config, caps),
                                     why_not_memory(config, source, options, own, {caps.total_bytes})};
   std::erase(refusals, "");

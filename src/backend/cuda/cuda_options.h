@@ -11,7 +11,7 @@ namespace nibble::cuda {
 
 struct CudaOptions {
   // shared_budget and num_multiprocessors make a large GPU run the kernels and grids of a smaller one.
-  std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
+  std::optional<int> shared_budget{};        // KB per CTA (target.h); not set: the largest that the GPU has
   std::optional<int> num_multiprocessors{};  // number of multiprocessors that launches use; not set: all
   bool has_graphs{true};                     // decode steps are captured and replayed as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX if there is no machine code for the GPU (images.h)
@@ -32,7 +32,7 @@ struct CudaOptions {
   std::string nccl{}, interface {};
 
   int num_ranks() const { return static_cast<int>(parts.size()); }
-  bool asks_for_nccl() const { return node_rank || !nccl.empty(); }
+  bool requests_nccl() const { return node_rank || !nccl.empty(); }
   const char* flag() const { return node_rank ? "--nodes" : "--tensor-parallel-size"; }
 };
 

@@ -48,7 +48,7 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 enum class MatrixEngine {
   kAny,          // the kernel can be part of any plan, whatever engine the plan uses
   kMma,          // mma.sync
-  kWgmma,        // wgmma or, for a batch, mma.sync; both read activations from images (layout/image.h)
+  kWgmma,        // wgmma or, for a batch, mma.sync; both read activations from images (layout/activations.h)
   kBlockScaled,  // block-scaled products, with activations in the format KernelRow::activations
 };
 
@@ -56,7 +56,7 @@ struct Pass {               // how a kernel reads its weights once, and what it 
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
   bool takes_norm{false};   // true: reads a norm that another launch computed; false: computes it itself
   bool leaves_parts{true};  // leaves each sum in two parts, which the next kernel adds (dense/args.h)
-  bool takes_image{false};  // reads activations from an image (layout/image.h)
+  bool takes_image{false};  // reads activations from an image (layout/activations.h)
   bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
   bool makes_norm{false};   // takes_norm, but computes the norm if no other launch has done so
 };

@@ -122,7 +122,7 @@ MemoryPlan plan_of_share(const Config& whole, const Share& share, const BackendO
           .kv_bytes = kv_bytes(config, options),
           .workspace_bytes =
               workspace_bytes(config, options, own) +
-              (own.asks_for_nccl() ? nccl_rank_bytes(config.hidden, share.num_ranks, options.max_batch_tokens)
+              (own.requests_nccl() ? nccl_rank_bytes(config.hidden, share.num_ranks, options.max_batch_tokens)
                                    : inbox_bytes(config, share.num_ranks, options.max_batch_tokens))};
 }
 

@@ -255,30 +255,30 @@ HalfOutput output_of_half(const Step& step, int half) {
   const auto layer = static_cast<size_t>(half / 2);
   if (half % 2 == 0)
     return {Operation::kProject,
-            work.project_parts,
-            recipe.num_parts,
-            static_cast<size_t>(recipe.rows.num_attention_rows) * H,
-            H,
-            work.x,
-            after_attention(step),
-            recipe.experts_norm == NormIn::kAllReduce ? layer_of(step, layer).mlp_norm : nullptr,
-            of_experts(step, work.normed).image_rows,
-            nullptr,
-            recipe.gathers_own_rows ? parts_of(work.input, step.shape).own_of_rows : nullptr};
+            {work.project_parts,
+             recipe.num_parts,
+             static_cast<size_t>(recipe.rows.num_attention_rows) * H,
+             H,
+             work.x,
+             after_attention(step),
+             {recipe.experts_norm == NormIn::kAllReduce ? layer_of(step, layer).mlp_norm : nullptr,
+              config.rms_eps, of_experts(step, work.normed).image_rows},
+             nullptr,
+             recipe.gathers_own_rows ? parts_of(work.input, step.shape).own_of_rows : nullptr}};
   const bool is_last =
       layer + 1 == step.model.weights.layers.size();  // after it, all ranks compute logits from x
   const bool leaves_norm = !is_last && recipe.attention_norm_of(layer + 1) == NormIn::kAllReduce;
   return {Operation::kExpertsDown,
-          work.experts_out,
-          config.experts_per_token,
-          H,
-          K * H,
-          work.x,
-          work.x,
-          leaves_norm ? layer_of(step, layer + 1).attention_norm : nullptr,
-          of_attention(step, work.normed).image_rows,
-          config.own_experts ? work.pair_weights : nullptr,
-          nullptr};
+          {work.experts_out,
+           config.experts_per_token,
+           H,
+           K * H,
+           work.x,
+           work.x,
+           {leaves_norm ? layer_of(step, layer + 1).attention_norm : nullptr, config.rms_eps,
+            of_attention(step, work.normed).image_rows},
+           config.own_experts ? work.pair_weights : nullptr,
+           nullptr}};
 }
 
 void unembed(const Step& step, int first, int count) {

@@ -4,12 +4,13 @@
 #include "backend/cuda/memory/device_weights.h"
 #include "backend/cuda/memory/workspace.h"
 #include "backend/cuda/pipeline/norm_input.h"
+#include "backend/cuda/ranks/args.h"
 #include "backend/cuda/recipe.h"
 #include "backend/cuda/step/step_input.h"
 
 namespace nibble::cuda {
 
-// What a rank computes with: its share of the model (model/shares/share.h) and its KV cache.
+// The data that a rank computes with: its share of the model (model/shares/share.h) and its KV cache.
 struct Model {
   const Config& config;  // of the rank's share
   const DeviceWeights& weights;
@@ -44,22 +45,8 @@ void experts_down(const Step& step, size_t layer);
 // Returns the residual stream after a layer; if ranks share the model, before the sum over them.
 ResidualInput stream_after_layer(const Step& step);
 
-// The result of half a layer if ranks share the model. The all-reduce writes x plus all parts of all ranks to
-// `out`. Part p of row r begins at parts + p part_stride + r row_stride.
-struct HalfOutput {
-  Operation operation;  // operation that computed the parts
-  const float* parts;
-  int num_parts;
-  size_t part_stride, row_stride;
-  const float* x;  // [T, H]
-  float* out;      // [T, H]
-  // Weights of the norm that the all-reduce also writes to work.normed; null: it writes no norm.
-  const float* norm;
-  int image_rows;        // rows of the image work.normed; 0: no image
-  const float* weights;  // [T, num_parts]: a part with weight 0 is absent; null: no part is absent
-  // [T]: for each row of the step, its row in `parts`; -1: this rank has none. null: the same row.
-  const int* part_rows;
-};
+// The result of half a layer, for the sum over ranks, if ranks share the model. If the sum leaves the norm,
+// its rows go to work.normed.
 HalfOutput output_of_half(const Step& step, int half);
 
 // Compute logits of outputs [first, first + count), at most kOutputRows; choose tokens by them.

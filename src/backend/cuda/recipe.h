@@ -49,7 +49,8 @@ struct StepRecipe {
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read
   int num_parts;                           // terms per sum that qkv and project leave: 1 or 2 (dense/args.h)
-  // What qkv of a full-attention layer prefetches for attention: bytes per page (0: nothing), pages per row.
+  // KV pages that qkv of a full-attention layer prefetches for attention: bytes per page (0: no prefetch),
+  // and pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
   StreamIn stream_after_attention;

@@ -1,4 +1,4 @@
-// What the measured server says about itself: the models that it lists, and the /status.json of nibble.
+// Reads the list of models of the measured server and, if it is nibble, its /status.json.
 #pragma once
 
 #include <optional>

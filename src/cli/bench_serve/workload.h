@@ -31,7 +31,7 @@ struct Workload {
   nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();  // added to each body, wins
 };
 
-// What one request adds to its conversation.
+// The lengths of the prompt and the answer that a request adds to its conversation.
 struct RequestShape {
   int num_prompt_tokens{0}, num_output_tokens{0};
   std::vector<uint64_t> blocks{};  // seeds of the prompt's blocks of kTraceBlockTokens

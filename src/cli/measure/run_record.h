@@ -1,4 +1,4 @@
-// What all records of measurements share: date, program, command, machine, and the kernel of each operation.
+// The fields common to all measurement records: date, program, command, machine, and kernel per operation.
 #pragma once
 
 #include <string>

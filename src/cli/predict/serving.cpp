@@ -45,8 +45,8 @@ double found_share(const CacheRoom& room, const Request& request, double num_pre
   const int pages = request.prefix_tokens / kPageTokens;  // the prefix cache holds only filled pages
   const double own = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int in_window = pages - first_reached_page(pages * kPageTokens, room.window);
-  // Of a request's own sliding pages, those in the windows at the ends of its prompt and of its answer are
-  // kept with the full pages.
+  // Sliding pages in the windows at the end of the prompt and of the answer, which are kept with the full
+  // pages.
   const int window_pages = max_sliding_pages(room.window, 1);
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));

@@ -50,7 +50,7 @@ class CharacterClasses {
 
 class Decoder {
  public:
-  // What a byte leads to: a place inside a character, the end of a character, or a quote.
+  // The state after a byte: inside a character, at the end of a character, or at a quote.
   enum class Kind : uint8_t { kIllegal, kPlace, kCharacter, kQuote };
   struct Step {
     uint32_t kind_and_target{0};

@@ -1,6 +1,8 @@
 #include "server/api/chat_answer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "harmony/chat.h"
 #include "harmony/control_tokens.h"
@@ -14,17 +16,19 @@ constexpr std::string_view kFunctions{"functions"};
 }  // namespace
 
 ChatAnswer::ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
-                       std::span<const TokenId> begun)
+                       std::span<const TokenId> begun, int stream_interval)
     : tokenizer_(tokenizer),
       tools_(std::move(tools)),
       parser_(tokenizer, harmony::Role::kAssistant),
       stop_(stop),
-      matcher_(stop.strings, stop.keeps_stop) {
+      matcher_(stop.strings, stop.keeps_stop),
+      pace_(stream_interval) {
   for (const TokenId token : begun) parser_.push(token);
 }
 
 std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   ++num_tokens_;
+  pace_.add_token();
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
     return {};  // This stop token has no text, and is no part of a message header.
@@ -36,7 +40,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
     else
       content_tokens_.push_back(token);
   }
-  return read_delta(parser_.push(token.token));
+  return join(read_delta(parser_.push(token.token)), /*is_end=*/false);
 }
 
 std::vector<AnswerDelta> ChatAnswer::finish() {
@@ -50,7 +54,25 @@ std::vector<AnswerDelta> ChatAnswer::finish() {
                        content_tokens_.end());
     num_sent_tokens_ = content_tokens_.size();
   }
-  return out;
+  return join(std::move(out), /*is_end=*/true);
+}
+
+// Returns the deltas to send now: those held back before and `deltas`, or none if they are not due.
+std::vector<AnswerDelta> ChatAnswer::join(std::vector<AnswerDelta> deltas, bool is_end) {
+  if (!pace_.joins()) return deltas;
+  for (AnswerDelta& delta : deltas) {
+    const bool goes_on = !joined_.empty() && joined_.back().kind == delta.kind && !delta.begins_message &&
+                         delta.id.empty() && joined_.back().call_index == delta.call_index;
+    if (!goes_on) {
+      joined_.push_back(std::move(delta));
+      continue;
+    }
+    joined_.back().text += delta.text;
+    std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(joined_.back().tokens));
+  }
+  if (joined_.empty() || (!is_end && !pace_.is_due())) return {};
+  pace_.count_event();
+  return std::exchange(joined_, {});
 }
 
 bool ChatAnswer::ends_in_call() const {

@@ -20,6 +20,7 @@
 #include "harmony/message.h"
 #include "harmony/parse.h"
 #include "model/batch.h"
+#include "server/api/stream_pace.h"
 #include "server/api/tools.h"
 #include "text/tokenizer.h"
 
@@ -50,8 +51,9 @@ class ChatAnswer {
   };
 
   // Searches stop strings only in content. `begun`: tokens of a message header with which the prompt ends.
+  // `stream_interval`: push() joins the deltas of this number of tokens (stream_pace.h).
   ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
-             std::span<const TokenId> begun = {});
+             std::span<const TokenId> begun = {}, int stream_interval = 1);
 
   std::vector<AnswerDelta> push(const SampledToken& token);
   std::vector<AnswerDelta> finish();  // call after the last token, whatever ended the answer
@@ -69,6 +71,7 @@ class ChatAnswer {
 
  private:
   std::optional<OfferedTool> called_tool(const harmony::ParsedMessage& parsed) const;
+  std::vector<AnswerDelta> join(std::vector<AnswerDelta> deltas, bool is_end);
   std::vector<AnswerDelta> read_delta(const harmony::Delta& delta);
   std::string searched(const std::string& text);
   void add_text(AnswerDelta::Kind kind, const std::string& text, std::vector<AnswerDelta>& out);
@@ -80,6 +83,8 @@ class ChatAnswer {
   harmony::Parser parser_;
   StopParams stop_;
   StopStrings matcher_;
+  StreamPace pace_;
+  std::vector<AnswerDelta> joined_;  // deltas that push() has not returned yet
   int num_tokens_{0};
   size_t num_begun_messages_{0};  // number of messages that have produced a delta
   bool begins_message_{false};    // the next text begins a message

@@ -42,6 +42,7 @@ struct GenerationParams {
   bool stream{false};
   bool include_usage{false};     // a stream's last chunk has the usage
   bool continuous_usage{false};  // every chunk has the usage so far
+  int stream_interval{1};        // ServerOptions::stream_interval; 1 without `stream`
   IgnoredFields ignored;
 };
 

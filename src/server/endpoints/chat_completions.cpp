@@ -48,7 +48,8 @@ class ChatChoices : public ChoiceListener {
     const ChatPrompt& prompt = asked.prompt;
     if (with_ids_) prompt_tokens_ = prompt.tokens;
     for (int i = 0; i < request.params.num_choices; ++i)
-      choices_.push_back({ChatAnswer(tokenizer, request.offered, request.params.stop, prompt.begun)});
+      choices_.push_back({ChatAnswer(tokenizer, request.offered, request.params.stop, prompt.begun,
+                                     request.params.stream_interval)});
   }
 
   std::string on_token(size_t choice, TokenEvent& event) override {
@@ -160,7 +161,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   co_await offload_if_long(service, exchange, [&] {
     request = read_chat_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
-    limit_output(service, request.params);
+    apply_options(service, request.params);
     if (!request.adds_generation_prompt && !request.continues_final)
       throw InputError("request.add_generation_prompt must be true unless continue_final_message is true");
     prompt = chat_prompt(service, request);

@@ -5,6 +5,7 @@
 
 #include "core/json.h"
 #include "server/api/completion_request.h"
+#include "server/api/stream_pace.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/http_error.h"
 #include "server/service/constraint.h"
@@ -50,7 +51,7 @@ class CompletionChoices : public ChoiceListener {
         echo = text_of(request.params.truncate_prompt ? prompts[prompt].prompt : request.prompts[prompt],
                        tokenizer);
       for (size_t i = 0; i < num_tried_; ++i) {
-        choices_.push_back({echo});
+        choices_.push_back({echo, StreamPace(request.params.stream_interval)});
         choices_.back().first_token = prompts[prompt].prompt.front();
       }
       if (with_ids_) prompt_tokens_.push_back(prompts[prompt].prompt);
@@ -73,7 +74,8 @@ class CompletionChoices : public ChoiceListener {
     // A token without text (part of a character, a control token) has a chunk only for clients that count
     // tokens by the usage of each chunk.
     const bool has_news = !one.unsent_text.empty() || usage_.is_continuous;
-    return is_stream_ && has_news ? chunk(choice, std::nullopt) : "";
+    one.pace.add_token();
+    return is_stream_ && has_news && one.pace.is_due() ? chunk(choice, std::nullopt) : "";
   }
   bool has_enough(size_t) const override { return false; }  // The engine checks stop strings.
   std::string on_end(size_t choice, FinishReason reason, const std::string& text) override {
@@ -96,6 +98,7 @@ class CompletionChoices : public ChoiceListener {
  private:
   struct Choice {
     std::string unsent_text;
+    StreamPace pace;
     std::vector<SampledToken> unsent_tokens{};
     std::vector<TokenId> unsent_ids{};
     TokenId first_token{};
@@ -140,6 +143,7 @@ class CompletionChoices : public ChoiceListener {
       json["token_ids"] = std::exchange(one.unsent_ids, {});
     }
     one.has_sent = true;
+    one.pace.count_event();
     one.num_sent_characters += count_characters(one.unsent_text);
     one.unsent_text.clear();
     one.unsent_tokens.clear();
@@ -204,7 +208,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   co_await offload_if_long(service, exchange, [&] {
     request = read_completion_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
-    limit_output(service, request.params);
+    apply_options(service, request.params);
     // Check this before thousands of prompts are tokenised.
     service.gate->check_count(request.prompts.size() * static_cast<size_t>(request.params.num_choices));
     for (const Prompt& prompt : request.prompts) {

@@ -23,7 +23,8 @@ class MessageAnswer : public ChoiceListener {
  public:
   MessageAnswer(const ReplyHead& head, const Tokenizer& tokenizer, const AnthropicRequest& request,
                 const ChatPrompt& prompt, int num_prompt_tokens)
-      : answer_(tokenizer, request.chat.offered, request.chat.params.stop, prompt.begun),
+      : answer_(tokenizer, request.chat.offered, request.chat.params.stop, prompt.begun,
+                request.chat.params.stream_interval),
         message_(head, request.shows_thinking),
         usage_({.num_prompt_tokens = num_prompt_tokens}) {}
 
@@ -68,7 +69,7 @@ asio::awaitable<void> messages(Service& service, Exchange& exchange) {
   co_await offload_if_long(service, exchange, [&] {
     request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/true, service.options.defaults);
     check_model(service, request.chat.params);
-    limit_output(service, request.chat.params);
+    apply_options(service, request.chat.params);
     prompt = chat_prompt(service, request.chat);
     prompts.push_back(make_message_request(service, request.chat.params, std::move(prompt.tokens)));
     request.chat.chat.messages.clear();

@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "server/api/ollama_request.h"
+#include "server/api/stream_pace.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/constraint.h"
 #include "server/service/prompt.h"
@@ -41,26 +42,30 @@ class OllamaAnswer : public ChoiceListener {
                int num_prompt_tokens)
       : head_(head),
         tokenizer_(tokenizer),
-        answer_(tokenizer, request.chat.offered, request.chat.params.stop),
+        answer_(tokenizer, request.chat.offered, request.chat.params.stop, {},
+                request.chat.params.stream_interval),
         is_chat_(is_chat),
         is_raw_(request.is_raw),
         is_stream_(request.chat.params.stream),
         shows_thinking_(request.chat.includes_reasoning),
         with_logprobs_(request.chat.params.sample.num_logprobs >= 0),
-        num_prompt_tokens_(num_prompt_tokens) {}
+        num_prompt_tokens_(num_prompt_tokens),
+        raw_pace_(request.chat.params.stream_interval) {}
 
   std::string on_token(size_t, TokenEvent& event) override {
     if (num_tokens_++ == 0) first_token_seconds_ = clock_.seconds();
     if (!is_raw_) return lines(answer_.push(event.token));
     raw_text_ += event.text;
-    return is_stream_ && !event.text.empty() ? print(line(event.text, "")) + "\n" : "";
+    raw_pace_.add_token();
+    if (!is_stream_ || raw_text_.size() == num_sent_bytes_ || !raw_pace_.is_due()) return "";
+    return print(line(take_raw_text(), "")) + "\n";
   }
   bool has_enough(size_t) const override { return answer_.has_stopped(); }
   std::string on_end(size_t, FinishReason reason, const std::string& text) override {
     std::string out = is_raw_ ? "" : lines(answer_.finish());
     raw_text_ += text;
     const bool is_cut = reason == FinishReason::kMaxTokens || reason == FinishReason::kContextFull;
-    last_ = is_stream_ ? line(is_raw_ ? text : "", "")
+    last_ = is_stream_ ? line(is_raw_ ? take_raw_text() : "", "")
                        : line(is_raw_ ? raw_text_ : answer_.content(), answer_.reasoning());
     if (is_chat_ && !answer_.calls().empty()) last_["message"]["tool_calls"] = calls_json(answer_);
     if (with_logprobs_ && !is_stream_ && !is_raw_)
@@ -93,6 +98,10 @@ class OllamaAnswer : public ChoiceListener {
     json["done"] = false;
     return json;
   }
+  std::string take_raw_text() {
+    raw_pace_.count_event();
+    return raw_text_.substr(std::exchange(num_sent_bytes_, raw_text_.size()));
+  }
   std::string lines(const std::vector<AnswerDelta>& deltas) const {
     std::string out;
     if (!is_stream_) return out;
@@ -112,7 +121,9 @@ class OllamaAnswer : public ChoiceListener {
   ChatAnswer answer_;
   bool is_chat_, is_raw_, is_stream_, shows_thinking_, with_logprobs_;
   int num_prompt_tokens_, num_tokens_{0};
+  StreamPace raw_pace_;
   std::string raw_text_;
+  size_t num_sent_bytes_{0};  // of raw_text_
   Json last_;
   Stopwatch clock_;
   double first_token_seconds_{0};
@@ -126,7 +137,7 @@ asio::awaitable<void> answer(Service& service, Exchange& exchange, bool is_chat)
     request = is_chat ? read_ollama_chat(exchange.body(), service.options.defaults)
                       : read_ollama_generate(exchange.body(), service.options.defaults);
     check_model(service, request.chat.params);
-    limit_output(service, request.chat.params);
+    apply_options(service, request.chat.params);
     if (request.only_loads) return;
     const Tokenizer& tokenizer = *service.model->tokenizer;
     if (request.is_raw)

@@ -72,7 +72,7 @@ asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchan
   co_await offload_if_long(service, exchange,
                            [&] { request = read_response(std::move(body), service.options.defaults); });
   check_model(service, request.params);
-  limit_output(service, request.params);
+  apply_options(service, request.params);
   load_previous_response(service, exchange, request);
   check_results_have_calls(request.chat.messages);
   co_return request;

@@ -15,7 +15,8 @@ namespace nibble::server {
 class ResponseAnswer : public ChoiceListener {
  public:
   ResponseAnswer(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request)
-      : answer_(tokenizer, request.offered, request.params.stop), object_(head, tokenizer, request) {}
+      : answer_(tokenizer, request.offered, request.params.stop, {}, request.params.stream_interval),
+        object_(head, tokenizer, request) {}
 
   std::string on_token(size_t choice, TokenEvent& event) override;
   bool has_enough(size_t) const override { return answer_.has_stopped(); }

@@ -1,5 +1,6 @@
 // Converts a conversation to the API's messages; receives the streamed answer.
 import { streamChat } from "./api.js";
+import { newMessage } from "./message.js";
 
 // The request for the next answer, without settings that the user left empty.
 export function requestOf(messages, settings) {
@@ -22,15 +23,16 @@ export function requestOf(messages, settings) {
 const isEmpty = (message) => message.role === "assistant" && !message.content && !message.calls?.length;
 
 function toApi(message) {
-  if (message.role !== "assistant") return message;
+  if (message.role === "tool") return { role: "tool", tool_call_id: message.tool_call_id, content: message.content };
+  if (message.role === "user") return { role: "user", content: message.content };
   const told = { role: "assistant", content: message.content || null };
   if (!message.calls?.length) return told;
   // After tool calls the model continues its turn, so it needs its reasoning again.
   return { ...told, tool_calls: message.calls, reasoning_content: message.reasoning };
 }
 
-export const newAnswer = (settings) =>
-  ({ role: "assistant", content: "", reasoning: "", calls: [], isJson: settings.schema !== "" });
+export const newAnswer = (chat, parent, settings) =>
+  newMessage(chat, parent, { role: "assistant", reasoning: "", calls: [], isJson: settings.schema !== "", complete: false });
 
 // Fills `message` with the answer to `body`; calls `onChange` after each chunk.
 export async function receive(message, body, signal, onChange) {
@@ -66,7 +68,7 @@ function addDelta(message, delta) {
 }
 
 // Returns "62 tokens, 410 tokens/s, the first after 23 ms; prompt of 90 tokens, 64 of them cached".
-export function statistics(message) {
+export function statistics(message, isRunning) {
   const { usage, firstMs, lastMs, firstTokens, finish } = message;
   const parts = [];
   if (usage) {
@@ -78,6 +80,8 @@ export function statistics(message) {
   }
   if (finish === "length") parts.push("cut off: the token limit was reached");
   if (finish === "stopped") parts.push("stopped");
+  if (finish === "none") parts.push("no answer yet");
+  if (!message.complete && !isRunning) parts.push("not complete");
   return parts.join("; ");
 }
 

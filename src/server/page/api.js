@@ -1,5 +1,7 @@
 // Sends requests to the server. URLs are relative: a proxy may serve the page under any path.
 
+import { session } from "./web_storage.js";
+
 const kKeyItem = "nibble.key";
 
 // Set by the page: prompts the user for the key. Resolves to the key, or to null.
@@ -8,7 +10,7 @@ export const onKeyNeeded = (ask) => { askForKey = ask; };
 
 async function ask(path, options) {
   for (;;) {
-    const key = sessionStorage.getItem(kKeyItem);  // forgotten with the tab
+    const key = session.get(kKeyItem);  // forgotten with the tab
     const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
     let reply;
     try {
@@ -21,7 +23,7 @@ async function ask(path, options) {
     if (reply.status === 401) {
       const given = await askForKey(key !== null);
       if (given !== null) {
-        sessionStorage.setItem(kKeyItem, given);
+        session.set(kKeyItem, given);
         continue;
       }
     }
@@ -53,7 +55,10 @@ export async function* streamChat(body, signal) {
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      return { value: "", done: true };  // the server has ended, or the network failed
+    });
     if (done) throw new Error("The connection ended before the answer was complete.");
     const lines = (rest + value).split("\n");
     rest = lines.pop();

@@ -1,22 +1,8 @@
 // The dialogs: settings, API key, keyboard shortcuts.
 import { byId } from "./dom.js";
-import { loadSettings, saveSettings } from "./store.js";
+import { faultOf, loadSettings, saveSettings } from "./settings.js";
 
 const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
-
-// Returns what is wrong with a field's text; empty if it is valid.
-function faultOf(name, text) {
-  if (text === "" || (name !== "tools" && name !== "schema")) return "";
-  let value;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    return `This is not valid JSON: ${error.message}.`;
-  }
-  if (name === "schema" && (typeof value !== "object" || value === null)) return "A schema must be an object: {\"type\": \"object\", ...}";
-  if (name === "tools" && !Array.isArray(value)) return "This must be a list: [{\"type\": \"function\", \"function\": {...}}]";
-  return "";
-}
 
 export function setUpSettings(onChange) {
   const dialog = byId("settings");

@@ -49,3 +49,13 @@ export function copyButton(read, label) {
 export function say(text) {
   byId("live").textContent = text;
 }
+
+const notices = new Map();
+
+// Shows a notice of this kind above the composer; an empty text ends it.
+export function notify(kind, text) {
+  if (text === (notices.get(kind) ?? "")) return;
+  if (text) notices.set(kind, text);
+  else notices.delete(kind);
+  byId("notice").textContent = [...notices.values()].join("\n");
+}

@@ -1,47 +1,285 @@
-// Conversations and settings, stored only in this browser, which has about 5 MB per server.
+// All conversations: in memory, in IndexedDB, and in step with other tabs. If the storage is blocked or full,
+// everything works from memory, and `onFault` reports it.
+import { committed, messagesOf, openDatabase, readAll, result, setAside } from "./database.js";
+import { isEmpty, messageOf, newId } from "./message.js";
+import { leafBelow, repairLinks } from "./tree.js";
 
-const kChatItem = "nibble.chat.", kSettingsItem = "nibble.settings", kOpenItem = "nibble.open";
+/**
+ * @typedef {import("./message.js").Message} Message
+ * @typedef {import("./message.js").Conversation} Conversation
+ * @typedef {{kind: "messages", chat: string, messages: Message[], leaf: string | null, shown: string | null, revives?: boolean} |
+ *   {kind: "shown", chat: string, leaf: string | null, shown: string | null} | {kind: "dropped", chat: string, id: string} |
+ *   {kind: "draft", chat: string, text: string} | {kind: "deleted", chat: string}} Change  what another tab has done
+ */
 
-export const kDefaultSettings =
-  { effort: "medium", temperature: "", instructions: "", tools: "", schema: "", theme: "system" };
+/** @type {Map<string, Conversation>} */
+export const conversations = new Map();
 
-export const loadSettings = () => ({ ...kDefaultSettings, ...JSON.parse(localStorage.getItem(kSettingsItem) ?? "{}") });
-export const saveSettings = (settings) => setItem(kSettingsItem, settings);
+/** @type {IDBDatabase | null} */
+let database = null;
+let channel = /** @type {BroadcastChannel | null} */ (null);
+const deleted = new Set();  // ids of conversations
+/** @type {Set<Message[]>} */
+const pending = new Set();  // what write() has not finished
+let reportFault = (kind, text) => {};
 
-// `id` is random, because several tabs may create conversations at once.
-export function newConversation() {
-  const id = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return { id, changed: Date.now(), messages: [] };
+const kFull =
+  "This conversation is not saved: the browser's storage for this page is full. Export and delete conversations to make room.";
+const kBlocked =
+  "The browser does not let this page store conversations. They last until the page is closed; export them to keep them.";
+
+const kDraftLost = "This draft is not saved. Is the browser's storage for this page full?";
+
+/** @param {string} id @returns {Conversation} */
+const emptyConversation = (id) => ({ id, messages: new Map(), leaf: null, shown: null, changed: Date.now(), draft: "" });
+export const newConversation = () => emptyConversation(newId());
+
+/** The open database, or null. */
+export const openedDatabase = () => database;
+
+/** The conversation with this id, made if it is missing. @param {string} id */
+export function conversation(id) {
+  if (!conversations.has(id)) conversations.set(id, emptyConversation(id));
+  return conversations.get(id);
 }
 
-export const titleOf = (conversation) => conversation.messages[0]?.content.trim().split("\n")[0].slice(0, 80) || "New conversation";
+/** Conversations with a message or a draft, the latest first. */
+export const listed = () =>
+  [...conversations.values()].filter((chat) => chat.messages.size || chat.draft.trim()).sort((one, other) => other.changed - one.changed);
 
-// Latest first.
-export function allConversations() {
-  return Object.keys(localStorage)
-    .filter((key) => key.startsWith(kChatItem))
-    .map((key) => JSON.parse(localStorage.getItem(key)))
-    .sort((one, other) => other.changed - one.changed);
+/**
+ * Adds a message to the memory. Complete messages are final; an incomplete one takes what has come since.
+ * @param {Message} message
+ */
+export function keep(message) {
+  const { messages } = conversation(message.chat);
+  const known = messages.get(message.id);
+  if (!known) messages.set(message.id, message);
+  else if (known !== message && !known.complete) Object.assign(known, message);
 }
 
-// Returns false if the storage is full.
-export function saveConversation(conversation) {
-  conversation.changed = Date.now();
-  return setItem(kChatItem + conversation.id, conversation);
-}
-
-function setItem(key, value) {
+/**
+ * Loads the database, and follows other tabs from then on.
+ * @param {(change: Change) => void} onChange
+ * @param {(kind: string, text: string) => void} onFault  an empty text: the fault has ended
+ */
+export async function load(onChange, onFault) {
+  reportFault = onFault;
+  follow(onChange);
   try {
-    localStorage.setItem(key, JSON.stringify(value));
-    return true;
+    database = await connect();
+    const [messages, chats, drafts] = await Promise.all(["messages", "chats", "drafts"].map(
+      (store) => readAll(database, store).catch(() => ({ records: [], numUnreadable: 1 }))));
+    const faults = [];
+    for (const record of chats.records) if (record.deleted) deleted.add(record.id);
+    for (const record of messages.records) take(record, faults);
+    for (const record of drafts.records) {
+      if (typeof record.text === "string") conversation(record.id).draft = record.text;
+      else faults.push({ store: "drafts", key: record.id, record, reason: "its text is damaged" });
+    }
+    await repair(faults);
+    restoreBranches(chats.records, drafts.records);
+    const numUnreadable = messages.numUnreadable + chats.numUnreadable + drafts.numUnreadable;
+    reportDamage(faults.length, numUnreadable);
   } catch (error) {
-    if (error.name === "QuotaExceededError") return false;
-    throw error;
+    reportFault("storage", `${kBlocked} (${error.message})`);
   }
 }
 
-export const deleteConversation = (conversation) => localStorage.removeItem(kChatItem + conversation.id);
+async function connect() {
+  const opened = await openDatabase();
+  opened.onversionchange = () => {
+    opened.close();
+    database = null;  // the next write opens it again
+  };
+  opened.onclose = () => { database = null; };
+  return opened;
+}
 
-// Remembers which conversation this tab shows, for a reload.
-export const rememberOpen = (conversation) => sessionStorage.setItem(kOpenItem, conversation.id);
-export const isOpen = (conversation) => conversation.id === sessionStorage.getItem(kOpenItem);
+/** @param {any} record @param {object[]} faults */
+function take(record, faults) {
+  if (deleted.has(record.chat)) return;
+  try {
+    keep(messageOf(record));
+  } catch (error) {
+    faults.push({ store: "messages", key: [record.chat, record.id], record, reason: error.message });
+  }
+}
+
+/** Sets damaged records aside and closes the gaps that they, now or earlier, left. @param {any[]} faults */
+async function repair(faults) {
+  const before = await readAll(database, "damaged").catch(() => ({ records: [] }));
+  const lost = new Map();
+  for (const { record } of [...before.records, ...faults])
+    if (typeof record?.parent === "string" || record?.parent === null) lost.set(record.id, record.parent);
+  for (const chat of conversations.values()) repairLinks(chat.messages, lost);
+  if (faults.length) await setAside(database, faults).catch(() => {});
+}
+
+function restoreBranches(chats, drafts) {
+  for (const chat of conversations.values()) {
+    const ages = [...chat.messages.values()].map((message) => message.created);
+    chat.changed = ages.reduce((newest, age) => Math.max(newest, age), 0);
+  }
+  for (const { id, leaf, changed } of [...drafts, ...chats]) {
+    const chat = conversations.get(id);
+    if (!chat) continue;
+    if (chat.messages.has(leaf)) chat.leaf = leaf;
+    if (Number.isFinite(changed)) chat.changed = Math.max(chat.changed, changed);
+  }
+  for (const chat of conversations.values()) chat.leaf = chat.shown = leafBelow(chat.messages, chat.leaf);
+}
+
+export function reportDamage(numDamaged, numUnreadable = 0) {
+  const records = (count) => (count === 1 ? "1 damaged record" : `${count} damaged records`);
+  const parts = [];
+  if (numDamaged) parts.push(`${records(numDamaged)} of the storage could not be used. The export of all conversations contains what was found.`);
+  if (numUnreadable) parts.push(`${records(numUnreadable)} of the storage could not be read.`);
+  if (parts.length) reportFault("damaged", parts.join(" "));
+}
+
+/**
+ * Adds messages to a conversation, makes the last of them the branch's end, and saves them.
+ * @param {Conversation} chat @param {Message[]} messages @param {string | null} leaf  the branch that a reload shows
+ * @param {{endsDraft?: boolean}} [options]
+ */
+export function append(chat, messages, leaf, { endsDraft = false } = {}) {
+  conversations.set(chat.id, chat);
+  messages.forEach(keep);
+  chat.leaf = leaf;
+  chat.changed = Date.now();
+  if (endsDraft) chat.draft = "";
+  post({ kind: "messages", chat: chat.id, messages, leaf, shown: chat.shown });
+  if (endsDraft) post({ kind: "draft", chat: chat.id, text: "" });
+  return write(chat, messages, { endsDraft });
+}
+
+/** Remembers which branch the user looks at. @param {Conversation} chat */
+export function saveShown(chat) {
+  post({ kind: "shown", chat: chat.id, leaf: chat.leaf, shown: chat.shown });
+  return write(chat, []);
+}
+
+/** Saves what an answer has so far. Without text, only other tabs get it. @param {Conversation} chat @param {Message} message */
+export function saveProgress(chat, message, hasText = true) {
+  post({ kind: "messages", chat: chat.id, messages: [message], leaf: chat.leaf, shown: chat.shown });
+  return hasText ? write(chat, [message]) : undefined;
+}
+
+/**
+ * Saves what the page receives and writes while it is closed, when nothing can be awaited any more.
+ * @param {Message[]} received
+ */
+export function saveAtOnce(received) {
+  const unsaved = [...received, ...[...pending].flat()].filter((message) => message.complete || !isEmpty(message));
+  if (!unsaved.length) return;
+  try {
+    const transaction = database.transaction("messages", "readwrite");
+    for (const message of unsaved) transaction.objectStore("messages").put(message);
+    transaction.commit();
+  } catch {
+    // The storage is blocked, which the page has reported.
+  }
+}
+
+/** Forgets an answer of which nothing came. It was never stored. @param {Conversation} chat @param {Message} message */
+export function drop(chat, message) {
+  chat.messages.delete(message.id);
+  post({ kind: "dropped", chat: chat.id, id: message.id });
+}
+
+/**
+ * Compares and appends in one transaction: stores what is missing, and changes no complete message. Adds the rest of
+ * the conversation if the storage lost it, or was full before. Returns whether all is stored.
+ * @param {Conversation} chat @param {Message[]} messages @param {{endsDraft?: boolean, revives?: boolean}} options
+ */
+export async function write(chat, messages, { endsDraft = false, revives = false } = {}) {
+  pending.add(messages);
+  try {
+    database ??= await connect();
+    const transaction = database.transaction(["messages", "chats", "drafts"], "readwrite");
+    const done = committed(transaction);
+    done.catch(() => {});  // it is awaited below
+    const stored = transaction.objectStore("messages"), chats = transaction.objectStore("chats");
+    if (revives) deleted.delete(chat.id);
+    else if ((await result(chats.get(chat.id)))?.deleted) return false;
+    const parent = messages.length ? messages[0].parent : chat.leaf;
+    const hasGap = parent !== null && !(await result(stored.getKey([chat.id, parent])));
+    for (const message of hasGap ? [...chat.messages.values()] : messages) {
+      if (!message.complete && isEmpty(message)) continue;
+      const old = await result(stored.get([chat.id, message.id]));
+      if (!old || (old.complete === false && messages.includes(message))) stored.put(message);
+    }
+    chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed });
+    if (endsDraft) transaction.objectStore("drafts").delete(chat.id);
+    await done;
+    reportFault("storage", "");
+    return true;
+  } catch (error) {
+    reportFault("storage", error.name === "QuotaExceededError" ? kFull : `${kBlocked} (${error.message})`);
+    return false;
+  } finally {
+    pending.delete(messages);
+  }
+}
+
+/** Saves the composer's text with each key: nothing is left to save when the page is closed. @param {Conversation} chat @param {string} text */
+export function saveDraft(chat, text) {
+  chat.draft = text;
+  chat.changed = Date.now();
+  conversations.set(chat.id, chat);
+  post({ kind: "draft", chat: chat.id, text });
+  try {
+    const transaction = database.transaction("drafts", "readwrite");
+    const drafts = transaction.objectStore("drafts");
+    committed(transaction).then(() => reportFault("draft", ""), () => reportFault("draft", kDraftLost));
+    if (text) drafts.put({ id: chat.id, text, changed: chat.changed });
+    else drafts.delete(chat.id);
+    transaction.commit();
+  } catch {
+    // Reported already: the storage is blocked. Or the browser has just cleared it: the next key writes again.
+    connect().then((opened) => { database ??= opened; }, () => {});
+  }
+}
+
+/** Deletes a conversation in the storage and in all tabs. @param {Conversation} chat */
+export async function remove(chat) {
+  conversations.delete(chat.id);
+  deleted.add(chat.id);
+  post({ kind: "deleted", chat: chat.id });
+  if (!database) return;
+  const transaction = database.transaction(["messages", "chats", "drafts"], "readwrite");
+  transaction.objectStore("messages").delete(messagesOf(chat.id));
+  transaction.objectStore("drafts").delete(chat.id);
+  transaction.objectStore("chats").put({ id: chat.id, deleted: true });  // so that no tab adds to it
+  await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation is not deleted: ${error.message}`));
+}
+
+/** Tells other tabs. @param {Change} change */
+export function post(change) {
+  channel?.postMessage(change);
+}
+
+/** @param {(change: Change) => void} onChange */
+function follow(onChange) {
+  try {
+    channel = new BroadcastChannel("nibble");
+  } catch {
+    return;  // blocked like the storage
+  }
+  channel.onmessage = ({ data: change }) => {
+    if (change.kind === "deleted") {
+      deleted.add(change.chat);
+      conversations.delete(change.chat);
+    } else {
+      if (change.kind === "messages" && change.revives) deleted.delete(change.chat);
+      if (deleted.has(change.chat)) return;
+      const chat = conversation(change.chat);
+      if (change.kind === "messages") change.messages.forEach(keep);
+      if (change.kind === "dropped") chat.messages.delete(change.id);
+      if (change.kind === "draft") chat.draft = change.text;
+      if (change.kind !== "dropped") chat.changed = Date.now();
+    }
+    onChange(change);
+  };
+}

@@ -3,67 +3,122 @@ import { statistics } from "./answer.js";
 import { copyButton, h } from "./dom.js";
 import { codeBlock, renderMarkdown } from "./markdown.js";
 
+/**
+ * @typedef {import("./message.js").Message} Message
+ *
+ * @typedef {object} TurnState  what else a turn shows; actions are undefined if they are not possible now
+ * @property {boolean} isRunning
+ * @property {number} version       of the message, from 0
+ * @property {number} numVersions
+ * @property {string} [failure]     why the last attempt at an answer failed
+ * @property {(step: number) => void} showVersion
+ * @property {(text: string) => void} [edit]
+ * @property {() => void} [retry]
+ * @property {(results: {tool_call_id: string, content: string}[]) => void} [sendResults]
+ */
+
 // Answers whose reasoning the user has opened; it stays open when they are drawn again.
-const unfolded = new WeakSet();
+const unfolded = new Set();
 
 const kNames = { user: "You", assistant: "Answer", tool: "Tool result" };
 
-// `actions`: edit(text), retry() and sendResults(results), each undefined if not possible now. Returns the
-// element, and update(), which redraws the message.
-export function showTurn(message, actions) {
+/**
+ * Returns the element, and update(), which redraws the message.
+ * @param {Message} message
+ * @returns {{element: HTMLElement, update: (state: TurnState) => void}}
+ */
+export function showTurn(message) {
   const element = h("article", { class: `turn ${message.role}` }, h("h2", {}, kNames[message.role]));
-  if (message.role === "assistant") return showAnswer(element, message, actions);
-  element.append(h("div", { class: "said" }, message.content));
-  const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this message"));
-  if (actions.edit) {
-    const begin = () => beginEdit(element, message.content, actions.edit);
-    tools.append(h("button", { type: "button", class: "edit", onclick: begin }, "Edit"));
-  }
-  element.append(tools);
-  return { element, update() {} };
+  if (message.role === "assistant") return showAnswer(element, message);
+  let state = /** @type {TurnState | null} */ (null);
+  const edit = h("button", { type: "button", class: "edit", onclick: () => beginEdit(element, message.content, () => state.edit) }, "Edit");
+  const versions = showVersions("message");
+  const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this message"), edit, versions.element);
+  element.append(h("div", { class: "said" }, message.content), tools);
+  return {
+    element,
+    update(changed) {
+      state = changed;
+      edit.hidden = !state.edit;
+      versions.update(state);
+    },
+  };
 }
 
-function beginEdit(element, text, edit) {
+// Shows "‹ 2/3 ›" if a message has several versions.
+function showVersions(what) {
+  let state = /** @type {TurnState | null} */ (null);
+  const step = (label, text, by) => h("button", { type: "button", "aria-label": label, onclick: () => state.showVersion(by) }, text);
+  const previous = step(`Previous version of this ${what}`, "‹", -1), next = step(`Next version of this ${what}`, "›", 1);
+  const count = h("span", {});
+  const name = h("span", { class: "off-screen" });
+  const element = h("div", { class: "versions", role: "group", "aria-label": `Versions of this ${what}` }, previous, h("span", {}, name, count), next);
+  count.setAttribute("aria-hidden", "true");
+  return {
+    element,
+    update(changed) {
+      state = changed;
+      const { version, numVersions } = state;
+      element.hidden = numVersions < 2;
+      name.textContent = `Version ${version + 1} of ${numVersions}`;
+      count.textContent = `${version + 1}/${numVersions}`;
+      previous.disabled = version === 0;
+      next.disabled = version === numVersions - 1;
+    },
+  };
+}
+
+function beginEdit(element, text, currentEdit) {
   const before = [...element.childNodes];
   const field = h("textarea", { "aria-label": "Edit your message", rows: "4" });
   field.value = text;
-  const cancel = () => {
+  const end = () => {
     element.replaceChildren(...before);
     element.querySelector(".edit").focus();
   };
   const send = (event) => {
     event.preventDefault();
-    if (field.value.trim()) edit(field.value);
+    const edit = currentEdit();  // undefined while an answer is received
+    if (!field.value.trim() || !edit) return;
+    end();
+    edit(field.value);
   };
   const form = h("form", { onsubmit: send }, field,
-    h("p", { class: "note" }, "Messages after this one are dropped."),
+    h("p", { class: "note" }, "Begins a new version of the conversation here. The old one is kept."),
     h("div", { class: "tools" },
       h("button", { type: "submit", class: "main" }, "Send"),
-      h("button", { type: "button", onclick: cancel }, "Cancel")));
+      h("button", { type: "button", onclick: end }, "Cancel")));
   form.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     event.stopPropagation();
-    cancel();
+    end();
   });
   element.replaceChildren(before[0], form);
   field.focus();
 }
 
-function showAnswer(element, message, actions) {
+function showAnswer(element, message) {
+  let state = /** @type {TurnState | null} */ (null);
   const thought = h("div", { class: "said" });
   const summary = h("summary");
-  const reasoning = h("details", { class: "reasoning", open: unfolded.has(message) }, summary, thought);
-  reasoning.addEventListener("toggle", () => (reasoning.open ? unfolded.add(message) : unfolded.delete(message)));
+  const reasoning = h("details", { class: "reasoning", open: unfolded.has(message.id) }, summary, thought);
+  reasoning.addEventListener("toggle", () => (reasoning.open ? unfolded.add(message.id) : unfolded.delete(message.id)));
   const answer = h("div", { class: "answer" });
   const calls = h("div");
+  const results = h("div");
   const error = h("p", { class: "error", role: "alert" });
   const numbers = h("p", { class: "numbers" });
-  const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this answer"));
-  if (actions.retry) tools.append(h("button", { type: "button", class: "retry", onclick: actions.retry }, "Retry"));
-  element.append(reasoning, answer, calls, error, numbers, tools);
+  const retry = h("button", { type: "button", class: "retry", onclick: () => state.retry() }, "Retry");
+  const versions = showVersions("answer");
+  const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this answer"), retry);
+  element.append(reasoning, answer, calls, results, error, numbers, tools, versions.element);
 
-  function update(isRunning) {
-    element.setAttribute("aria-busy", String(isRunning));
+  let drawn = "";
+  function drawText() {
+    const { isRunning } = state;
+    const now = JSON.stringify([isRunning, message.content, message.reasoning, message.calls, message.usage]);
+    if (now === drawn) return;  // keeps what the user has selected
+    drawn = now;
     reasoning.hidden = !message.reasoning;
     thought.textContent = message.reasoning;
     const count = message.usage?.completion_tokens_details.reasoning_tokens;
@@ -71,11 +126,22 @@ function showAnswer(element, message, actions) {
     if (message.isJson && message.content) answer.replaceChildren(codeBlock(isRunning ? message.content : indented(message.content), "json"));
     else renderMarkdown(answer, message.content);
     calls.replaceChildren(...message.calls.filter(Boolean).map(showCall));
-    if (actions.sendResults && message.calls.length) calls.append(resultsForm(message.calls, actions.sendResults));
-    error.hidden = !message.error;
-    error.textContent = message.error ?? "";
-    numbers.textContent = statistics(message);
-    tools.hidden = isRunning;
+  }
+
+  function update(changed) {
+    state = changed;
+    element.setAttribute("aria-busy", String(state.isRunning));
+    drawText();
+    const takesResults = Boolean(state.sendResults && message.calls.length);
+    if (!takesResults) results.replaceChildren();
+    else if (!results.firstChild) results.append(resultsForm(message.calls, (values) => state.sendResults?.(values)));
+    const fault = [message.error, state.failure].filter(Boolean).join(" ");
+    error.hidden = !fault;
+    if (error.textContent !== fault) error.textContent = fault;
+    numbers.textContent = statistics(message, state.isRunning);
+    tools.hidden = state.isRunning;
+    retry.hidden = !state.retry;
+    versions.update(state);
   }
   return { element, update };
 }
@@ -102,7 +168,7 @@ function resultsForm(calls, sendResults) {
   const fields = calls.map(() => h("textarea", { rows: "3", required: true }));
   const send = (event) => {
     event.preventDefault();
-    sendResults(calls.map((call, at) => ({ role: "tool", tool_call_id: call.id, content: fields[at].value })));
+    sendResults(calls.map((call, at) => ({ tool_call_id: call.id, content: fields[at].value })));
   };
   return h("form", { class: "results", onsubmit: send },
     ...calls.map((call, at) => h("label", {}, `Result of ${call.function.name}`, fields[at])),

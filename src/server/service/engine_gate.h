@@ -82,6 +82,12 @@ class Generation {
   // memory ran out and an event was lost.
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
+  // Whether next() would return a token without waiting.
+  bool has_token() const {
+    return !events_.empty() && !is_abandoned_ && !has_lost_event_ &&
+           std::holds_alternative<TokenEvent>(events_.front().event);
+  }
+
   std::vector<size_t> open_choices() const;  // neither ended nor dropped
   // Cancels one choice, which gets no more events. `outcome`: how to count it; kStop after a stop string.
   void drop_choice(size_t choice, Outcome outcome);

@@ -110,7 +110,8 @@ void check_model(const Service& service, const std::string& name) {
   throw error;
 }
 
-void limit_output(const Service& service, GenerationParams& params) {
+void apply_options(const Service& service, GenerationParams& params) {
+  if (params.stream) params.stream_interval = service.options.stream_interval;
   const int most = service.options.max_output_tokens;
   if (most == 0 || (params.max_tokens && *params.max_tokens <= most)) return;
   if (params.max_tokens) params.ignored.add("max_tokens", fmt::format("{}", most));
@@ -299,6 +300,11 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
     // A wait shorter than keep_alive ended at the request timeout.
     if (!next && *patience < service.options.keep_alive) continue;
     std::string events = next ? reply.on(*next) : params.stream ? listener.on_silence() : "";
+    // One write for all tokens that have come: with drafts, a step adds several.
+    while (!reply.are_complete() && running.has_token()) {
+      next = co_await running.next(*patience);
+      events += reply.on(*next);
+    }
     if (params.stream && !events.empty()) co_await exchange.write_events(std::move(events));
   }
   co_return reply.counts();

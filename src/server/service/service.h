@@ -1,4 +1,5 @@
-// What endpoints share: model, gate to the engine, stored responses, metrics. Owned by the I/O thread.
+// State shared by the endpoints: model, gate to the engine, stored responses, metrics. Owned by the I/O
+// thread.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -68,8 +69,9 @@ void reload_keys(Service& service);
 void check_model(const Service& service, const GenerationParams& params);
 void check_model(const Service& service, const std::string& name);
 
-// Limits max_tokens to the server's maximum (then it counts as ignored), or sets it to the maximum.
-void limit_output(const Service& service, GenerationParams& params);
+// Limits max_tokens to the server's maximum (then it counts as ignored), or sets it to the maximum. Sets the
+// interval of a stream's events.
+void apply_options(const Service& service, GenerationParams& params);
 
 // Reports fields without effect in the header X-Nibble-Ignored and the log; with --strict throws HttpError.
 void note_ignored(const Service& service, Exchange& exchange, const IgnoredFields& ignored);

@@ -57,7 +57,7 @@ float draft_gap(const HeadGolden& head) {
 
 class CudaDraftHead : public testing::TestWithParam<HeadGolden> {};
 INSTANTIATE_TEST_SUITE_P(, CudaDraftHead, testing::ValuesIn(kHeadGoldens),
-                         [](const auto& info) { return std::string(info.param.head); });
+                         [](const auto& test) { return std::string(test.param.head); });
 
 // At least three drafts in five (four in five for the main head) lead by more than the tolerance; those must
 // be the golden ones.
@@ -160,9 +160,9 @@ void expect_same_drafts(const Drafts& found, const Drafts& expected, const std::
 std::vector<StepResult> mixed_steps(DraftFeeder& feeder) {
   const std::vector<TokenId> ids = random_ids(700, model_of_heads()->config.vocab, 3);
   const auto part = [&](int sequence, size_t first, size_t count, int num_drafted, int num_to_draft) {
-    DraftingPart part{sequence, std::span(ids).subspan(first, count), num_drafted};
-    if (num_to_draft > 0) part.request = {.num_tokens = num_to_draft};
-    return part;
+    DraftingPart of_sequence{sequence, std::span(ids).subspan(first, count), num_drafted};
+    if (num_to_draft > 0) of_sequence.request = {.num_tokens = num_to_draft};
+    return of_sequence;
   };
   std::vector<StepResult> results;
   results.push_back(feeder.feed({part(0, 0, 600, 0, 0), part(1, 50, 9, 0, 3)}));

@@ -14,7 +14,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/kernel_table.h"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/ranks/cards.h"
@@ -543,14 +543,14 @@ class SumTest : public testing::Test {
                     number % kInboxSlots,
                     kFirstRow,
                     num_rows,
-                    rank.parts.as<float>(),
-                    kParts,
-                    kHidden,
-                    size_t{kParts} * kHidden,
-                    rank.x.as<float>(),
-                    rank.x.as<float>(),
-                    {kind.has_norm ? rank.norm_weights.as<float>() : nullptr, kEps, kind.image_rows},
-                    kind.leaves_out ? rank.part_weights.as<float>() : nullptr},
+                    {rank.parts.as<float>(),
+                     kParts,
+                     kHidden,
+                     size_t{kParts} * kHidden,
+                     rank.x.as<float>(),
+                     rank.x.as<float>(),
+                     {kind.has_norm ? rank.norm_weights.as<float>() : nullptr, kEps, kind.image_rows},
+                     kind.leaves_out ? rank.part_weights.as<float>() : nullptr}},
                    turn);
   }
 

@@ -73,9 +73,10 @@ std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
     OutputRow row = question.row();
     if (question.is_last_unknown) {
       row.output = row.output.first(row.output.size() - 1);
-      sample_rows.add(row, question.position, static_cast<int>(host_input.size()));
+      sample_rows.add(row, SamplePosition::at(question.position),
+                      OptionalIndex::of(static_cast<int>(host_input.size())));
     } else {
-      sample_rows.add(row, question.position);
+      sample_rows.add(row, SamplePosition::at(question.position));
     }
     host_input.push_back({TokenInput::of(question.output.empty() ? 0 : question.output.back()), 0, 0, 0});
   }

@@ -237,7 +237,7 @@ TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
     for (const PlaceInRun& place : places_of(run)) {
       SCOPED_TRACE(row);
       EXPECT_EQ(in.rows[row].position, place.position);
-      EXPECT_EQ(in.sample[row].position, place.position + 1);
+      EXPECT_EQ(in.sample[row].position.position(), place.position + 1);
       EXPECT_EQ(in.slots[row], slot);
       EXPECT_EQ(in.parents[row], parent_of(run.drafted.parents, static_cast<size_t>(slot - 26)));
       for (int seen = 0; seen <= place.position; ++seen) {

@@ -75,6 +75,30 @@ TEST(ChatAnswer, ReasoningContentAndCallsAreSeparated) {
   EXPECT_EQ(finish_reason(FinishReason::kMaxTokens, true), "length");  // the call may be incomplete
 }
 
+TEST(ChatAnswer, DeltasOfSeveralTokensAddUpToTheSameAnswer) {
+  const std::vector<TokenId> tokens = tiny().encode(kCall, SpecialTokens::kRecognise);
+  const auto num_deltas = [&](int interval) {
+    ChatAnswer answer(tiny(), {{"get_time"}}, {}, {}, interval);
+    Client client;
+    size_t num = 0;
+    const auto take = [&](const std::vector<AnswerDelta>& deltas) {
+      num += deltas.size();
+      client.take(deltas);
+    };
+    for (const TokenId token : tokens) take(answer.push({.token = token}));
+    take(answer.finish());
+    EXPECT_EQ(client.reasoning, "Need the clock.");
+    EXPECT_EQ(client.content, "Let me look.");
+    EXPECT_EQ(client.calls.at(0).arguments, "{\"zone\": \"Europe/Oslo\"}");
+    EXPECT_EQ(client.calls[0].id, answer.calls()[0].id);
+    EXPECT_EQ(client.num_content_tokens, answer.content_tokens().size());
+    return num;
+  };
+  EXPECT_LE(num_deltas(1000), 5u);  // the first, the rest of the reasoning, the content, the call
+  EXPECT_LT(num_deltas(1000), num_deltas(4));
+  EXPECT_LT(num_deltas(4), num_deltas(1));
+}
+
 TEST(ChatAnswer, ACallWithoutToolsIsContentAndNotLost) {
   const ChatAnswer answer = listen(kCall, false).whole;
   EXPECT_TRUE(answer.calls().empty());

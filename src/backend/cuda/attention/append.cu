@@ -2,7 +2,7 @@
 // attend to each other. In other steps attend_rows() writes them.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 
 namespace nibble::cuda {
 namespace {

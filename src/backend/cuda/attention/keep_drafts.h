@@ -13,7 +13,7 @@ namespace nibble::cuda {
 // positions in all layers, and reports the accepted drafts to the host (StepExchange::kept).
 struct KeepDraftsArgs {
   const DraftRun* runs;  // [num_runs]
-  DraftChoices choices;
+  ChosenTokens choices;
   StepInput input;
   const LayerPages* layers;  // [num_layers], in device memory; all of one format
   int num_kv_heads;

@@ -121,17 +121,17 @@ __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int 
     const bool has_chunk = thread < count;
     float reference = has_chunk ? 0 : -INFINITY, sum = has_chunk ? 0 : 1;
     for (bool have_all = false; !have_all;) {
-      for_fours([](float4& four, int, int, const float4* from) { ask_again(four, from); });
-      ask_again(reference, reference_of(first + thread));
-      ask_again(sum, sum_of(first + thread));
-      have_all = has_come(reference) && has_come(sum);
-      for_fours([&](const float4& four, int, int, const float4*) { have_all = have_all && has_come(four); });
+      for_fours([](float4& four, int, int, const float4* from) { reload(four, from); });
+      reload(reference, reference_of(first + thread));
+      reload(sum, sum_of(first + thread));
+      have_all = has_arrived(reference) && has_arrived(sum);
+      for_fours([&](const float4& x, int, int, const float4*) { have_all = have_all && has_arrived(x); });
     }
     if (first == 0) {
       float largest = reference;
       for (int c = kTileChunks + thread; c < num_chunks; c += kAttendThreads) {
         float later = 0;
-        while (!has_come(later)) ask_again(later, reference_of(c));
+        while (!has_arrived(later)) reload(later, reference_of(c));
         largest = fmaxf(largest, later);
       }
       largest = reduce_warp(largest, Maximum());

@@ -12,7 +12,7 @@
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/attention/partials.cuh"
-#include "backend/cuda/ptx/barrier.cuh"
+#include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
 
@@ -42,7 +42,7 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
 // The row's own data in shared memory: rotated query heads and, if the CTA writes them, its key and value,
 // encoded as in the cache.
 template <KvFormat format>
-struct OwnRow {
+struct RowQkv {
   using Element = typename KvCodec<format>::Element;
   alignas(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   alignas(16) Element key[kHeadDim], value[kHeadDim];
@@ -266,9 +266,8 @@ class WarpPages {
   }
   __device__ void advance() { here_ = next_; }
 
-  // If the page contains the row's own position: inserts the row's key and value, and writes them to the
-  // cache.
-  __device__ void add_own(int chunk, const OwnRow<format>& own) {
+  // If the page contains the row's own position: inserts its key and value, and writes them to the cache.
+  __device__ void add_own(int chunk, const RowQkv<format>& own) {
     if (share_.seen.last / kPagePositions != page_of(chunk)) return;
     const int position = share_.seen.last % kPagePositions, lane = threadIdx.x % 32;
     page_.replace(position, own.key, own.value);
@@ -281,9 +280,8 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // attend_page() of the warp's page. The next page's keys are loaded as soon as the registers of this page's
-  // keys are free.
-  __device__ bool attend(int chunk, const OwnRow<format>& own, float reference, ChunkPages& pages) {
+  // attend_page() of the warp's page. Loads the next page's keys once this page's key registers are free.
+  __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];
     own.load_queries(queries);
     return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries, reference, pages,

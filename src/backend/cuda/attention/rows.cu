@@ -10,7 +10,7 @@
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/partials.cuh"
 #include "backend/cuda/attention/row_pages.cuh"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/ticket.cuh"
 #include "backend/cuda/ptx/load.cuh"
 
@@ -49,10 +49,9 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
   return share;
 }
 
-// Loads the row's own q, k and v, and stores them as OwnRow. Thread i has elements i % 32 and i % 32 + 32
-// of query head i / 32. Of the key and value, 32 threads have two key elements each, 64 threads one value
-// element each. All loads are without a branch, so the compiler issues them together with those before and
-// after them. Threads of heads that do not exist repeat the last head.
+// Loads the row's own q, k and v, and stores them as RowQkv. Thread i has elements i % 32 and i % 32 + 32 of
+// query head i / 32; 32 threads have two key elements each, 64 threads one value element each. Loads have no
+// branch, so the compiler issues them with those around them; threads of absent heads repeat the last head.
 template <KvFormat format>
 class OwnRowLoad {
  public:
@@ -65,13 +64,13 @@ class OwnRowLoad {
     first_ = parts(i < kHalf ? k + i : v + min(i - kHalf, kHeadDim - 1));
     second_ = parts(k + kHalf + i % kHalf);
   }
-  __device__ void store_queries(const Rotation& rotation, OwnRow<format>& own) const {
+  __device__ void store_queries(const Rotation& rotation, RowQkv<format>& own) const {
     const int i = static_cast<int>(threadIdx.x);
     const float2 rotated = rotation(query_.x, query_.y);
     own.queries[i / kHalf][i % kHalf] = query_of(rotated.x);
     own.queries[i / kHalf][i % kHalf + kHalf] = query_of(rotated.y);
   }
-  __device__ void store_key_and_value(const Rotation& rotation, OwnRow<format>& own) const {
+  __device__ void store_key_and_value(const Rotation& rotation, RowQkv<format>& own) const {
     const int i = static_cast<int>(threadIdx.x);
     if (i < kHalf) {
       const float2 rotated = rotation(first_, second_);
@@ -171,11 +170,10 @@ template <KvFormat format, bool in_trees, Chunks chunks>
 __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  __shared__ OwnRow<format> own;
+  __shared__ RowQkv<format> own;
   NIBBLE_DYNAMIC_SHARED(__align__(16) uint8_t, memory);
   RowResults& results = *reinterpret_cast<RowResults*>(memory);
-  // The step's input, the weights and the cache of earlier steps do not depend on the kernels launched before
-  // this one, so they are read before the wait for these kernels.
+  // Read before the wait: the input, weights and earlier steps' cache do not depend on previous launches.
   const RowShare share = share_of_cta<chunks>(args);
   if (share.first_chunk < 0) return;  // the grid covers the longest row of the graph
   constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // per CTA

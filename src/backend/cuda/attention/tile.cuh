@@ -10,7 +10,7 @@
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/mailbox.cuh"
 
 namespace nibble::cuda {
@@ -83,8 +83,8 @@ class TileSums {
     for_words([](float& word, int) { word = 0; });
     for (bool have_all = false; !have_all;) {
       have_all = true;
-      for_words([&](float& word, int i) { ask_again(word, from + i * kTileThreads); });
-      for_words([&](float& word, int) { have_all = have_all && has_come(word); });
+      for_words([&](float& word, int i) { reload(word, from + i * kTileThreads); });
+      for_words([&](float& word, int) { have_all = have_all && has_arrived(word); });
     }
     for_words([&](float&, int i) { from[i * kTileThreads] = 0; });
   }
@@ -223,8 +223,7 @@ class TileLane {
         const __nv_bfloat162 of_tile(finish(sums.output(half, j, 0)), finish(sums.output(half, j, 1)));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image (layout/image.h), the pairs of columns that a lane has of four adjacent product tiles are
-      // contiguous: 16 bytes.
+      // In an image (layout/activations.h), a lane's pairs of columns of four product tiles are contiguous.
       if (tile_.args.attended.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)

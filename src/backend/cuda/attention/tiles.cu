@@ -6,9 +6,9 @@
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
-#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 namespace {

@@ -25,9 +25,9 @@
 #include "backend/cuda/attention/stretch.cuh"
 #include "backend/cuda/pipeline/stages.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
-#include "backend/cuda/ptx/registers.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
@@ -60,10 +60,10 @@ constexpr size_t kTileBytes{kAsideAt + sizeof(float) * TileSums::kAside * kTileT
 
 #if NIBBLE_WGMMA
 
-// The pages of a tile that one CTA processes: num_pages pages from first_page on, counted from the tile's
-// first page. They are processed in steps of kStepPages; the last step may have pages that no row sees.
-// first_stage: running number of the first step's stage, counted from the start of the kernel.
-struct Part {
+// The pages of a tile that one CTA processes: num_pages pages from first_page, counted from the tile's first
+// page. They are processed in steps of kStepPages; the last step may have pages that no row sees.
+// first_stage: running number of the first step's stage since the start of the kernel.
+struct TilePages {
   const Tile& tile;
   int first_page, num_pages, num_steps;
   unsigned first_stage;
@@ -83,7 +83,7 @@ class PageBringer {
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 
-  __device__ void bring(const Part& part) {
+  __device__ void bring(const TilePages& part) {
     const auto stage_of = [&](int step) { return part.first_stage + static_cast<unsigned>(step); };
     if constexpr (format == KvFormat::kBf16) {
       for (int step = 0; step < part.num_steps; ++step) {
@@ -126,9 +126,9 @@ class PageBringer {
   // Returns the byte offset in a row at which half piece `half` of a key is stored, before the row's swizzle.
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
-  // Returns the warp's first key of page n of the part, or of any page if the part has no page n. The value of
-  // a key is to_value() elements after it.
-  __device__ const Element* keys_of(const Part& part, int n) {
+  // The warp's first key of page n of the part, or of any page if the part has no page n. The value of a key is
+  // to_value() elements after it.
+  __device__ const Element* keys_of(const TilePages& part, int n) {
     const Tile& tile = part.tile;
     if (n % 32 == 0)
       ids_ = n + lane_ < part.num_pages ? page_id(tile.args.pages, tile.args.input, tile.first_row,
@@ -139,20 +139,19 @@ class PageBringer {
                kPageElements +
            first_ * kHeadDim;
   }
-  static __device__ size_t to_value(const Part& part) {
+  static __device__ size_t to_value(const TilePages& part) {
     return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
   }
-  // Returns the number of the warp's positions of page n that have been written; it may be negative or exceed
-  // kPositions. Keys at later positions are not used, since their scores are masked; values there are zeroed.
-  __device__ int num_written(const Part& part, int n) const {
+  // How many of the warp's positions of page n have been written; may be negative or exceed kPositions. Later
+  // keys are not used, since their scores are masked; later values are zeroed.
+  __device__ int num_written(const TilePages& part, int n) const {
     const Tile& tile = part.tile;
     return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
   }
 
-  __device__ void copy(const Part& part, int step, int page_of_step) {
+  __device__ void copy(const TilePages& part, int step, int page_of_step) {
     const int n = step * kStepPages + page_of_step;
-    // Keys are copied in half pieces: a product takes the same half of four pieces, and these halves become
-    // contiguous.
+    // Copies keys in half pieces: those of four pieces that one product takes become contiguous.
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -178,7 +177,7 @@ class PageBringer {
       copy_all([&](int i) { return i < written; });
   }
 
-  __device__ void load(const Part& part, int n) {
+  __device__ void load(const TilePages& part, int n) {
     const Element* const from = of_lane(keys_of(part, n));
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
@@ -186,7 +185,7 @@ class PageBringer {
       values_[i] = *reinterpret_cast<const Eight*>(from + to_value(part) + i * kAtOnce * kHeadDim);
     }
   }
-  __device__ void store(const Part& part, int step, int page_of_step) {
+  __device__ void store(const TilePages& part, int step, int page_of_step) {
     const int written = num_written(part, step * kStepPages + page_of_step), row = lane_ / kPieces;
     uint8_t* const stage =
         memory_ +
@@ -384,7 +383,8 @@ class StepSoftmax {
 };
 
 // Attends to a part of a tile.
-__device__ void attend(const Part& part, const Stages<PageStages>& stages, uint32_t ones, uint8_t* aside) {
+__device__ void attend(const TilePages& part, const Stages<PageStages>& stages, uint32_t ones,
+                       uint8_t* aside) {
   const Tile& tile = part.tile;
   TileLane lane(tile, part.first_page);
   uint32_t queries[4][4];
@@ -458,9 +458,9 @@ __global__ void __launch_bounds__(kThreads, 1)
       const int begin = i == stretch.begin.tile ? stretch.begin.pages : 0,
                 end = i == stretch.end.tile ? stretch.end.pages : tile.num_pages;
       // The shuffle tells the compiler that all lanes have the same value.
-      const Part part{tile, __shfl_sync(~0u, begin, 0), __shfl_sync(~0u, end - begin, 0),
-                      __shfl_sync(~0u, (end - begin + kStepPages - 1) / kStepPages, 0),
-                      __shfl_sync(~0u, stage, 0)};
+      const TilePages part{tile, __shfl_sync(~0u, begin, 0), __shfl_sync(~0u, end - begin, 0),
+                           __shfl_sync(~0u, (end - begin + kStepPages - 1) / kStepPages, 0),
+                           __shfl_sync(~0u, stage, 0)};
       do_part(part);
       stage += static_cast<unsigned>(part.num_steps);
     }
@@ -468,11 +468,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (warp >= kTileWarps) {
     give_registers<kBringerRegisters>();
     PageBringer<format> bringer(stages, memory);
-    for_parts([&](const Part& part) { bringer.bring(part); });
+    for_parts([&](const TilePages& part) { bringer.bring(part); });
     return;
   }
   take_registers<kProductRegisters>();
-  for_parts([&](const Part& part) {
+  for_parts([&](const TilePages& part) {
     if (warp / 4 * 8 < part.tile.rows.num_rows) {
       attend(part, stages, shared_address(memory + kOnesAt), memory + kAsideAt);
     } else {  // The warpgroup has no rows.

@@ -7,9 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/chip/family.h"
+#include "backend/cuda/chip/target.h"
 
 namespace nibble::cuda {
+
+struct CudaOptions;
 
 struct DeviceProperties {  // properties of a GPU as its driver reports them
   std::string name;
@@ -39,6 +41,9 @@ DeviceCaps caps_of(const DeviceProperties& properties);
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
+
+// Throws InputError if the chip supports no budget, or less than the options request.
+Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, for predictions (predict/predict.h).
 struct ChipSpeeds {

@@ -81,7 +81,7 @@ bool is_divided(int device) {
   return false;
 }
 
-DeviceCaps ask_for_caps(int device) {
+DeviceCaps query_caps(int device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "reading its properties");
   DeviceCaps found = caps_of({properties.name, 10 * properties.major + properties.minor,
@@ -96,7 +96,7 @@ DeviceCaps ask_for_caps(int device) {
   if (!found.is_of_family())
     log::info("{} is sm_{}, for which nibble has no code of its own: it runs the code for {}", found.name,
               found.compute_capability, name(found.family));
-  if (const std::optional<ImageChoice> choice = choose_image(images(), found.compute_capability))
+  if (const std::optional<SelectedImage> choice = choose_image(images(), found.compute_capability))
     found = with_code_of(std::move(found), choice->image.compute_capability);
   return found;
 }
@@ -105,13 +105,13 @@ DeviceCaps ask_for_caps(int device) {
 
 const DeviceCaps& device_caps() {
   constexpr size_t kMostDevices{64};
-  static std::array<std::once_flag, kMostDevices> is_asked;
+  static std::array<std::once_flag, kMostDevices> is_queried;
   static std::array<DeviceCaps, kMostDevices> caps;
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) device = 0;  // GPU 0: reading its properties then reports why
   const auto index = static_cast<size_t>(device);
   NIBBLE_CHECK(index < kMostDevices, "GPU number {}", device);
-  std::call_once(is_asked[index], [&] { caps[index] = ask_for_caps(device); });
+  std::call_once(is_queried[index], [&] { caps[index] = query_caps(device); });
   return caps[index];
 }
 

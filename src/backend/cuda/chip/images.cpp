@@ -25,7 +25,7 @@ bool runs_ptx(const Image& image, int compute_capability) {
                            : compute_capability >= image.compute_capability;
 }
 
-std::tuple<bool, bool, int> preference(const ImageChoice& choice) {
+std::tuple<bool, bool, int> preference(const SelectedImage& choice) {
   return {!choice.is_compiled_at_start, choice.image.is_specific, choice.image.compute_capability};
 }
 
@@ -64,12 +64,12 @@ std::string describe(std::span<const Image> images) {
   return text;
 }
 
-std::optional<ImageChoice> choose_image(std::span<const Image> images, int compute_capability) {
-  std::optional<ImageChoice> best;
+std::optional<SelectedImage> choose_image(std::span<const Image> images, int compute_capability) {
+  std::optional<SelectedImage> best;
   for (const Image& image : images) {
     const bool has_code = image.has_machine_code && runs_machine_code(image, compute_capability);
     if (!has_code && !(image.has_ptx && runs_ptx(image, compute_capability))) continue;
-    const ImageChoice choice{image, !has_code};
+    const SelectedImage choice{image, !has_code};
     if (!best || preference(choice) > preference(*best)) best = choice;
   }
   return best;
@@ -86,7 +86,7 @@ std::string images_text() {
 
 void check_images(std::string_view gpu, int compute_capability, std::span<const Image> images,
                   bool may_compile) {
-  const std::optional<ImageChoice> choice = choose_image(images, compute_capability);
+  const std::optional<SelectedImage> choice = choose_image(images, compute_capability);
   if (!choice)
     throw InputError(
         "--backend cuda: {} is sm_{}, and this program has {}: build it with "

@@ -1,5 +1,5 @@
 // Images: this program's kernels as compiled for one architecture each (NIBBLE_CUDA_ARCHITECTURES), and which
-// image a GPU runs. Unrelated to the images of activations in layout/image.h.
+// image a GPU runs. Unrelated to the images of activations in layout/activations.h.
 #pragma once
 
 #include <optional>
@@ -23,11 +23,11 @@ std::string describe(std::span<const Image> images);  // "sm_80 (also PTX), sm_9
 
 // The image that the CUDA runtime selects: machine code, which runs on its compute capability and, without
 // "a", on later ones of the same major version; otherwise PTX, which the driver compiles for any later one.
-struct ImageChoice {
+struct SelectedImage {
   Image image;
   bool is_compiled_at_start{false};
 };
-std::optional<ImageChoice> choose_image(std::span<const Image> images, int compute_capability);
+std::optional<SelectedImage> choose_image(std::span<const Image> images, int compute_capability);
 
 std::span<const Image> images();  // the images in this program
 std::string images_text();        // "cuda 13.0: sm_80 (also PTX), sm_90a"

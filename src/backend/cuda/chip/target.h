@@ -1,14 +1,55 @@
-// The GPU as launches see it: the chip, or what options lower it to. C++17, for device code.
+// The GPU as launches see it: the chip, or what options lower it to. Needs no GPU. C++17, for device code.
 #pragma once
 
-#include "backend/cuda/chip/budget.h"
-#include "backend/cuda/chip/family.h"
+#include <cstddef>
+#include <optional>
+#include <string>
+
 #include "backend/cuda/chip/stream.h"
-#include "backend/cuda/cuda_options.h"
 
 namespace nibble::cuda {
 
-struct DeviceCaps;
+// Chips that run the same code. Compare families by equality, never by order: sm_120 is not a larger Hopper,
+// and sm_90a instructions run on sm_90 only.
+enum class Family { kSm80, kSm86, kSm89, kSm90, kSm100, kSm120, kSm121 };
+inline constexpr Family kFamilies[]{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
+                                    Family::kSm100, Family::kSm120, Family::kSm121};
+
+int compute_capability_of(Family family);  // 90 for kSm90
+std::string name(Family family);           // "sm_90"
+
+// The shared memory that a CTA may use, in three sizes. The kernels' shapes (warps, ring slots, columns per
+// pass) follow from the budget: a large chip limited to a small budget runs exactly what a small chip runs.
+
+// Shared memory in KB per CTA: sm_86, 89, 120 and 121 have 99, sm_80 has 163, sm_90 and sm_100 have 227.
+enum class Budget { k99, k163, k227 };
+inline constexpr Budget kBudgets[]{Budget::k99, Budget::k163, Budget::k227};
+
+constexpr int kilobytes(Budget budget) {
+  return budget == Budget::k99 ? 99 : budget == Budget::k163 ? 163 : 227;
+}
+
+// Dynamic shared memory of a CTA: one kilobyte is kept for a kernel's static arrays.
+constexpr size_t usable_bytes(size_t shared_bytes) { return shared_bytes - 1024; }
+constexpr size_t usable_bytes(Budget budget) {
+  return usable_bytes(static_cast<size_t>(kilobytes(budget)) * 1024);
+}
+// Least dynamic shared memory with which only one CTA fits on an SM, on a chip that allows shared_bytes per
+// CTA. The SM has 1 KB more than shared_bytes, and the driver takes 1 KB for each CTA.
+constexpr size_t alone_bytes(size_t shared_bytes) { return usable_bytes(shared_bytes) / 2 + 16; }
+// Largest budget of a chip with shared_bytes per CTA; none below 99 KB.
+constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {
+  std::optional<Budget> largest;
+  for (const Budget budget : kBudgets)
+    if (static_cast<size_t>(kilobytes(budget)) * 1024 <= shared_bytes) largest = budget;
+  return largest;
+}
+
+constexpr std::optional<Budget> budget_of(int kilobytes_of_cta) {
+  for (const Budget budget : kBudgets)
+    if (kilobytes(budget) == kilobytes_of_cta) return budget;
+  return std::nullopt;
+}
 
 struct Target {
   Family family{Family::kSm80};
@@ -22,9 +63,6 @@ struct Target {
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }
-
-// Throws InputError if the chip supports no budget, or less than the options request.
-Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 struct LaunchContext {  // the first argument of every launch function
   Stream stream;

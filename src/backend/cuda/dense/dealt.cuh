@@ -39,12 +39,12 @@ inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
 }
 
 struct DealTable {
-  // Slots for the counter's answers, used in turn. Many more would take static arrays past 1 KB (budget.h).
+  // Slots for the counter's answers, used in turn. Many more would take static arrays past 1 KB (target.h).
   static constexpr int kRoom{96};
 
   // Upper half: the number of the CTA's hand, plus 1. Lower half: the hand's number in the matrix.
   uint64_t hands[kRoom];
-  int num_asked;
+  int num_requested;
   int num_strips;  // number of strips that the CTA takes in all; INT_MAX until known
 };
 
@@ -63,7 +63,7 @@ class DealtHands {
     for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))
       table.hands[i] = 0;
     if (threadIdx.x == 0) {
-      table.num_asked = matrix.num_fixed;
+      table.num_requested = matrix.num_fixed;
       table.num_strips = INT_MAX;
     }
     __syncthreads();
@@ -74,7 +74,7 @@ class DealtHands {
     int number = 0;
     if (threadIdx.x % 32 == 0) {
       if (const int last = k + kHandsAhead; last >= matrix_.num_fixed)
-        for (int n = atomicMax(&table_.num_asked, last + 1); n <= last; ++n) ask_for(n);
+        for (int n = atomicMax(&table_.num_requested, last + 1); n <= last; ++n) request(n);
       number = number_of(k);
     }
     number = __shfl_sync(~0u, number, 0);
@@ -99,7 +99,7 @@ class DealtHands {
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
   // Requests hand k after the answer for hand k - 1: after a hand past the matrix's end, all are past it.
-  __device__ void ask_for(int k) const {
+  __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
     store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);

@@ -5,7 +5,7 @@
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ptx/atomic.cuh"
-#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -15,7 +15,7 @@ constexpr int kRowThreads{256}, kBringThreads{256}, kThreads{kRowThreads + kBrin
 __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   const TokenSource source = row.token.source();
   if (source == TokenSource::kDraftChain)
-    row = row_behind(args.last_drafts, num_chains, row);
+    row = row_of_chain(args.last_drafts, num_chains, row);
   else if (source == TokenSource::kOutputRow)  // its token is -1 if no logit is above -infinity
     row.token = TokenInput::of(max(args.last_results[row.token.index()].token, 0));
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;

@@ -86,8 +86,8 @@ class DenseSums {
       // __fmul_rn: the product is rounded separately, as in decode, and not fused with the addition.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
-    // Of two partial sums, the first is stored in `out`, without x and bias: loading these now would delay
-    // this warp and the other warps of its warpgroup, whose strips are cut elsewhere.
+    // Stores the first of two partial sums in `out`, without x and bias. Loading x and bias here would delay
+    // this warp and the other warps of its warpgroup, whose strips are cut at other tiles.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });

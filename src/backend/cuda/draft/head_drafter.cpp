@@ -295,12 +295,12 @@ void HeadDrafter::draft(Stream stream, const StepShape& shape, const Workspace& 
 
 void HeadDrafter::download(Stream stream, const Batch& batch, const StepShape& shape,
                            DraftDownload& to) const {
-  to.asked.clear();
+  to.requests.clear();
   to.num_runs = batch.runs.size();
   for (size_t n = 0; n < batch.runs.size(); ++n)
     if (begins_drafts(batch.runs[n]))
-      to.asked.push_back({n, batch.runs[n].draft_request->num_tokens, batch.runs[n].draft_request->topk});
-  if (to.asked.empty()) return;
+      to.requests.push_back({n, batch.runs[n].draft_request->num_tokens, batch.runs[n].draft_request->topk});
+  if (to.requests.empty()) return;
   const size_t bytes = download_bytes(work_, shape);
   if (to.bytes.bytes() < bytes) to.bytes = PinnedBuffer(bytes);
   check(cudaMemcpyAsync(to.bytes.as<void>(), work_.starts, bytes, cudaMemcpyDeviceToHost, stream),
@@ -309,25 +309,25 @@ void HeadDrafter::download(Stream stream, const Batch& batch, const StepShape& s
 
 std::vector<Drafts> HeadDrafter::read(const DraftDownload& from) const {
   std::vector<Drafts> drafts;
-  if (from.asked.empty()) return drafts;
+  if (from.requests.empty()) return drafts;
   const auto* starts = from.bytes.as<ChainStart>();
   const auto* results = reinterpret_cast<const SampleResult*>(
       from.bytes.as<uint8_t>() +
       (reinterpret_cast<const uint8_t*>(work_.results) - reinterpret_cast<const uint8_t*>(work_.starts)));
-  const size_t num_chains = from.asked.size();
+  const size_t num_chains = from.requests.size();
   for (size_t n = 0; n < num_chains; ++n) {
     if (starts[n].token < 0) continue;
     drafts.resize(from.num_runs);
-    Drafts& of_run = drafts[from.asked[n].run];
+    Drafts& of_run = drafts[from.requests[n].run];
     of_run.first_position = starts[n].position + 2;
-    for (int draft = 0; draft < from.asked[n].num_drafts; ++draft) {
+    for (int draft = 0; draft < from.requests[n].num_drafts; ++draft) {
       const SampleResult& chosen = results[static_cast<size_t>(draft) * num_chains + n];
       const auto as_draft = [&](int id, float logprob) {
         return Draft{.token = head_->tokens[static_cast<size_t>(std::max(id, 0))],
                      .probability = id < 0 ? 0 : std::exp(logprob)};
       };
       std::vector<Draft> level{as_draft(chosen.token, chosen.logprob)};
-      for (int place = 1; place < std::min(from.asked[n].topk, chosen.num_top); ++place)
+      for (int place = 1; place < std::min(from.requests[n].topk, chosen.num_top); ++place)
         level.push_back(as_draft(chosen.top[place].token, chosen.top[place].logprob));
       add_level(of_run, level);
     }

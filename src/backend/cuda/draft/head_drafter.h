@@ -46,11 +46,11 @@ struct HeadWorkspace {
 
 struct DraftDownload {
   PinnedBuffer bytes;
-  struct Asked {
+  struct Request {
     size_t run;
     int num_drafts, topk;
   };
-  std::vector<Asked> asked;  // [chains]: the run that each chain drafts for, and what it requested
+  std::vector<Request> requests;  // [chains]: the run that each chain drafts for, and what it requested
   size_t num_runs{0};
 };
 

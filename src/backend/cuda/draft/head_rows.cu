@@ -93,14 +93,14 @@ __global__ void __launch_bounds__(kThreads)
       put(row, right.token.id(), -1);
       args.kv_slots[run.first_row + next] = right.position;
     });
-    put(start.row, start.token, run.chain);
+    put(start.row, start.token, run.chain.bits);
   }
   __syncthreads();
-  if (run.chain < 0) return;
+  if (!run.chain.has_value()) return;
   const RowInput row = args.choices.rows[run.first_row + start.row];
-  if (threadIdx.x == 0) args.starts[run.chain] = {row.position, start.is_chosen ? start.token : -1};
+  if (threadIdx.x == 0) args.starts[run.chain.value()] = {row.position, start.is_chosen ? start.token : -1};
   if (const int n = static_cast<int>(threadIdx.x); n < args.num_drafts)
-    args.chain_rows[n * args.num_chains + run.chain] = {
+    args.chain_rows[n * args.num_chains + run.chain.value()] = {
         TokenInput::of(0), min(row.position + n, args.max_position), row.full_pages, row.sliding_pages};
 }
 

@@ -34,7 +34,7 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 // Finds where the chains of a step begin; fills the slots of its rows, and the rows of the chains.
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
-  DraftChoices choices;
+  ChosenTokens choices;
   int num_chains, num_drafts, max_position;
   DraftSlot* slots;  // [T], output: each row's next token and chain
   // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.

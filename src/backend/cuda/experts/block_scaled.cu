@@ -10,7 +10,7 @@
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/pipeline/store_block.cuh"
-#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 
 namespace nibble::cuda {
 namespace {

@@ -34,12 +34,12 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
 // The part of a single token's experts that one row of CTAs (blockIdx.y) computes: a slot or a part of it. If
 // other ranks hold some of the chosen experts, the free rows help: with two of four chosen experts here, each
 // gets two rows; with three, the fourth row does nothing.
-struct SlotPart {
+struct SlotWork {
   int slot, expert;        // index among the token's chosen experts, and among the experts of this rank
   unsigned row, num_rows;  // this row of CTAs among those of the slot; num_rows 0: no work
 };
 // Returns the part of this CTA's row. `expert`: the expert of slot number `lane`. Called by a whole warp.
-__device__ inline SlotPart part_of_slots(const IndexRange& own, int expert) {
+__device__ inline SlotWork work_of_slots(const IndexRange& own, int expert) {
   unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
   const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;
   if (blockIdx.y >= count * num_rows) return {0, 0, 0, 0};
@@ -55,11 +55,11 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
 }
 
 // The part of a share that belongs to one group: units first .. last - 1.
-struct Piece {
+struct GroupUnits {
   int group, first_strip, first, last;  // first_strip: strips of all groups before this one
 };
-__device__ inline Piece piece_of_slot(const UnitRange& share) { return {0, 0, share.first, share.last}; }
-__device__ inline Piece piece_from(const Strips& weights, const UnitRange& share, int from) {
+__device__ inline GroupUnits units_of_slot(const UnitRange& share) { return {0, 0, share.first, share.last}; }
+__device__ inline GroupUnits units_from(const Strips& weights, const UnitRange& share, int from) {
   const int units = weights.num_strips * weights.num_segments;
   const auto group =
       static_cast<int>(weights.by_strips.quotient(weights.by_segments.quotient(static_cast<unsigned>(from))));
@@ -86,29 +86,29 @@ __device__ inline Columns columns_of(const Group& group, int experts_per_token,
   return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
 }
 
-// Adds up the segments of a piece and computes kRows values per strip and column. prepare(strip, row)
+// Adds up the segments of units and computes kRows values per strip and column. prepare(strip, row)
 // prefetches biases; take(strip, row, column, prepared, sum) stores a value; sum(row) is a strip row's sum.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
   // Prefetches the biases of the first sums, before any weights: otherwise the loads would queue after those.
-  __device__ Epilogue(const Strips& weights, const Piece& piece, int count, const Prepare& prepare,
+  __device__ Epilogue(const Strips& weights, const GroupUnits& units, int count, const Prepare& prepare,
                       const Take& take)
-      : weights_(weights), piece_(piece), count_(count), prepare_(prepare), take_(take) {
-    prepare_first(piece.first, piece.last);
+      : weights_(weights), units_(units), count_(count), prepare_(prepare), take_(take) {
+    prepare_first(units.first, units.last);
   }
   template <typename Stream>
   __device__ void run(Stream& stream, const Columns& columns, const CtaMemory& shared) {
     const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
-    for (int from = piece_.first; from < piece_.last;) {
-      const int end = batch_end(from, piece_.last, segments, capacity);
-      if (from != piece_.first) prepare_first(from, end);
+    for (int from = units_.first; from < units_.last;) {
+      const int end = batch_end(from, units_.last, segments, capacity);
+      if (from != units_.first) prepare_first(from, end);
       stream.run(end, columns, shared.partials, from);
       __syncthreads();
       const BatchSums sums{shared.partials, from, end, segments, count_};
       for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += 32 * warps) {
         const int column = i - divide(i, count_) * count_, row = row_of(i), strip = strip_of(i, from);
-        const int of_expert = strip - piece_.first_strip;
+        const int of_expert = strip - units_.first_strip;
         take_(of_expert, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(of_expert, row),
               [&](int strip_row) { return sums.sum_segments(strip, strip_row, column); });
       }
@@ -129,11 +129,11 @@ class Epilogue {
   }
   __device__ void prepare_first(int from, int end) {
     const int own = static_cast<int>(threadIdx.x);
-    if (own < num_values(from, end)) first_ = prepare_(strip_of(own, from) - piece_.first_strip, row_of(own));
+    if (own < num_values(from, end)) first_ = prepare_(strip_of(own, from) - units_.first_strip, row_of(own));
   }
 
   const Strips& weights_;
-  const Piece piece_;
+  const GroupUnits units_;
   const int count_;
   const Prepare prepare_;
   const Take take_;
@@ -142,7 +142,7 @@ class Epilogue {
 
 // The epilogue of experts_up: adds the bias and applies SwiGLU.
 template <int warps>
-__device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group& group,
+__device__ auto up_epilogue(const UpWeights& up, const GroupUnits& units, const Group& group,
                             __nv_bfloat16* gated) {
   constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; the up rows follow
   const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
@@ -156,7 +156,7 @@ __device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group
     const float value = swiglu(sum(row) + biases.x, sum(row + kUnits) + biases.y, up.limit);
     gated[size_t{1} * group.pair(column) * up.intermediate + unit] = __float2bfloat16_rn(value);
   };
-  return Epilogue<kUnits, warps, decltype(prepare), decltype(take)>(up.weights, piece, group.count, prepare,
+  return Epilogue<kUnits, warps, decltype(prepare), decltype(take)>(up.weights, units, group.count, prepare,
                                                                     take);
 }
 

@@ -20,19 +20,19 @@ __device__ inline uint32_t tag_of(const RoutingMailbox& routing) {
   return load_now(routing.step) * routing.num_layers + routing.layer;
 }
 
-struct ExpertChoice {
+struct TokenRouting {
   int num_experts, experts_per_token;
   const IndexRange& own;  // the experts whose weights this rank holds
-  const RoutingMailbox& routing;
+  const RoutingMailbox& mailbox;
   uint32_t tag;
   bool publishes;  // true: also writes the choice to the mailbox, for experts_down
 };
 // Called by a warp: chooses a token's experts by logit_of(expert), and writes them to `chosen`.
 template <typename LogitOf>
-__device__ void choose_experts(const ExpertChoice& choice, int token, const LogitOf& logit_of, int* chosen) {
-  const int experts_per_token = choice.experts_per_token;
+__device__ void choose_experts(const TokenRouting& routing, int token, const LogitOf& logit_of, int* chosen) {
+  const int experts_per_token = routing.experts_per_token;
   const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
-  Ranking ranking(choice.num_experts, logit_of);
+  Ranking ranking(routing.num_experts, logit_of);
   float logit = -INFINITY;
   int expert = 0;  // the expert of slot number `lane`
 #pragma unroll 1   // a short loop, because each launch first has to fetch its instructions
@@ -41,11 +41,11 @@ __device__ void choose_experts(const ExpertChoice& choice, int token, const Logi
     if (lane == k) logit = place.logit, expert = place.expert;
   }
   if (lane < experts_per_token) chosen[first + lane] = expert;
-  if (!choice.publishes) return;
+  if (!routing.publishes) return;
   const float weight = weight_of_place(logit);
   if (lane >= experts_per_token) return;
-  choice.routing.weights[first + lane] = choice.own.has(expert) ? weight : 0;
-  publish(choice.routing.experts + first + lane, choice.tag, static_cast<uint32_t>(expert));
+  routing.mailbox.weights[first + lane] = routing.own.has(expert) ? weight : 0;
+  publish(routing.mailbox.experts + first + lane, routing.tag, static_cast<uint32_t>(expert));
 }
 
 }  // namespace nibble::cuda

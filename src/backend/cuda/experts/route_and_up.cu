@@ -85,9 +85,9 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
 
 // A single token's choice of experts, by the first warp of a CTA. `has_all`: this rank holds all experts.
 template <bool has_all>
-class SlotChoice {
+class SlotRouting {
  public:
-  __device__ SlotChoice(const RouteAndExpertsUpArgs& args, uint32_t tag, const float* logits)
+  __device__ SlotRouting(const RouteAndExpertsUpArgs& args, uint32_t tag, const float* logits)
       : args_(args),
         tag_(tag),
         ranking_(chooses() ? args.router.rows : 0, [&](int e) { return logits[e]; }) {}
@@ -95,15 +95,15 @@ class SlotChoice {
   static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp chooses
   static __device__ int slot() { return static_cast<int>(blockIdx.y); }
   // Returns what this CTA computes. If this rank has all experts, chooses only up to its slot, to save time.
-  __device__ SlotPart choose() {
+  __device__ SlotWork choose() {
     const int expert = take(0, has_all ? slot() + 1 : args_.experts_per_token);
-    return has_all ? SlotPart{slot(), expert, 0, 1} : part_of_slots(args_.own, of_lane_);
+    return has_all ? SlotWork{slot(), expert, 0, 1} : work_of_slots(args_.own, of_lane_);
   }
   // Publishes the expert and the weight of this CTA's slot, for experts_down.
-  __device__ void pass_on(const SlotPart& part) {
+  __device__ void pass_on(const SlotWork& work) {
     if (!chooses() || blockIdx.x > 0) return;
     if (has_all) take(slot() + 1, args_.experts_per_token);
-    const int expert = has_all ? part.expert : of_lane_;
+    const int expert = has_all ? work.expert : of_lane_;
     const float weight = weight_of_place(logit_);
     if (lane_ != slot()) return;
     args_.routing.weights[slot()] = has_all || args_.own.has(expert) ? weight : 0;
@@ -164,30 +164,30 @@ __global__ void __launch_bounds__(32 * warps, 1)
         if (cta == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
   __shared__ float logits[kMaxExperts];
-  __shared__ SlotPart taken;
+  __shared__ SlotWork taken;
   gather_logits<warps, 1>(args, router, {shared.activations, activation_stride(cols), 1}, {sums, logits},
                           [&] {
                             if (!is_under_sums) ring.init();
                           });
-  SlotChoice<has_all> choice(args, router.tag, logits);
-  if (choice.chooses()) {
-    const SlotPart part = choice.choose();
-    if (threadIdx.x == 0) taken = part;
+  SlotRouting<has_all> routing(args, router.tag, logits);
+  if (routing.chooses()) {
+    const SlotWork work = routing.choose();
+    if (threadIdx.x == 0) taken = work;
   }
   __syncthreads();
   if (is_under_sums) ring.init();
   if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
-  const SlotPart part = has_all ? SlotPart{choice.slot(), taken.expert, 0, 1} : taken;
-  if (part.num_rows == 0) return choice.pass_on(part);
+  const SlotWork work = has_all ? SlotWork{routing.slot(), taken.expert, 0, 1} : taken;
+  if (work.num_rows == 0) return routing.pass_on(work);
   const UnitRange share =
-      has_all ? of_row : share_of_strips(weights, weights.num_strips, part.row, part.num_rows);
-  const Group group{part.expert, 1, nullptr, 0, part.slot};
+      has_all ? of_row : share_of_strips(weights, weights.num_strips, work.row, work.num_rows);
+  const Group group{work.expert, 1, nullptr, 0, work.slot};
   ExpertStream<warps, OneMatrix> stream(weights, {weights.data + group.expert * weights.matrix_bytes()},
                                         share.first, share.last, ring);
   stream.start_prefetch();
   stream.fill_ring();
-  auto epilogue = up_epilogue<warps>(args.up, piece_of_slot(share), group, args.gated);
-  choice.pass_on(part);
+  auto epilogue = up_epilogue<warps>(args.up, units_of_slot(share), group, args.gated);
+  routing.pass_on(work);
   epilogue.run(stream, {shared.activations, activation_stride(cols), 1}, shared);
 }
 
@@ -232,17 +232,17 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const UnitRange share = share_of_groups(weights, table.count());
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
   for (int from = share.first; from < share.last;) {
-    const Piece piece = piece_from(weights, share, from);
-    const Group group = table.group(piece.group);
+    const GroupUnits units = units_from(weights, share, from);
+    const Group group = table.group(units.group);
     if (from == share.first) {
       stream.start_prefetch();
       stream.fill_ring();
     }
-    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
+    auto epilogue = up_epilogue<warps>(args.up, units, group, args.gated);
     // The group's columns: the norm of its one token, or the norms of both tokens, which are adjacent.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
-    from = piece.last;
+    from = units.last;
   }
 }
 

@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   RowPrefetch<warps> rows;
   const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };
   for (int from = share.first; from < share.last;) {
-    const Piece piece = piece_from(weights, share, from);
-    const Group group = table.group(piece.group);
+    const GroupUnits units = units_from(weights, share, from);
+    const Group group = table.group(units.group);
     const bool is_first = from == share.first;
     // Activations are requested before the weights, or their loads would queue after those of the weights.
     if (!ranks && is_first) rows.prefetch(normed, group.count, row_at(group));
@@ -60,24 +60,24 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.start_prefetch();
       stream.fill_ring();
     }
-    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated.data);
+    auto epilogue = up_epilogue<warps>(args.up, units, group, args.gated.data);
     if constexpr (ranks) {
       if (is_first) wait_for_rows();
       epilogue.run(stream, columns_of(group, K, shared.activations, stride), shared);
     } else {
       rows.store(normed, row_at(group), {shared.activations, stride, group.count});
-      if (piece.last < share.last) {
-        const Group next = table.group(piece.group + 1);
+      if (units.last < share.last) {
+        const Group next = table.group(units.group + 1);
         rows.prefetch(normed, next.count, row_at(next));
       }
       epilogue.run(stream, {shared.activations, stride, group.count}, shared);
     }
-    from = piece.last;
+    from = units.last;
   }
 }
 
 template <int warps, typename WeightOf>
-__device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, const Group& group,
+__device__ auto down_epilogue(const ExpertsDownArgs& args, const GroupUnits& units, const Group& group,
                               const WeightOf& weight_of) {
   const float* bias = args.bias + size_t{1} * group.expert * args.hidden;
   const auto prepare = [=, &args](int strip, int strip_row) {
@@ -89,11 +89,11 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
     if (row < args.hidden)
       args.out[size_t{1} * pair * args.hidden + row] = weight_of(pair) * (sum(strip_row) + bias_of_row);
   };
-  return Epilogue<kStripRows, warps, decltype(prepare), decltype(take)>(args.weights, piece, group.count,
+  return Epilogue<kStripRows, warps, decltype(prepare), decltype(take)>(args.weights, units, group.count,
                                                                         prepare, take);
 }
 
-// A CTA of experts_down(), which multiplies one piece after another. Parameters: see experts_down_kernel().
+// A CTA of experts_down(), which multiplies one group after another. Parameters: see experts_down_kernel().
 template <int warps, bool is_single, bool has_two>
 class DownCta {
  public:
@@ -128,13 +128,13 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a piece; before the CTA's first, waits for the previous launch. Calls prefetch_next() once the
-  // piece's rows have arrived.
+  // Multiplies a group's units; before the CTA's first group, waits for the previous launch. Calls
+  // prefetch_next() once the group's rows have arrived.
   template <typename Stream, typename PrefetchNext>
-  __device__ void multiply(Stream& stream, const Piece& piece, const Group& group, bool is_first,
+  __device__ void multiply(Stream& stream, const GroupUnits& units, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
     if (is_first) stream.start_prefetch();
-    auto epilogue = down_epilogue<warps>(args, piece, group, [this](int pair) { return weight_of(pair); });
+    auto epilogue = down_epilogue<warps>(args, units, group, [this](int pair) { return weight_of(pair); });
     if (is_first) {
       wait_for_predecessor(timestamps);
       let_successor_start();
@@ -173,7 +173,7 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
     return static_cast<int>(wait_for(args.routing.experts + of_slot, tag_of(args.routing)));
   };
   UnitRange share{};
-  __shared__ SlotPart taken;
+  __shared__ SlotWork taken;
   __shared__ unsigned turn;
   if constexpr (has_all) {
     if (threadIdx.x == 0) {
@@ -183,8 +183,8 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
       turn = own_turn;
     }
   } else if (threadIdx.x < 32) {
-    const SlotPart part = part_of_slots(args.own, threadIdx.x < gridDim.y ? chosen(threadIdx.x) : 0);
-    if (threadIdx.x == 0) taken = part;
+    const SlotWork work = work_of_slots(args.own, threadIdx.x < gridDim.y ? chosen(threadIdx.x) : 0);
+    if (threadIdx.x == 0) taken = work;
   }
   __syncthreads();
   if (cta.polls()) cta.init_ring();
@@ -201,7 +201,7 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   }
   const int expert = taken.expert;
   auto stream = cta.stream(OneMatrix{weights.data + expert * weights.matrix_bytes()}, share);
-  cta.multiply(stream, piece_of_slot(share), {expert, 1, nullptr, 0, cta.slot}, true, [] {});
+  cta.multiply(stream, units_of_slot(share), {expert, 1, nullptr, 0, cta.slot}, true, [] {});
 }
 
 template <int warps, typename Cta>
@@ -230,11 +230,11 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
       cta.has_mailbox() ? UnitRange{first(turn), first(turn + 1)} : share_of_groups(weights, table.count());
   auto stream = cta.stream(GroupMatrices{weights, table}, share);
   for (int from = share.first; from < share.last;) {
-    const Piece piece = piece_from(weights, share, from);
-    cta.multiply(stream, piece, table.group(piece.group), from == share.first, [&] {
-      if (piece.last < share.last) cta.prefetch_rows(table.group(piece.group + 1));
+    const GroupUnits units = units_from(weights, share, from);
+    cta.multiply(stream, units, table.group(units.group), from == share.first, [&] {
+      if (units.last < share.last) cta.prefetch_rows(table.group(units.group + 1));
     });
-    from = piece.last;
+    from = units.last;
   }
   // Waits even if this rank has no expert of any pair: the launch must not end before the previous one.
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);

@@ -15,10 +15,10 @@ namespace nibble::cuda {
 struct DraftRun {
   int32_t first_row, num_rows;        // rows of the step; num_rows 0: padding of the array, not a run
   int32_t num_drafted;                // the last num_drafted of these rows are drafts
-  int32_t next;                       // the token after the last row; -1: the step samples it from that row
-  int32_t first_output, num_outputs;  // range of DraftChoices::output_rows that are rows of the run
-  int32_t chain;                      // index of the chain that drafts for the run; -1: none
-  int32_t is_tree;                    // 1: the drafts are a tree (DraftChoices::parents), 0: a chain
+  OptionalIndex next;                 // the token after the last row; none: the step samples it from that row
+  int32_t first_output, num_outputs;  // range of ChosenTokens::output_rows that are rows of the run
+  OptionalIndex chain;                // index of the chain that drafts for the run
+  int32_t is_tree;                    // 1: the drafts are a tree (ChosenTokens::parents), 0: a chain
 };
 
 // A row of the step, or of a chain, whose slot is filled.
@@ -41,7 +41,7 @@ struct MadeDrafts {
 
 // Fills in a row from a draft chain: the first row of its run gets the token before the drafts, the others
 // get the drafts. If the chain is absent, the run is computed in vain, at positions that its pages cover.
-constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput row) {
+constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
   int token = start.token;
@@ -54,7 +54,7 @@ constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput r
   return row;
 }
 
-struct DraftChoices {
+struct ChosenTokens {
   const RowInput* rows;         // [T]: the step's rows
   const int* parents;           // [T], read for trees: index in the run of the row that each row follows
   const int* output_rows;       // [outputs]: row of the step of each output, ascending within a run
@@ -69,7 +69,7 @@ struct DraftStart {  // the last row of a run whose token is certain
 };
 
 // Returns the output in which a row of the run chooses a token; -1 if it chooses none.
-constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int row) {
+constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int row) {
   int first = run.first_output, end = run.first_output + run.num_outputs;
   while (first < end) {
     const int middle = first + (end - first) / 2;
@@ -86,25 +86,25 @@ constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int ro
 
 // Returns the token after a row that chose none: that of the next row if it is no draft of a tree, otherwise
 // DraftRun::next. If that is unknown, the row's own token: a later step that knows better rewrites the slot.
-constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
+constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();
-  return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token.id();
+  return run.next.has_value() ? run.next.value() : choices.rows[run.first_row + row].token.id();
 }
 
-constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
+constexpr int parent_of_row(const DraftRun& run, const ChosenTokens& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
 // Whether a draft follows its parent: the parent chose the draft's token, or it had no output to choose with,
 // because only this draft can follow.
-constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
+constexpr bool fits(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();
 }
 
 // Calls follow(row, next) for each accepted draft `next` after `row`. Returns where the next drafts begin.
 template <typename Follow>
-constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choices, const Follow& follow) {
+constexpr DraftStart draft_start(const DraftRun& run, const ChosenTokens& choices, const Follow& follow) {
   const int last_known = run.num_rows - 1 - run.num_drafted;
   int before = last_known;
   const int row = for_right_drafts(
@@ -115,7 +115,7 @@ constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choice
         before = i;
       });
   const int output = output_at(run, choices, row);
-  const bool is_chosen = run.next < 0 && output >= 0 && choices.results[output].token >= 0;
+  const bool is_chosen = !run.next.has_value() && output >= 0 && choices.results[output].token >= 0;
   return {row, is_chosen ? choices.results[output].token : known_token(run, choices, row), is_chosen};
 }
 

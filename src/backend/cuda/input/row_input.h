@@ -8,14 +8,25 @@ namespace nibble::cuda {
 // The same as kPageTokens of the host's headers, which kernels do not include.
 inline constexpr int kPagePositions{32};
 
-// Where a row's token comes from. The previous step may still run when the host writes the row.
+// An index or none. Used instead of std::optional in device code and in data that is copied to the device.
+struct OptionalIndex {
+  int32_t bits;  // the index; negative: none
+
+  static constexpr OptionalIndex none() { return {-1}; }
+  static constexpr OptionalIndex of(int index) { return {index}; }
+
+  constexpr bool has_value() const { return bits >= 0; }
+  constexpr int value() const { return bits; }  // valid only if has_value()
+};
+
+// The source of a row's token. The previous step may still be running when the host writes the row.
 enum class TokenSource : uint32_t {
   kKnown = 0,                       // the host, which knows the token
   kOutputRow = uint32_t{1} << 30,   // an output row of the previous step, which chose the token
-  kDraftChain = uint32_t{1} << 31,  // a draft chain, or the token before it (row_behind())
+  kDraftChain = uint32_t{1} << 31,  // a draft chain, or the token before it (row_of_chain())
 };
 
-// A token, or the index of the output row or draft chain that has it, which embed replaces by the token.
+// A token, or the index of the output row or draft chain that has the token; embed replaces it by the token.
 struct TokenInput {
   static constexpr uint32_t kSourceBits{uint32_t{3} << 30};
 
@@ -36,9 +47,9 @@ struct TokenInput {
 
 struct alignas(16) RowInput {
   TokenInput token;
-  // For kDraftChain, embed makes it a position: before, it counts from the one after the last accepted draft.
+  // With source kDraftChain: offset from the position after the last accepted draft, until embed resolves it.
   int32_t position;
-  // Where the row's page tables begin in the step's page ids, minus their first_page: position p is in
+  // Start of the row's page tables in the step's page ids, minus their first_page: position p is in
   // page_ids[full_pages + p / kPagePositions].
   uint32_t full_pages, sliding_pages;
 };
@@ -59,7 +70,7 @@ inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first of a row for which 
 
 struct StepInput {
   const RowInput* rows;      // [T]: token, position and page tables of each row
-  const TileInput* tiles;    // the rows that each tile of attend_tiles() has
+  const TileInput* tiles;    // the rows of each tile of attend_tiles()
   const uint32_t* page_ids;  // ids of the pages in both page tables of every run, and slots of paths
   // [T], only for steps with trees: the slot of each row's K and V (-1: do not store them), and each row's
   // path. null: every row's slot is its position.

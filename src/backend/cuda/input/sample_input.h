@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backend/cuda/input/row_input.h"
+
 namespace nibble::cuda {
 
 inline constexpr int kMaxVocab{1 << 19};  // for this number, sample.cu can add up weights in 64 bits
@@ -19,6 +21,19 @@ struct Adjustment {
   float raw;      // written by the device: the model's logit, which the adjusted one replaces meanwhile
 };
 
+// The position of a token to sample. If the host does not know it, the number of the step's row that the
+// token follows, whose position the device knows.
+struct SamplePosition {
+  int32_t bits;  // the position, or -1 - number of the row
+
+  static constexpr SamplePosition at(int position) { return {position}; }
+  static constexpr SamplePosition after_row(int row) { return {-1 - row}; }
+
+  constexpr bool is_known() const { return bits >= 0; }
+  constexpr int position() const { return bits; }         // valid only if is_known()
+  constexpr int row_before() const { return -1 - bits; }  // valid only if not is_known()
+};
+
 struct SampleRow {
   uint64_t seed;
   // top_p in units of 2^-64, rounded up, minus 1: a sum above this share of the total reaches top_p.
@@ -27,13 +42,13 @@ struct SampleRow {
   const uint32_t* mask;     // [V / 32, rounded up]: one bit per allowed token; null: all are allowed
   int32_t num_adjustments;
   // Row of the step whose token, not yet known to the host, counts as one more output token; -1: none. If
-  // set, `adjustments` has space for one more entry, for the case that the token has none.
+  // set, `adjustments` has space for one more entry, for the case that the token has none. An OptionalIndex
+  // would change the machine code of sample_kernel.
   int32_t follows;
-  // Position of the token to sample. -1 - n: one after that of the step's row n, if only the device knows it.
-  int32_t position;
-  int32_t top_k;         // number of likeliest tokens that may be sampled; 0: all
-  int32_t num_logprobs;  // number of likeliest tokens to report, at most kMaxTop; -1: no log-probabilities
-  float temperature;     // negative: the row samples no token
+  SamplePosition position;  // position of the token to sample
+  int32_t top_k;            // number of likeliest tokens that may be sampled; 0: all
+  int32_t num_logprobs;     // number of likeliest tokens to report, at most kMaxTop; -1: no log-probabilities
+  float temperature;        // negative: the row samples no token
   float min_p, repetition_penalty, presence_penalty, frequency_penalty;
 };
 

@@ -1,4 +1,4 @@
-// Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (layout/image.h):
+// Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (activations.h):
 // by wgmma or, with few columns, by mma.sync, which gives the same bits. One to three warpgroups multiply
 // four strips (64 rows) each with the item's columns. In addition, one warp has the copy engine fill the
 // stages with weights, and another with activations.
@@ -13,8 +13,8 @@
 // gives three times the items and keeps the memory busy. Few columns use smaller products.
 #pragma once
 
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/fragments.cuh"
-#include "backend/cuda/layout/image.h"
 #include "backend/cuda/pipeline/pipeline.cuh"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ptx/load.cuh"

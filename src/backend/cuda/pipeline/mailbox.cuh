@@ -6,15 +6,15 @@
 
 namespace nibble::cuda {
 
-__device__ inline bool has_come(float word) { return __float_as_uint(word) != 0; }
-__device__ inline bool has_come(const float4& words) {
-  return has_come(words.x) && has_come(words.y) && has_come(words.z) && has_come(words.w);
+__device__ inline bool has_arrived(float word) { return __float_as_uint(word) != 0; }
+__device__ inline bool has_arrived(const float4& words) {
+  return has_arrived(words.x) && has_arrived(words.y) && has_arrived(words.z) && has_arrived(words.w);
 }
-__device__ inline float as_word(float value) { return has_come(value) ? value : -0.0f; }
+__device__ inline float as_word(float value) { return has_arrived(value) ? value : -0.0f; }
 // Reloads words unless they have arrived. Several calls can have loads in flight, until words are examined.
 template <typename T>
-__device__ inline void ask_again(T& words, const T* from) {
-  if (!has_come(words)) words = load_relaxed(from);
+__device__ inline void reload(T& words, const T* from) {
+  if (!has_arrived(words)) words = load_relaxed(from);
 }
 
 }  // namespace nibble::cuda

@@ -1,9 +1,9 @@
-// The destination of kernels that compute a norm: rows, or an image of swizzled tiles (layout/image.h).
+// The destination of kernels that compute a norm: rows, or an image of swizzled tiles (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
 
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 
 namespace nibble::cuda {
 

@@ -13,8 +13,7 @@
 
 #include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/ptx/dependent_launch.cuh"
-#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {

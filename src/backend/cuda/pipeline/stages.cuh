@@ -3,7 +3,7 @@
 // kStages, kStageBytes, kCopyLanes (arrivals that make a stage full) and kWarps (that read a stage).
 #pragma once
 
-#include "backend/cuda/ptx/barrier.cuh"
+#include "backend/cuda/ptx/copy.cuh"
 
 namespace nibble::cuda {
 

@@ -14,11 +14,10 @@
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/pipeline/stream_shape.h"
-#include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
-#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "backend/cuda/chip/budget.h"
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/row_limits.h"
 

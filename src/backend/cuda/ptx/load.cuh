@@ -81,7 +81,7 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
-// Of a float4 or float2, each element is a word of its own, which may arrive before the others.
+// The elements of a float4 or float2 are separate words, so one can arrive before the others.
 __device__ inline float load_relaxed(const float* from) {
   float word;
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");

@@ -1,4 +1,5 @@
-// How the ranks of a model are connected: by direct writes to each other's memory, or by NCCL.
+// How the ranks of a model are connected: by direct writes to each other's memory, or by NCCL. The only place
+// that chooses between the implementations of RankSum.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,10 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/cuda_options.h"
+#include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/nccl.h"
+#include "backend/cuda/ranks/rank_sum.h"
 #include "model/shares/share.h"
 
 namespace nibble::cuda {
@@ -17,14 +21,40 @@ struct Connection {
   std::shared_ptr<const Nccl> nccl{};  // null: direct writes, or a single rank
   std::vector<Share> shares{};         // one entry per rank
   std::shared_ptr<RankLinks> links{};  // set if each rank is a process; null: all ranks are in this process
+
+  bool has_processes() const { return links != nullptr; }
+  // Whether a GPU's work can wait forever for a lost rank. If false, the wait times out on the GPU.
+  bool can_hang() const { return nccl != nullptr; }
+  // Whether graphs may contain exchanges. According to NCCL's documentation, it can deadlock if several GPUs
+  // of one process run its work in graphs.
+  bool may_record() const { return !nccl || has_processes(); }
 };
 
 // Throws InputError if NCCL is needed and unavailable.
 Connection connection_of(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::string_view source, std::vector<int> devices);
 
-// What ranks in different processes must have in common: the chip and kernel options, which decide the bits,
-// and the NCCL version. rank_traits() throws InputError if this machine cannot be a rank.
+struct LocalRank {  // a rank of this process
+  int rank;
+  size_t card;  // its GPU's number in the CardThreads
+  const Workspace* work;
+  Stream stream;
+};
+// Enables writes to the memory of the other GPUs, if the ranks are connected by them. Call before the ranks
+// allocate memory.
+void open_memory(const Connection& connection, std::span<const int> devices);
+// Connects these ranks with each other and with those of other processes. Returns the RankSum of each.
+std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection, const Config& config,
+                                                    int max_batch_tokens, CardThreads& threads,
+                                                    std::span<const LocalRank> ranks);
+// Returns the error message if the trial sums were wrong.
+std::string why_wrong(const Connection& connection, int num_ranks);
+// Returns the rows in the list of kernels for the sum after an operation. `of`: the operation's row.
+std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
+                                      bool have_own_sequences);
+
+// Properties that must be equal for ranks in different processes: the chip and the kernel options, which
+// decide the bits, and the NCCL version. rank_traits() throws InputError if this machine cannot be a rank.
 struct RankTraits {
   std::string kernels, nccl;
 };

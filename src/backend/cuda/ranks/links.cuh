@@ -3,11 +3,11 @@
 
 #include <type_traits>
 
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
-#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "backend/cuda/ptx/system.cuh"
 #include "backend/cuda/ranks/sum.h"
 
@@ -45,21 +45,21 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
 
 // Returns bits: bit p says whether this rank has part p of a row of the step. Missing parts count as zeros.
 // Loads all weights first, because no part can be loaded before its weight has arrived.
-__device__ inline unsigned parts_here(const SumArgs& args, int row) {
-  if (!args.weights) return ~0u;
+__device__ inline unsigned parts_here(const SumTerms& terms, int row) {
+  if (!terms.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
   unsigned here = 0;
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p)
-    weights[p] = p < args.num_parts ? __ldcg(args.weights + row * args.num_parts + p) : 0;
+    weights[p] = p < terms.num_parts ? __ldcg(terms.weights + row * terms.num_parts + p) : 0;
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p) here |= (weights[p] != 0 ? 1u : 0u) << p;
   return here;
 }
 
-// The row of SumArgs::parts with this rank's parts of a row of the step; -1: none, which counts as zeros.
-__device__ inline int part_row(const SumArgs& args, int row) {
-  return args.part_rows ? __ldcg(args.part_rows + row) : row;
+// The row of SumTerms::parts with this rank's parts of a row of the step; -1: none, which counts as zeros.
+__device__ inline int part_row(const SumTerms& terms, int row) {
+  return terms.part_rows ? __ldcg(terms.part_rows + row) : row;
 }
 
 __device__ inline void add_to(float4& sum, float4 more) {
@@ -69,7 +69,7 @@ __device__ inline void add_to(float4& sum, float4 more) {
   sum.w += more.w;
 }
 
-// The inverse of lane_order() (layout/image.h): the column stored at a place of an image.
+// The inverse of lane_order() (layout/activations.h): the column stored at a place of an image.
 constexpr int column_at(int place) {
   const int m = place / 16 % 2, h = place / 8 % 2, t = place / 2 % 4;
   return place / 32 * 32 + 8 * t + 4 * m + 2 * h + place % 2;
@@ -104,24 +104,25 @@ struct RowOfCta {
   // Sums the rank's own parts of a row in order: loads part 0 first, then `at_once` parts at a time.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
-    const int hidden = args.links.hidden, from = part_row(args, row);
-    const unsigned here = from < 0 ? 0 : parts_here(args, row);
+    const SumTerms& terms = args.terms;
+    const int hidden = args.links.hidden, from = part_row(terms, row);
+    const unsigned here = from < 0 ? 0 : parts_here(terms, row);
     const auto load_part = [&](int part, float4(&to)[kFours]) {
       if (here >> part & 1)
-        load(args.parts + from * args.row_stride + part * args.part_stride, hidden, to);
+        load(terms.parts + from * terms.row_stride + part * terms.part_stride, hidden, to);
       else
         for_fours(hidden, [&](int n, int) { to[n] = {}; });
     };
     load_part(0, sum);
 #pragma unroll 1
-    for (int first = 1; first < args.num_parts; first += at_once) {
+    for (int first = 1; first < terms.num_parts; first += at_once) {
       float4 parts[at_once][kFours];
 #pragma unroll
       for (int p = 0; p < at_once; ++p)
-        if (first + p < args.num_parts) load_part(first + p, parts[p]);
+        if (first + p < terms.num_parts) load_part(first + p, parts[p]);
 #pragma unroll
       for (int p = 0; p < at_once; ++p)
-        if (first + p < args.num_parts) add(parts[p], hidden, sum);
+        if (first + p < terms.num_parts) add(parts[p], hidden, sum);
     }
   }
   static __device__ void store(const float4 (&from)[kFours], int hidden, float* row) {
@@ -133,9 +134,9 @@ struct RowOfCta {
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};
-    norm.residual.x = args.out;
+    norm.residual.x = args.terms.out;
     norm.residual.hidden = args.links.hidden;
-    norm.eps = args.norm.eps;
+    norm.eps = args.terms.norm.eps;
     weights.load(
         norm, [&](int) { return row; }, {to, 0, 1}, Ignore{});
   }
@@ -174,7 +175,7 @@ void with_turn(Turn turn, const F& f) {
 }
 
 inline Label label_of(const SumArgs& args) {
-  return {args.behind, args.norm.weights ? "sum and norm" : "sum"};
+  return {args.operation, args.terms.norm.weights ? "sum and norm" : "sum"};
 }
 
 }  // namespace nibble::cuda

@@ -18,6 +18,8 @@ struct NcclGroup {
   std::shared_ptr<const Nccl> nccl;
   GroupId id;
   std::vector<Share> shares;  // shares of all ranks, in order
+  // Set if each rank is a process. Then send_tokens() does nothing: the next step's input has the tokens.
+  std::shared_ptr<const RankLinks> links{};
 };
 
 class NcclRank {

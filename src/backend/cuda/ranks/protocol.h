@@ -50,7 +50,9 @@ constexpr uint32_t tag_of(uint32_t step, uint32_t tags_per_step, int number) {
   return step * tags_per_step + static_cast<uint32_t>(number);
 }
 // Whether a rank whose latest arrival has the tag `arrival` has reached the meeting `tag` or a later one.
-constexpr bool has_come(uint32_t arrival, uint32_t tag) { return static_cast<int32_t>(arrival - tag) >= 0; }
+constexpr bool has_reached(uint32_t arrival, uint32_t tag) {
+  return static_cast<int32_t>(arrival - tag) >= 0;
+}
 
 // A tagged word: 32 bits of data in the lower half, the tag in the upper half.
 constexpr uint64_t tagged(uint32_t bits, uint32_t tag) { return uint64_t{tag} << 32 | bits; }

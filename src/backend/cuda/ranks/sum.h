@@ -10,6 +10,7 @@
 
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/input/step_exchange.h"
+#include "backend/cuda/ranks/args.h"
 #include "backend/cuda/ranks/protocol.h"
 
 namespace nibble::cuda {
@@ -40,34 +41,16 @@ struct Links {
   unsigned long long patience_ns{0};
 };
 
-// What a launch does. Ranks on one GPU run one after another: all send, then all wait, in separate launches.
-enum class Turn { kSendAndWait, kSend, kWait };
-
-struct SumNorm {
-  const float* weights{nullptr};  // [H]; null: no norm
-  float eps{0};
-  int image_rows{0};  // rows of the image SumOutputs::normed; 0: no image
-};
-
-// This rank's terms of rows [first_row, first_row + num_rows), and where the sum goes. Pointers are to row 0.
+// The sum of rows [first_row, first_row + num_rows) of a step. The pointers in `terms` are to row 0.
 struct SumArgs {
   Links links;
-  Operation behind;  // the operation that computed the parts
-  int number;        // message number in the step, for the tag
+  Operation operation;  // the operation that computed the parts, for the label
+  int number;           // message number in the step, for the tag
   int slot;
   int first_row, num_rows;  // num_rows: up to kSumRows
-  const float* parts;       // part p of row r starts at p * part_stride + r * row_stride
-  int num_parts;            // up to kMaxExpertsPerToken
-  size_t part_stride, row_stride;
-  const float* x;  // [T, H]
-  float* out;      // [T, H]
-  SumNorm norm;
-  // [T, num_parts]: parts of weight 0 are skipped, whatever their memory holds. null: none is.
-  const float* weights{nullptr};
-  // [T]: for each row of the step, its row in `parts`; -1: this rank has none. null: the same row.
-  const int* part_rows{nullptr};
+  SumTerms terms;
 };
-// out = x + the sum over ranks of the sum of their parts, for up to tagged_rows() rows. If args.norm has
+// out = x + the sum over ranks of the sum of their parts, for up to tagged_rows() rows. If the norm has
 // weights, also stores the norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 // Like sum_words(), for any number of rows. x and out are SumOutputs::x, in which afterwards only the rank's

@@ -72,7 +72,7 @@ __device__ void add_up(const SumArgs& args, uint32_t tag, int row, float4 (&sum)
   };
   float4 own[DealtRow::kFours], more[DealtRow::kFours];
   DealtRow::add_parts<kPartsAtOnce>(args, of_step, own);
-  DealtRow::load(args.x + size_t{1} * of_step * hidden, hidden, sum);
+  DealtRow::load(args.terms.x + size_t{1} * of_step * hidden, hidden, sum);
   if (is_peer(links, thread)) wait_for_flag(links, inbox.flags + place_from(thread), tag);
   __syncthreads();
 #pragma unroll 1
@@ -99,16 +99,17 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
     float4 sum[DealtRow::kFours]{};
     add_up(args, tag, row, sum);
     if constexpr (has_norm) {
-      DealtRow::store(sum, hidden, args.out + at);
+      DealtRow::store(sum, hidden, args.terms.out + at);
       // These loads hit L1 from the second row on.
-      const NormWeights<kDealtWarps, 1> norm_weights(args.norm.weights, hidden);
+      const NormWeights<kDealtWarps, 1> norm_weights(args.terms.norm.weights, hidden);
       DealtRow::normalise(args, norm_weights, of_step, normed);
-      DealtRow::for_pieces(normed, of_step, hidden, args.norm.image_rows, [&](size_t element, uint4 piece) {
+      DealtRow::for_pieces(
+          normed, of_step, hidden, args.terms.norm.image_rows, [&](size_t element, uint4 piece) {
 #pragma unroll 1
-        for (int distance = 0; distance < links.num_ranks; ++distance)
-          *reinterpret_cast<uint4*>(links.outputs[peer_of(links.rank, distance, links.num_ranks)].normed +
-                                    element) = piece;
-      });
+            for (int distance = 0; distance < links.num_ranks; ++distance)
+              *reinterpret_cast<uint4*>(links.outputs[peer_of(links.rank, distance, links.num_ranks)].normed +
+                                        element) = piece;
+          });
     } else {
       for (int distance = 0; distance < links.num_ranks; ++distance)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
@@ -151,12 +152,13 @@ void with_kernel(Turn turn, bool has_norm, const F& f) {
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   const Links& links = args.links;
   const SumOutputs& own = links.outputs[links.rank];
-  NIBBLE_CHECK(args.x == own.x && args.out == own.x, "a sum that is dealt out is in the place of x");
+  NIBBLE_CHECK(args.terms.x == own.x && args.terms.out == own.x,
+               "a sum that is dealt out is in the place of x");
   const int most = most_owned(args.num_rows, links.num_ranks),
             room = kOfEach * device_caps().num_multiprocessors,
             num_senders = turn == Turn::kWait ? 0 : std::min(room, most * (links.num_ranks - 1)),
             num_adders = turn == Turn::kSend ? 0 : std::min(room, most);
-  with_kernel(turn, args.norm.weights != nullptr, [&](auto* kernel) {
+  with_kernel(turn, args.terms.norm.weights != nullptr, [&](auto* kernel) {
     launch(gpu, label_of(args), kernel,
            {dim3(static_cast<unsigned>(num_senders + num_adders)), DealtRow::kThreads}, args, num_senders);
   });

@@ -43,19 +43,19 @@ __device__ void add_to(float2& sum, float2 more) {
   sum.y += more.y;
 }
 // This rank's parts of elements `col` and `col + 1` of a row, added in order after all are loaded.
-__device__ float2 own_pair(const SumArgs& args, int row, int col) {
-  const int part = part_row(args, row);
-  const float* from = args.parts + max(part, 0) * args.row_stride + col;
-  const unsigned here = part < 0 ? 0 : parts_here(args, row);
+__device__ float2 own_pair(const SumTerms& terms, int row, int col) {
+  const int part = part_row(terms, row);
+  const float* from = terms.parts + max(part, 0) * terms.row_stride + col;
+  const unsigned here = part < 0 ? 0 : parts_here(terms, row);
   float2 loaded[kMaxExpertsPerToken];
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p)
-    if (p < args.num_parts)
+    if (p < terms.num_parts)
       loaded[p] =
-          here >> p & 1 ? __ldcg(reinterpret_cast<const float2*>(from + p * args.part_stride)) : float2{};
+          here >> p & 1 ? __ldcg(reinterpret_cast<const float2*>(from + p * terms.part_stride)) : float2{};
 #pragma unroll
   for (int p = 1; p < kMaxExpertsPerToken; ++p)
-    if (p < args.num_parts) add_to(loaded[0], loaded[p]);
+    if (p < terms.num_parts) add_to(loaded[0], loaded[p]);
   return loaded[0];
 }
 
@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(kFewThreads)
   const uint32_t tag = tag_in_step(links, args.number);
   const size_t sent_at = size_t{1} * row * links.hidden + col,
                at = size_t{1} * args.first_row * links.hidden + sent_at;
-  float2 sum = __ldcg(reinterpret_cast<const float2*>(args.x + at));
-  const float2 own = own_pair(args, args.first_row + row, col);
+  float2 sum = __ldcg(reinterpret_cast<const float2*>(args.terms.x + at));
+  const float2 own = own_pair(args.terms, args.first_row + row, col);
   if constexpr (turn != Turn::kWait) {
     const TwoWords words = two_words(own.x, own.y, tag);
     for_peers(links, [&](int to) { store_relaxed_system(words_of(args, links.rank, to, sent_at), words); });
@@ -91,27 +91,27 @@ __global__ void __launch_bounds__(kFewThreads)
       while (!have_tag(words, tag) && !patience.is_over()) words = load_relaxed_system(from);
       add_to(sum, two_floats(words));
     }
-    *reinterpret_cast<float2*>(args.out + at) = sum;
+    *reinterpret_cast<float2*>(args.terms.out + at) = sum;
   }
 }
 
 // Waits for the thread's float4s of a row from another rank. Loads all words before examining any.
 __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Patience& patience,
                              float4 (&to)[WordRow::kFours]) {
-  bool has_come = false;
-  while (!has_come) {
+  bool have_arrived = false;
+  while (!have_arrived) {
     TwoWords words[WordRow::kFours][2];
     WordRow::for_fours(hidden, [&](int n, int col) {
       words[n][0] = load_relaxed_system(from + col);
       words[n][1] = load_relaxed_system(from + col + 2);
     });
-    has_come = true;
+    have_arrived = true;
     WordRow::for_fours(hidden, [&](int n, int) {
-      has_come = has_come && have_tag(words[n][0], tag) && have_tag(words[n][1], tag);
+      have_arrived = have_arrived && have_tag(words[n][0], tag) && have_tag(words[n][1], tag);
       const float2 low = two_floats(words[n][0]), high = two_floats(words[n][1]);
       to[n] = {low.x, low.y, high.x, high.y};
     });
-    has_come = has_come || patience.is_over();
+    have_arrived = have_arrived || patience.is_over();
   }
 }
 
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
   __shared__ __align__(16) SharedNorm normed;
   const Links& links = args.links;
   const int hidden = links.hidden, first = static_cast<int>(blockIdx.x), step = static_cast<int>(gridDim.x);
-  const NormWeights<kWarps, 1> norm_weights(args.norm.weights, args.norm.weights ? hidden : 0);
+  const NormWeights<kWarps, 1> norm_weights(args.terms.norm.weights, args.terms.norm.weights ? hidden : 0);
   wait_for_predecessor(timestamps);
   let_successor_start();
   const uint32_t tag = tag_in_step(links, args.number);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
       const int of_step = args.first_row + row;
       const size_t at = size_t{1} * of_step * hidden;
       float4 sum[WordRow::kFours]{}, own[WordRow::kFours], more[WordRow::kFours];
-      WordRow::load(args.x + at, hidden, sum);
+      WordRow::load(args.terms.x + at, hidden, sum);
       WordRow::add_parts<kPartsAtOnce>(args, of_step, own);
       for (int r = 0; r < links.num_ranks; ++r) {
         if (r == links.rank) {
@@ -157,12 +157,13 @@ __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
           WordRow::add(more, hidden, sum);
         }
       }
-      WordRow::store(sum, hidden, args.out + at);
-      if (!args.norm.weights) continue;
+      WordRow::store(sum, hidden, args.terms.out + at);
+      if (!args.terms.norm.weights) continue;
       WordRow::normalise(args, norm_weights, of_step, normed);
-      WordRow::for_pieces(normed, of_step, hidden, args.norm.image_rows, [&](size_t element, uint4 piece) {
-        *reinterpret_cast<uint4*>(links.outputs[links.rank].normed + element) = piece;
-      });
+      WordRow::for_pieces(normed, of_step, hidden, args.terms.norm.image_rows,
+                          [&](size_t element, uint4 piece) {
+                            *reinterpret_cast<uint4*>(links.outputs[links.rank].normed + element) = piece;
+                          });
     }
   }
 }
@@ -188,10 +189,10 @@ __global__ void __launch_bounds__(kMeetThreads)
   }
   if constexpr (turn != Turn::kSend) {
     if (is_peer) {
-      // has_come() also accepts later tags: a rank may already have sent its arrival at the next meeting.
+      // has_reached() accepts later tags: a rank may already have sent its arrival at the next meeting.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
-      while (!has_come(load_acquire_system(arrival), tag) && !patience.is_over()) {
+      while (!has_reached(load_acquire_system(arrival), tag) && !patience.is_over()) {
       }
     }
     __syncthreads();
@@ -206,7 +207,7 @@ void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   const int hidden = args.links.hidden;
   with_turn(turn, [&](auto t) {
     constexpr Turn kTurn = decltype(t)::value;
-    if (args.num_rows <= kOwnNorms && !args.norm.weights) {
+    if (args.num_rows <= kOwnNorms && !args.terms.norm.weights) {
       const auto ctas = static_cast<unsigned>((args.num_rows * (hidden / 2) + kFewThreads - 1) / kFewThreads);
       launch(gpu, label_of(args), sum_pairs_kernel<kTurn>, {dim3(ctas), kFewThreads}, args,
              Divisor(static_cast<unsigned>(hidden / 2)));
@@ -220,8 +221,8 @@ void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
 
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   NIBBLE_CHECK(
-      args.num_rows <= kSumRows && args.num_parts <= kMaxExpertsPerToken && args.links.hidden % 32 == 0,
-      "{} parts of {} rows of {}", args.num_parts, args.num_rows, args.links.hidden);
+      args.num_rows <= kSumRows && args.terms.num_parts <= kMaxExpertsPerToken && args.links.hidden % 32 == 0,
+      "{} parts of {} rows of {}", args.terms.num_parts, args.num_rows, args.links.hidden);
   if (args.num_rows <= tagged_rows(args.links.num_ranks)) return sum_words(gpu, args, turn);
   sum_dealt(gpu, args, turn);
 }

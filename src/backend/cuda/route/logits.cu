@@ -5,7 +5,6 @@
 
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/activations.h"
-#include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/norm_input.h"

@@ -3,9 +3,9 @@
 
 #include <cub/warp/warp_scan.cuh>
 
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/pipeline/stream.cuh"
-#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/launch.cuh"
 #include "backend/cuda/route/args.h"
 #include "backend/cuda/route/choice.cuh"
 

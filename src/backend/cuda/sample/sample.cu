@@ -124,7 +124,8 @@ struct Weight {
   }
 };
 
-// Bins of equal width by a logit's distance from the largest: many bins, so few threads add to the same.
+// A histogram of the distance between a logit and the largest one. Its bins have equal width; there are many,
+// so that atomic additions to one bin rarely collide.
 struct DistanceBins {
   float largest, reach, scale;
 
@@ -184,9 +185,9 @@ __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint
 }
 
 // A row of logits, processed by all threads of its CTAs. All threads call each function.
-class Row {
+class LogitRow {
  public:
-  __device__ Row(float* logits, int vocab, Shared& shared)
+  __device__ LogitRow(float* logits, int vocab, Shared& shared)
       : logits_(logits),
         vocab_(vocab),
         segment_((vocab + kSegments * 32 - 1) / (kSegments * 32) * 32),
@@ -484,7 +485,7 @@ __global__ void __launch_bounds__(kThreads)
   RowOutput* const output = row_output(args);
   SampleResult& result = args.results[blockIdx.y];
   uint64_t best = args.best[blockIdx.y * kBestCtas];
-  Row row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
+  LogitRow row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
   const bool has_logprobs = params.num_logprobs >= 0 && best != 0;
   const int num_top = min(params.num_logprobs, args.vocab);
   const Bound everything(pack(kMaxVocab - 1, -INFINITY));
@@ -514,8 +515,8 @@ __global__ void __launch_bounds__(kThreads)
       bound = row.keep(bound, kReach, One{largest}, 0, static_cast<uint64_t>(params.top_k));
     if (params.top_p != kAllTokens)
       bound = row.keep(bound, kReach * params.temperature, weight, params.top_p, 1);
-    const int position =
-        params.position < 0 ? args.input[-1 - params.position].position + 1 : params.position;
+    const int position = !params.position.is_known() ? args.input[params.position.row_before()].position + 1
+                                                     : params.position.position();
     const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(position));
     token = row.draw(bound, weight, bits >> 11 << 11);  // the same 53 bits as random_unit
   }

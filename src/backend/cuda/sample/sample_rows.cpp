@@ -45,7 +45,7 @@ void SampleRows::add_adjustments(const OutputRow& output) {
     index_[static_cast<size_t>(adjustments_[i].token)] = -1;
 }
 
-void SampleRows::add(const OutputRow& output, int position, int follows) {
+void SampleRows::add(const OutputRow& output, SamplePosition position, OptionalIndex follows) {
   SampleRow& row = *next_++ = {};
   row.temperature = -1;
   row.follows = -1;
@@ -56,7 +56,8 @@ void SampleRows::add(const OutputRow& output, int position, int follows) {
                params.top_k);
   NIBBLE_CHECK(params.num_logprobs <= kMaxTop, "{} log-probabilities, at most {}", params.num_logprobs,
                kMaxTop);
-  NIBBLE_CHECK(position >= 0 || !counts_output(params), "penalties need the output so far, which is unknown");
+  NIBBLE_CHECK(position.is_known() || !counts_output(params),
+               "penalties need the output so far, which is unknown");
   row.seed = params.seed;
   row.position = position;
   row.top_p = params.top_p < 1 ? static_cast<uint64_t>(std::ceil(std::ldexp(double{params.top_p}, 64))) - 1
@@ -71,8 +72,8 @@ void SampleRows::add(const OutputRow& output, int position, int follows) {
   const size_t first = adjustments_.size();
   add_adjustments(output);
   row.num_adjustments = static_cast<int>(adjustments_.size() - first);
-  if (follows >= 0 && counts_output(params)) {
-    row.follows = follows;
+  if (follows.has_value() && counts_output(params)) {
+    row.follows = follows.value();
     adjustments_.push_back({0, 0, 1, 0});
   }
   if (output.mask) masks_.push_back({&row, output.mask});

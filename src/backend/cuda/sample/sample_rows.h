@@ -23,9 +23,9 @@ class SampleRows {
     masks_.clear();
   }
   // Adds an output row. The caller has refused what engine/validate.h refuses, and tokens outside the
-  // vocabulary. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts of
-  // output tokens. `follows`: the step's row whose unknown token is in the output (Run::ahead); -1: none.
-  void add(const OutputRow& output, int position, int follows = -1);
+  // vocabulary. `position`: if only the device knows it, no parameter may depend on counts of output tokens.
+  // `follows`: the step's row whose unknown token is in the output (Run::ahead).
+  void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
   // Enqueues the copy of the adjustments, if any. Step n - 2 must have ended when step n is uploaded.

@@ -1,6 +1,7 @@
 #include "backend/cuda/step/step_input.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "backend/cuda/attention/args.h"
@@ -107,6 +108,20 @@ bool is_tiled(const Run& run) {
 // Whether the previous step's draft head determines the run's tokens or its positions.
 bool continues_chain(const Run& run) {
   return run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
+}
+
+OptionalIndex optional_index(std::optional<int> index) {
+  return index ? OptionalIndex::of(*index) : OptionalIndex::none();
+}
+// Returns the position after a row, which only the device knows if the row continues a draft chain.
+SamplePosition position_after(const RowInput& input, int row) {
+  if (input.token.source() == TokenSource::kDraftChain) return SamplePosition::after_row(row);
+  return SamplePosition::at(input.position + 1);
+}
+
+// The run of a step's padding rows, whose token is 0. No chain drafts for it.
+DraftRun padding_run(int first_row, int num_rows, int first_output) {
+  return {first_row, num_rows, 0, OptionalIndex::of(0), first_output, 0, OptionalIndex::none(), false};
 }
 
 // Row i of a run. `last_chain`: the previous step's draft chain that the run continues; -1: none.
@@ -272,12 +287,12 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     return first;
   };
   for (const Run& run : batch.runs) {
-    const int chain = has_head_ && begins_drafts(run) ? next_chain++ : -1;
+    const auto chain = has_head_ && begins_drafts(run) ? std::optional(next_chain++) : std::nullopt;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_page_) : 0;
-    if (chain >= 0)  // chain's spare page in the head's cache, for slots beyond the run's pages
+    if (chain)  // chain's spare page in the head's cache, for slots beyond the run's pages
       in.page_ids[next_page++] =
-          static_cast<uint32_t>(spare_page_) + static_cast<uint32_t>(kSparePages + chain);
+          static_cast<uint32_t>(spare_page_) + static_cast<uint32_t>(kSparePages + *chain);
     const uint32_t sliding = is_here ? add_table(run.sliding, first_page_) : 0;
     const auto num_rows = static_cast<int>(run.tokens.size()),
                num_outputs = static_cast<int>(run.outputs.size());
@@ -307,15 +322,15 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     for (int i = 0; is_here && is_tiled(run) && i < num_rows; i += kTileRows)
       *tile++ = {attention_row + i, std::min(kTileRows, num_rows - i)};
     if (shape.num_runs > 0)
-      *draft_run++ = {first_row,   num_rows, run.drafted.count,           run.next.value_or(-1), next_output,
-                      num_outputs, chain,    !run.drafted.parents.empty()};
+      *draft_run++ = {first_row,   num_rows,    run.drafted.count,     optional_index(run.next),
+                      next_output, num_outputs, optional_index(chain), !run.drafted.parents.empty()};
     next_output += num_outputs;
     for (const OutputRow& output : run.outputs) {
       const int row = first_row + output.token_index;
       *output_row++ = row;
-      sample_rows_.add(output, last_chain >= 0 ? -1 - row : in.rows[row].position + 1,
-                       run.ahead && last_chain < 0 ? first_row : -1);
-      chains_.push_back(output.token_index == num_rows - 1 - run.drafted.count ? chain : -1);
+      sample_rows_.add(output, position_after(in.rows[row], row),
+                       run.ahead && last_chain < 0 ? OptionalIndex::of(first_row) : OptionalIndex::none());
+      chains_.push_back(output.token_index == num_rows - 1 - run.drafted.count ? chain.value_or(-1) : -1);
     }
   }
   if (counts.has_spare_rows) {
@@ -329,11 +344,10 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
         in.paths[row] = {kNoPath, 0};
       }
       *output_row++ = row;
-      sample_rows_.add({}, 0);
+      sample_rows_.add({}, SamplePosition::at(0));
     }
     if (shape.num_runs > 0)
-      *draft_run++ = {
-          counts.num_tokens, shape.num_tokens - counts.num_tokens, 0, kAny.id(), next_output, 0, -1, false};
+      *draft_run++ = padding_run(counts.num_tokens, shape.num_tokens - counts.num_tokens, next_output);
   }
   std::fill(draft_run, in.draft_runs + shape.num_runs, DraftRun{});
   shape.are_greedy = sample_rows_.are_greedy();

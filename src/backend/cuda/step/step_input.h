@@ -62,13 +62,13 @@ struct InputParts {
   // null if the shape has no own rows. own_rows [num_own_rows]: the step row of each attention row.
   // own_of_rows [num_tokens]: the attention row of each step row; -1: the row is another rank's.
   int *own_rows, *own_of_rows;
-  // [num_tokens] if there are trees, otherwise null; `parents`: see DraftChoices.
+  // [num_tokens] if there are trees, otherwise null; `parents`: see ChosenTokens.
   int32_t *slots, *parents;
   RowPath* paths;
   uint32_t* page_ids;
 
   StepInput step() const { return {attention_rows, tiles, page_ids, slots, paths}; }
-  DraftChoices choices(const SampleResult* results) const {
+  ChosenTokens choices(const SampleResult* results) const {
     return {rows, parents, output_rows, sample, results};
   }
 };

@@ -9,7 +9,7 @@
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/input/row_input.h"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/verify/attention_truth.h"
 #include "backend/cuda/verify/cache.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/route/args.h"
 
 namespace nibble::cuda::verify {
@@ -18,12 +18,12 @@ void put(const DeviceArray<T>& array, const std::vector<T>& from) {
 
 }  // namespace
 
-TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
+ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token) {
   std::vector<int> order(static_cast<size_t>(num_experts));
   std::iota(order.begin(), order.end(), 0);
   const auto key = [&](int e) { return logits[e] > -INFINITY ? logits[e] : -INFINITY; };  // NaN is lowest
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
-  TestChoice choice;
+  ExpectedRouting choice;
   choice.experts.assign(order.begin(), order.begin() + experts_per_token);
   const double largest = logits[order[0]];
   double sum = 0;
@@ -40,8 +40,8 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
   return choice;
 }
 
-void TestChoice::check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
-                              const IndexRange& own) const {
+void ExpectedRouting::check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
+                                   const IndexRange& own) const {
   const auto k = static_cast<size_t>(slot);
   if (own.has(experts[k]))
     comparison.near({"weight", token, slot}, actual, weights[k], bounds[k]);
@@ -60,12 +60,13 @@ DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups
       chosen_(static_cast<size_t>(num_tokens * experts_per_token)),
       weight_(static_cast<size_t>(num_tokens * experts_per_token)) {}
 
-DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size)
+DeviceGroups::DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups,
+                           int size)
     : DeviceGroups(static_cast<int>(choices.size()), static_cast<int>(choices.front().experts.size()),
                    max_groups, size) {
   std::vector<int> expert, num_pairs, pairs;
   std::vector<float> weight;
-  for (const TestChoice& choice : choices) {
+  for (const ExpectedRouting& choice : choices) {
     for (const double w : choice.weights) weight.push_back(static_cast<float>(w));
   }
   put(weight_, weight);
@@ -123,7 +124,7 @@ DeviceRoutingMailbox::DeviceRoutingMailbox(const Strips& router, int num_tokens,
       weights_(static_cast<size_t>(num_tokens * experts_per_token)),
       step_(std::vector<uint32_t>{kStep}) {}
 
-DeviceRoutingMailbox::DeviceRoutingMailbox(const std::vector<TestChoice>& choices)
+DeviceRoutingMailbox::DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices)
     : num_tokens_(static_cast<int>(choices.size())),
       sums_(0),
       experts_(choices.size() * choices.front().experts.size()),
@@ -131,7 +132,7 @@ DeviceRoutingMailbox::DeviceRoutingMailbox(const std::vector<TestChoice>& choice
       step_(std::vector<uint32_t>{kStep}) {
   std::vector<uint64_t> words;
   std::vector<float> weights;
-  for (const TestChoice& choice : choices) {
+  for (const ExpectedRouting& choice : choices) {
     for (const int e : choice.experts) words.push_back(uint64_t{kTag} << 32 | static_cast<uint32_t>(e));
     weights.insert(weights.end(), choice.weights.begin(), choice.weights.end());
   }
@@ -164,7 +165,7 @@ std::vector<float> DeviceRoutingMailbox::read_logits(Comparison& comparison, con
   return logits;
 }
 
-void DeviceRoutingMailbox::check_choices(Comparison& comparison, const std::vector<TestChoice>& expected,
+void DeviceRoutingMailbox::check_choices(Comparison& comparison, const std::vector<ExpectedRouting>& expected,
                                          const IndexRange& own) const {
   const auto experts = experts_.read(comparison, "experts");
   const auto weights = weights_.read(comparison, "weights");

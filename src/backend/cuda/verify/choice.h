@@ -12,7 +12,7 @@
 namespace nibble::cuda::verify {
 
 // The K largest logits, ties to the lower expert, and their softmax in double precision.
-struct TestChoice {
+struct ExpectedRouting {
   std::vector<int> experts;
   std::vector<double> weights, bounds;  // [K]: weights of the experts, and maximum errors of a float32 weight
 
@@ -20,7 +20,7 @@ struct TestChoice {
   void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                     const IndexRange& own) const;
 };
-TestChoice choose(const float* logits, int num_experts, int experts_per_token);
+ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token);
 
 // Shape of a router matrix, with segments as short as those that are made at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
@@ -37,7 +37,7 @@ class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
   // Groups as route() leaves them for these choices of all tokens.
-  DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size);
+  DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
   // Image rows that suffice for any routing; each pair's image row, if the constructor got choices.
   int image_pairs() const;
@@ -59,13 +59,14 @@ class DeviceGroups {
 class DeviceRoutingMailbox {  // routing of a few tokens, as a RoutingMailbox
  public:
   DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // state before any step
-  explicit DeviceRoutingMailbox(const std::vector<TestChoice>& choices);  // as the choosing launch leaves it
+  // As the choosing launch leaves it.
+  explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;
   // Logits of all tokens: the kernel's segment sums of an expert, added in order, plus its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
-  void check_choices(Comparison& comparison, const std::vector<TestChoice>& expected,
+  void check_choices(Comparison& comparison, const std::vector<ExpectedRouting>& expected,
                      const IndexRange& own) const;
 
  private:

@@ -9,7 +9,6 @@
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/layout/activations.h"
-#include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
@@ -240,7 +239,7 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
   const GroupsRead read = groups.read(comparison);
   const std::vector<int> expert_of_pair = check_groups(comparison, read, groups, T * K);
   for (int t = 0; t < T; ++t) {
-    const TestChoice choice = choose(logits.data() + t * E, E, K);
+    const ExpectedRouting choice = choose(logits.data() + t * E, E, K);
     for (int k = 0; k < K; ++k) {
       const auto slot = static_cast<size_t>(k), pair = static_cast<size_t>(t * K + k);
       const int expert = choice.experts[slot];

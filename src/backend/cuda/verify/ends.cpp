@@ -256,7 +256,8 @@ class TestSampling {
       if (is_plain(row) && row / 8 % 3 == 0) params.num_logprobs = kLogprobs;
       if (is_plain(row) && row / 8 % 3 == 1) params.temperature = 1;
       params.top_k = params.temperature > 0 ? 1 : 0;
-      sample_rows_.add({.sample = &params, .mask = is_masked(row) ? &even_ : nullptr}, static_cast<int>(row));
+      sample_rows_.add({.sample = &params, .mask = is_masked(row) ? &even_ : nullptr},
+                       SamplePosition::at(static_cast<int>(row)));
     }
     sample_rows_.upload(stream);
     sample_rows_.upload_masks(stream);

@@ -9,7 +9,6 @@
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/layout/activations.h"
-#include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/route/args.h"
@@ -29,7 +28,7 @@ constexpr float kLimit{7};
 // Choices of all tokens. Pair number: token * K + slot.
 class TestRouting {
  public:
-  TestRouting(std::vector<TestChoice> choices, const IndexRange& own)
+  TestRouting(std::vector<ExpectedRouting> choices, const IndexRange& own)
       : choices_(std::move(choices)), own_(own) {}
   explicit TestRouting(const Case& c)
       : own_{0, c.shape.num_experts},
@@ -40,7 +39,7 @@ class TestRouting {
           choose(logits_.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
   }
 
-  const std::vector<TestChoice>& choices() const { return choices_; }
+  const std::vector<ExpectedRouting>& choices() const { return choices_; }
   const std::vector<float>& logits() const { return logits_; }  // [T, E]: logits of random choices
   double weight(int pair) const {
     return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
@@ -53,7 +52,7 @@ class TestRouting {
   void for_each_expert(const Body& body) const {
     std::map<int, std::vector<int>> pairs;
     int pair = 0;
-    for (const TestChoice& choice : choices_)
+    for (const ExpectedRouting& choice : choices_)
       for (const int e : choice.experts) pairs[e].push_back(pair++);
     std::erase_if(pairs, [&](const auto& of) { return !own_.has(of.first); });
     for (const auto& [expert, of_expert] : pairs) body(expert - own_.first, of_expert);
@@ -62,7 +61,7 @@ class TestRouting {
  private:
   size_t per_token() const { return choices_.front().experts.size(); }
 
-  std::vector<TestChoice> choices_;
+  std::vector<ExpectedRouting> choices_;
   IndexRange own_;
   std::vector<float> logits_;
 };
@@ -312,7 +311,7 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   const Activations normed = norm.normed(tokens);
   const Products logits = router.times(normed);
   const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
-  std::vector<TestChoice> choices;
+  std::vector<ExpectedRouting> choices;
   for (const int t : tokens) {
     for (int e = 0; e < E; ++e) {
       const Near expected = with_bias(logits, logits.at(t, e), bias[static_cast<size_t>(e)]);

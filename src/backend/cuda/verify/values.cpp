@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/ptx/block_codes.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"

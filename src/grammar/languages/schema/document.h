@@ -34,7 +34,7 @@ class SchemaDocument {
   // Whether the document is of a draft up to 7, in which keywords next to a "$ref" are ignored.
   static bool hides_siblings(const Json& root);
   bool is_reference_alone(const Json& schema) const { return hides_siblings_ && find(schema, "$ref"); }
-  // What the schema's "$ref" refers to.
+  // Returns the schema that the "$ref" refers to.
   const Json& target(const Json& schema) const;
 
   // The schema of a name in "properties"; null if absent.

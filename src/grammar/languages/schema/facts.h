@@ -1,4 +1,4 @@
-// What the assertions of one branch together require, by type of value.
+// The combined requirements of the assertions of one branch, by type of value.
 #pragma once
 
 #include <optional>
@@ -78,8 +78,8 @@ struct Facts {
   ObjectFacts objects;
 };
 
-// What a schema requires of items 0, 1, ... (prefixItems) and of further items (items); null if absent.
-// Drafts before 2020-12 called these keywords "items" and "additionalItems".
+// The requirements of a schema for items 0, 1, ... (prefixItems) and of further items (items); null if
+// absent. Drafts before 2020-12 called these keywords "items" and "additionalItems".
 const Json* first_items(const Json& schema);
 const Json* further_items(const Json& schema);
 

@@ -229,12 +229,14 @@ std::string text_of(const RecordedLaunch& launch, const NamedArrays& arrays) {
   return text.text;
 }
 
-std::string text_of(const HalfOutput& o, const NamedArrays& arrays) {
+std::string text_of(const HalfOutput& output, const NamedArrays& arrays) {
+  const SumTerms& o = output.terms;
   Text text(arrays);
   text.text = "output of half a layer";
-  text("operation", o.operation)("parts", o.parts)("num_parts", o.num_parts)("part_stride", o.part_stride);
-  text("row_stride", o.row_stride)("x", o.x)("out", o.out)("norm", o.norm);
-  text("image_rows", o.norm ? o.image_rows : 0)("weights", o.weights)("part_rows", o.part_rows);
+  text("operation", output.operation)("parts", o.parts)("num_parts", o.num_parts)("part_stride",
+                                                                                  o.part_stride);
+  text("row_stride", o.row_stride)("x", o.x)("out", o.out)("norm", o.norm.weights);
+  text("image_rows", o.norm.weights ? o.norm.image_rows : 0)("weights", o.weights)("part_rows", o.part_rows);
   return text.text;
 }
 

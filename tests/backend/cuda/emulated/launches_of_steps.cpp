@@ -18,7 +18,7 @@
 #include "backend/cuda/dense/launch.h"
 #include "backend/cuda/experts/launch.h"
 #include "backend/cuda/forward.h"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/prepare.h"
 #include "model/shares/share.h"

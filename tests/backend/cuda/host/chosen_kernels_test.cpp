@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backend/cuda/chip/caps.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/plan.h"
 #include "tests/folders.h"
 

@@ -41,7 +41,7 @@ struct RandomStep {
     }
   }
   int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
-  DraftChoices choices() const {
+  ChosenTokens choices() const {
     return {rows.data(), row_parents.data(), output_rows.data(), sample_rows.data(), results.data()};
   }
   void add_run(bool is_tree) {
@@ -49,10 +49,11 @@ struct RandomStep {
     std::vector<int>& parents_of_run = parents.emplace_back();
     std::vector<TokenId>& of_run = tokens.emplace_back();
     std::vector<OutputRow>& outputs_of_run = outputs.emplace_back();
-    DraftRun& draft_run = draft_runs.emplace_back(
-        DraftRun{first_row, num_rows, below(num_rows), -1, static_cast<int>(chosen.size()), 0, -1, is_tree});
+    DraftRun& draft_run =
+        draft_runs.emplace_back(DraftRun{first_row, num_rows, below(num_rows), OptionalIndex::none(),
+                                         static_cast<int>(chosen.size()), 0, OptionalIndex::none(), is_tree});
     const int last_known = num_rows - 1 - draft_run.num_drafted;
-    if (below(4) == 0) draft_run.next = below(kTokens);
+    if (below(4) == 0) draft_run.next = OptionalIndex::of(below(kTokens));
     for (int row = 0; row < num_rows; ++row) {
       of_run.push_back(below(kTokens));
       const int parent = is_tree && row > last_known ? last_known + below(row - last_known) : row - 1;
@@ -73,7 +74,7 @@ struct RandomStep {
     }
     runs.push_back({.first_position = 40,
                     .drafted = {.count = draft_run.num_drafted},
-                    .next = draft_run.next < 0 ? std::nullopt : std::optional(draft_run.next),
+                    .next = draft_run.next.has_value() ? std::optional(draft_run.next.value()) : std::nullopt,
                     .draft_request = DraftRequest{.num_tokens = 1}});
   }
 };
@@ -83,7 +84,7 @@ TEST(DeviceDraftSlots, AreThoseOfTheHost) {
   for (unsigned seed = 0; seed < 20'000; ++seed) {
     const RandomStep step(seed, /*has_trees=*/false);
     const DraftSlots expected = draft_slots({.runs = step.runs}, step.chosen);
-    const DraftChoices choices = step.choices();
+    const ChosenTokens choices = step.choices();
     std::vector<TokenId> next(step.rows.size());
     std::vector<int> chain_rows;
     for (const DraftRun& run : step.draft_runs) {
@@ -112,7 +113,7 @@ TEST(DeviceDraftSlots, OfTreesAreThoseOfTheHost) {
   for (unsigned seed = 0; seed < 20'000; ++seed) {
     const RandomStep step(seed, /*has_trees=*/true);
     const DraftSlots expected = draft_slots({.runs = step.runs}, step.chosen);
-    const DraftChoices choices = step.choices();
+    const ChosenTokens choices = step.choices();
     DraftSlots found;
     for (size_t n = 0; n < step.draft_runs.size(); ++n) {
       const DraftRun& run = step.draft_runs[n];
@@ -165,7 +166,7 @@ TEST(DeviceDraftSlots, ARunAfterAChainHasItsTokenItsDraftsAndThePositionsAfterIt
   const int expected[kChains][1 + kLevels]{{7, 103, 102}, {9, 101, 100}, {0, 100, 101}};
   for (int chain = 0; chain < kChains; ++chain) {
     for (int number = 0; number <= kLevels; ++number) {
-      const RowInput row = row_behind(made, kChains, {TokenInput::of_draft_chain(chain), number, 5, 6});
+      const RowInput row = row_of_chain(made, kChains, {TokenInput::of_draft_chain(chain), number, 5, 6});
       EXPECT_EQ(row.token.source(), TokenSource::kKnown);
       EXPECT_EQ(row.token.id(), expected[chain][number]);
       EXPECT_EQ(row.position, starts[chain].position + 1 + number);

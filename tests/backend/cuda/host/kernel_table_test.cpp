@@ -1,6 +1,7 @@
 // Tests which rows of the kernel table each GPU family uses. Needs no GPU.
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/chip/caps.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/route/args.h"
 
 #include <gtest/gtest.h>

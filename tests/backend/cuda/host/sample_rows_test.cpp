@@ -15,7 +15,7 @@ TEST(CudaSampleDeathTest, WhatTheEngineRefusesIsACallersBug) {
   SampleRows rows(2);
   const auto add = [&](const SampleParams& params, const Tokens& output = {}) {
     rows.start(&row);
-    rows.add({.sample = &params, .output = output}, 0);
+    rows.add({.sample = &params, .output = output}, SamplePosition::at(0));
   };
   EXPECT_DEATH(add({.logit_bias = {{2, 1}}}), "token 2 of 2");
   EXPECT_DEATH(add({.presence_penalty = 1}, {-1}), "token -1 of 2");

@@ -94,14 +94,14 @@ class Twin {
   }
 
   template <typename F>
-  void sum_words(int rank, uint32_t step, int half, uint32_t tag, int slot, const F& before_reading) {
+  void sum_words(int rank, uint32_t step, int half, uint32_t tag, int slot, const F& after_sending) {
     for (int distance = 1; distance < num_ranks_; ++distance) {
       TwinInbox& to = inbox(peer_of(rank, distance, num_ranks_));
       for (size_t i = 0; i < kNumbers; ++i)
         to.words[place_of(num_ranks_, slot, rank, kNumbers) + i].store(
             tagged(std::bit_cast<uint32_t>(term_of(rank, step, half, i)), tag), std::memory_order_relaxed);
     }
-    before_reading();
+    after_sending();
     for (size_t i = 0; i < kNumbers; ++i) {
       float sum = 0;
       for (int r = 0; r < num_ranks_; ++r) {
@@ -115,7 +115,7 @@ class Twin {
   }
 
   template <typename F>
-  void sum_dealt(int rank, uint32_t step, int half, uint32_t tag, const F& before_reading) {
+  void sum_dealt(int rank, uint32_t step, int half, uint32_t tag, const F& after_sending) {
     const int own_room = most_owned(kRows, num_ranks_), num_others = own_room * (num_ranks_ - 1);
     const auto place = [&](int from, int row) {
       return place_of(1, 0, from, own_room) + static_cast<size_t>(index_of(row, num_ranks_));
@@ -129,7 +129,7 @@ class Twin {
         to.terms[place(rank, row) * kNumbers + i] = term_of(rank, step, half, first_of(row) + i);
       to.flags[place(rank, row)].store(tag, std::memory_order_release);
     }
-    before_reading();
+    after_sending();
     for (int row = rank; row < kRows; row += num_ranks_) {
       TwinInbox& own = inbox(rank);
       for (int r = 0; r < num_ranks_; ++r)
@@ -163,7 +163,8 @@ class Twin {
     for (int r = 0; r < num_ranks_; ++r)
       if (r != rank)
         poll([&] {
-          return has_come(inbox(rank).arrivals[static_cast<size_t>(r)].load(std::memory_order_acquire), tag);
+          return has_reached(inbox(rank).arrivals[static_cast<size_t>(r)].load(std::memory_order_acquire),
+                             tag);
         });
   }
 
@@ -261,8 +262,8 @@ TEST(RanksProtocol, EveryRowHasOneOwnerToWhomEveryOtherRankSendsItsTerms) {
 TEST(RanksProtocol, TagsMayWrap) {
   EXPECT_EQ(tag_of(0xffffffff, 8, 7), 0xffffffffu);
   EXPECT_EQ(tag_of(0, 8, 0), 0u);
-  EXPECT_TRUE(has_come(tag_of(0, 8, 0), tag_of(0xffffffff, 8, 7)));
-  EXPECT_FALSE(has_come(tag_of(0xffffffff, 8, 7), tag_of(0, 8, 0)));
+  EXPECT_TRUE(has_reached(tag_of(0, 8, 0), tag_of(0xffffffff, 8, 7)));
+  EXPECT_FALSE(has_reached(tag_of(0xffffffff, 8, 7), tag_of(0, 8, 0)));
   EXPECT_TRUE(has_tag(tagged(0x12345678, 0x9abcdef0), 0x9abcdef0));
   EXPECT_FALSE(has_tag(tagged(0x12345678, 0x9abcdef0), 0x12345678));
   EXPECT_EQ(untagged(tagged(0x12345678, 0x9abcdef0)), 0x12345678u);

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/verify/probes/probes.h"
 
 namespace nibble::cuda::verify {

@@ -1,4 +1,4 @@
-// Special registers.
+// What a kernel knows of its launch, from special registers; and programmatic dependent launch.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,22 @@ __device__ inline uint32_t dynamic_shared_bytes() {
   uint32_t bytes;
   asm("mov.u32 %0, %dynamic_smem_size;" : "=r"(bytes));
   return bytes;
+}
+
+// Programmatic dependent launch (griddepcontrol). Before sm_90 both functions do nothing.
+
+// Waits until the launches before this one have ended; their writes are then visible.
+__device__ inline void wait_for_dependencies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Allows the next launch to start once every CTA of this one has called this or ended.
+__device__ inline void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
 }
 
 }  // namespace nibble::cuda

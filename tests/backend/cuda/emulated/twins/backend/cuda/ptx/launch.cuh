@@ -1,4 +1,4 @@
-// The twin of ptx/registers.cuh.
+// The twin of ptx/launch.cuh: launches never overlap.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,9 @@ inline unsigned long long now_ns() {
 }
 inline unsigned thread_of_cta() { return threadIdx.x; }
 inline uint32_t dynamic_shared_bytes() { return emulated::shared_memory.num_bytes; }
+
+inline void wait_for_dependencies() {}
+inline void launch_dependents() {}
 
 }  // namespace nibble::cuda
 

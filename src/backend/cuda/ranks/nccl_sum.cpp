@@ -1,0 +1,53 @@
+#include "backend/cuda/ranks/nccl_sum.h"
+
+#include "core/check.h"
+
+namespace nibble::cuda {
+
+NcclSum::NcclSum(const NcclGroup& group, int rank, const Config& config, int max_batch_tokens,
+                 const Workspace& work)
+    : work_(work),
+      links_(group.links),
+      hidden_(config.hidden),
+      vocab_(config.vocab),
+      nccl_(group, rank, config.hidden, max_batch_tokens) {}
+
+void NcclSum::add_up(const LaunchContext& gpu, const HalfOutput& of, int first_row, int num_rows) const {
+  const SumTerms& terms = of.terms;
+  NIBBLE_CHECK(!terms.norm.weights, "a norm after a sum by NCCL");
+  const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(hidden_);
+  nccl_.sum(gpu, of.operation,
+            // Rows in part_rows are counted from the step's first row, so with them `parts` is not advanced.
+            {terms.parts + (terms.part_rows ? 0 : first * terms.row_stride), terms.num_parts,
+             terms.part_stride, terms.row_stride, terms.x + at, terms.out + at, num_rows, hidden_,
+             terms.weights ? terms.weights + first * static_cast<size_t>(terms.num_parts) : nullptr,
+             terms.part_rows ? terms.part_rows + first : nullptr});
+}
+
+void NcclSum::sum(const LaunchContext& gpu, const HalfOutput& of, const SumLaunch& launch, Turn) const {
+  add_up(gpu, of, launch.first_row(), launch.num_rows());
+}
+
+void NcclSum::gather_logits(const LaunchContext& gpu, const OutputRange& outputs, Turn) const {
+  nccl_.gather_logits(work_.logits, outputs.count, vocab_, gpu.stream);
+}
+
+void NcclSum::send_tokens(const LaunchContext& gpu, const OutputRange& outputs, Turn) const {
+  if (links_) return;
+  nccl_.broadcast(work_.results + outputs.first, static_cast<size_t>(outputs.count) * sizeof(SampleResult),
+                  gpu.stream);
+}
+
+void NcclSum::run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn) const {
+  for (const TrialSum& sum : sums) add_up(gpu, {Operation::kProject, sum.terms}, 0, sum.num_rows);
+  // Unused data: these calls make NCCL connect all pairs of ranks, which it cannot do during graph capture.
+  nccl_.gather_logits(work_.logits, 1, vocab_, gpu.stream);
+  nccl_.broadcast(work_.results, sizeof(SampleResult), gpu.stream);
+}
+
+void NcclSum::check_alive() const {
+  if (links_) links_->check_alive();
+  nccl_.check();
+}
+
+}  // namespace nibble::cuda

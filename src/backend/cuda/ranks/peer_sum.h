@@ -1,0 +1,40 @@
+// RankSum for the ranks of one process whose GPUs write to each other's memory (sum.h).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/ranks/inbox.h"
+#include "backend/cuda/ranks/rank_sum.h"
+
+namespace nibble::cuda {
+
+class PeerSum final : public RankSum {
+ public:
+  // Allocates the rank's inbox on the current device and enqueues its zeroing in `stream`. `work` must
+  // outlive this object. Construct all ranks, wait for their streams, then link() each.
+  PeerSum(const Config& config, int num_ranks, int max_batch_tokens, const Workspace& work, Stream stream);
+  // `all`: every rank, in rank order. All ranks share `failure`.
+  void link(int rank, std::span<PeerSum* const> all, std::shared_ptr<FailureFlag> failure);
+
+  bool leaves_norms() const override { return true; }
+  float* logits() const override { return logits_; }
+  void sum(const LaunchContext& gpu, const HalfOutput& of, const SumLaunch& launch, Turn turn) const override;
+  void gather_logits(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const override;
+  void send_tokens(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const override;
+  void run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn turn) const override;
+  bool take_timeout() override { return failure_->take(); }
+
+ private:
+  const Workspace& work_;
+  // Freed after inbox_, because freeing GPU memory waits for the kernels, which may still read the flag.
+  std::shared_ptr<FailureFlag> failure_;
+  OwnedInbox inbox_;
+  StepNumbers numbers_;
+  Links links_;
+  float* logits_{nullptr};                 // in the first rank's memory
+  std::vector<uint32_t*> results_of_all_;  // Workspace::results of each rank
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,259 @@
+// The open conversation: shows its branch, sends messages, receives answers, switches versions.
+import { newAnswer, receive, requestOf } from "./answer.js";
+import { byId, h, say } from "./dom.js";
+import { isEmpty, newMessage } from "./message.js";
+import { loadSettings } from "./settings.js";
+import * as store from "./store.js";
+import { branchOf, leafBelow, versionsOf } from "./tree.js";
+import { showTurn } from "./turn.js";
+import { session } from "./web_storage.js";
+
+/**
+ * @typedef {import("./message.js").Message} Message
+ * @typedef {import("./message.js").Conversation} Conversation
+ */
+
+const kOpenItem = "nibble.open";  // which conversation this tab shows, for a reload
+const kSaveMs = 200;              // how long received text may be unsaved
+
+/** @type {Conversation} */
+export let open = store.newConversation();
+/** @type {Message[]} */
+let branch = [];
+/** @type {Map<string, ReturnType<typeof showTurn>>} */
+let turns = new Map();  // by message, so that a turn in which the user edits stays
+/** @type {Map<string, {message: Message, stop: AbortController}>} */
+const running = new Map();  // by conversation; the user may have another conversation open
+/** @type {Map<string | null, string>} */
+const failures = new Map();  // why the last attempt at an answer failed, by the message that it was to answer
+let showList = () => {};
+
+export const isRunning = () => running.has(open.id);
+
+/** @param {() => void} onListChange */
+export function setUpConversation(onListChange) {
+  showList = onListChange;
+  const known = store.conversations.get(session.get(kOpenItem));
+  if (known) open = known;
+  session.set(kOpenItem, open.id);
+  addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
+  const typed = byId("input").value;  // while the conversations were loaded
+  if (typed) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
+  byId("input").value = open.draft;
+  showConversation();
+}
+
+/** @param {Conversation} chat */
+export function openConversation(chat) {
+  open = chat;
+  turns = new Map();
+  byId("turns").replaceChildren();
+  session.set(kOpenItem, chat.id);
+  byId("input").value = chat.draft;
+  showList();
+  showConversation();
+  scrollTo(Infinity);
+}
+
+export function showConversation() {
+  const scrolled = isScrolledToEnd() ? Infinity : byId("log").scrollTop;
+  branch = branchOf(open.messages, open.shown);
+  const last = branch.at(-1);
+  // A question without an answer: the page was closed, or no word of the answer came.
+  if (last && last.role !== "assistant")
+    branch.push(newMessage(open.id, last.id, { id: `after ${last.id}`, role: "assistant", reasoning: "", calls: [], finish: "none" }));
+  const shown = new Map(branch.map((message) => [message.id, turns.get(message.id) ?? showTurn(message)]));
+  for (const [id, { element }] of turns) if (!shown.has(id)) element.remove();
+  turns = shown;
+  const versions = versionsOf(open.messages);
+  branch.forEach((message, at) => {
+    const { element, update } = turns.get(message.id);
+    // Elements in their place are not moved, which would take the focus from them.
+    if (byId("turns").children[at] !== element) byId("turns").insertBefore(element, byId("turns").children[at] ?? null);
+    update(stateOf(message, at, versions.get(message.parent) ?? []));
+  });
+  byId("welcome").hidden = branch.length > 0;
+  byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
+  byId("send").hidden = isRunning();
+  byId("stop").hidden = !isRunning();
+  scrollTo(scrolled);
+}
+
+/** @param {Message} message @param {number} at  its index in the branch @param {Message[]} versions */
+function stateOf(message, at, versions) {
+  const isLast = at === branch.length - 1;
+  const isStored = versions.includes(message);
+  const failure = message.role === "assistant" && !message.error ? failures.get(message.parent) : undefined;
+  const state = {
+    isRunning: running.get(open.id)?.message === message,
+    version: isStored ? versions.indexOf(message) : 0,
+    numVersions: isStored ? versions.length : 1,
+    failure: failure && isStored ? `Retry failed. ${failure}` : failure,
+    showVersion: (by) => showVersion(versions[versions.indexOf(message) + by], by),
+  };
+  if (isRunning()) return state;
+  const results = (values) => {
+    let parent = message.id;
+    send(values.map((value) => {
+      const result = newMessage(open.id, parent, { role: "tool", ...value });
+      parent = result.id;
+      return result;
+    }));
+  };
+  return {
+    ...state,
+    edit: message.role === "user" ? (text) => send([newMessage(open.id, message.parent, { role: "user", content: text })]) : undefined,
+    retry: message.role === "assistant" ? () => answer(open, message.parent) : undefined,
+    sendResults: isLast && message.role === "assistant" ? results : undefined,
+  };
+}
+
+/** Shows another version and what came after it. @param {Message} message @param {number} by */
+function showVersion(message, by) {
+  open.shown = leafBelow(open.messages, message.id);
+  open.leaf = open.shown;
+  failures.delete(message.parent);
+  store.saveShown(open);
+  showConversation();
+  const buttons = [...turns.get(message.id).element.querySelectorAll(".versions button")];
+  const [same, other] = by < 0 ? buttons : buttons.reverse();
+  (same.disabled ? other : same).focus();
+}
+
+/** @param {string} text */
+export function ask(text) {
+  byId("input").value = "";
+  send([newMessage(open.id, open.shown, { role: "user", content: text })], { endsDraft: true });
+}
+
+/** Adds messages, each the parent of the next, and receives the answer. @param {Message[]} messages */
+function send(messages, options = {}) {
+  const last = messages.at(-1).id;
+  open.shown = last;
+  store.append(open, messages, last, options);
+  answer(open, last);
+  byId("input").focus();
+}
+
+export const stop = () => running.get(open.id)?.stop.abort();
+
+/** @param {string} chat */
+export const stopAnswer = (chat) => running.get(chat)?.stop.abort();
+
+/** Receives an answer to a message: a new version if there is one already. @param {Conversation} chat @param {string | null} parent */
+async function answer(chat, parent) {
+  const settings = loadSettings();
+  const body = requestOf(branchOf(chat.messages, parent), settings);
+  const message = newAnswer(chat.id, parent, settings);
+  const before = chat.shown;
+  const stop = new AbortController();
+  failures.delete(parent);
+  store.keep(message);
+  chat.shown = message.id;
+  running.set(chat.id, { message, stop });
+  store.saveProgress(chat, message, false);
+  showList();
+  showConversation();
+  scrollTo(Infinity);
+  say("Answering");
+  let timer, saved = -kSaveMs;
+  const save = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    if (isEmpty(message)) return;
+    saved = performance.now();
+    store.saveProgress(chat, message);
+  };
+  await receive(message, body, stop.signal, () => {
+    showProgress(chat, message);
+    // A timer alone would be late in a hidden tab, where browsers run timers once a minute.
+    if (performance.now() - saved >= kSaveMs) save();
+    else timer ??= setTimeout(save, kSaveMs);
+  });
+  clearTimeout(timer);
+  running.delete(chat.id);
+  if (store.conversations.get(chat.id) !== chat) return;  // deleted
+  finish(chat, message, before);
+  if (chat !== open) return;
+  showConversation();
+  // Screen readers read the answer once, not each token. Errors are alerts of their own.
+  if (!message.error) say(`Answer: ${message.content}`);
+}
+
+// An attempt at another version that failed goes back to the version before it. A part that came stays as a version.
+/** @param {Conversation} chat @param {Message} message @param {string | null} before  what was shown before the attempt */
+function finish(chat, message, before) {
+  const isVersion = before !== message.parent;
+  const isFailure = message.error !== undefined || message.finish === "stopped";
+  message.complete = true;
+  if (isFailure && isEmpty(message)) store.drop(chat, message);
+  if (isFailure && (isEmpty(message) || (isVersion && message.error))) {
+    if (message.error) failures.set(message.parent, message.error);
+    if (chat.shown === message.id) chat.shown = before;
+  }
+  if (chat.messages.has(message.id)) store.append(chat, [message], chat.shown === message.id ? message.id : chat.leaf);
+  else store.saveShown(chat);
+}
+
+let isDrawing = false;
+function showProgress(chat, message) {
+  if (chat !== open || isDrawing) return;
+  isDrawing = true;
+  requestAnimationFrame(() => {
+    isDrawing = false;
+    const at = branch.indexOf(message);
+    if (!isRunning() || at < 0) return;
+    const follows = isScrolledToEnd();
+    redraw(message);
+    if (follows) scrollTo(Infinity);
+  });
+}
+
+/** @param {Message} message */
+function redraw(message) {
+  const versions = versionsOf(open.messages).get(message.parent) ?? [];
+  turns.get(message.id)?.update(stateOf(message, branch.indexOf(message), versions));
+}
+
+/** Shows what another tab has done. @param {import("./store.js").Change} change */
+export function followChange(change) {
+  if (change.kind === "deleted") stopAnswer(change.chat);
+  if (change.kind === "deleted" && change.chat === open.id) {
+    const text = byId("input").value;
+    openConversation(store.newConversation());
+    if (text) store.saveDraft(open, byId("input").value = text);  // what the user types now outlives the conversation
+  }
+  showList();
+  const chat = store.conversations.get(change.chat);
+  if (!chat) return;
+  // The open conversation may have been new here too.
+  if (change.chat === open.id && chat !== open) open = chat;
+  if (change.kind === "draft" && chat === open) byId("input").value = change.text;
+  if (change.kind === "dropped" && chat.shown === change.id) chat.shown = leafBelow(chat.messages, chat.leaf);
+  if (change.kind === "messages") for (const message of change.messages) failures.delete(message.parent);
+  const shows = change.kind === "messages" || change.kind === "shown";
+  if (shows && !running.has(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
+  if (chat !== open || change.kind === "draft") return;
+  const isProgress = change.kind === "messages" && change.messages.length === 1 && branch.at(-1)?.id === change.messages[0].id;
+  if (isProgress && chat.shown === branch.at(-1).id) redraw(chat.messages.get(chat.shown));
+  else showConversation();
+}
+
+function isScrolledToEnd() {
+  const log = byId("log");
+  return log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+}
+
+function scrollTo(top) {
+  byId("log").scrollTop = Math.min(top, byId("log").scrollHeight);
+}
+
+/** The last answer, also one that is not complete. */
+export const lastAnswer = () => branch.filter((message) => message.role === "assistant" && message.content).at(-1);
+
+/** Presses a button of the last turn of a role: `.edit`, `.retry`. @param {string} role @param {string} button */
+export function pressLast(role, button) {
+  const message = branch.filter((known) => known.role === role).at(-1);
+  const found = message && turns.get(message.id).element.querySelector(button);
+  if (found && !found.hidden) found.click();
+}

@@ -1,0 +1,87 @@
+// The page's IndexedDB database, with promises.
+//
+//   messages  [chat, id]  one record per message: message.js. Complete records never change
+//   chats     id          {id, leaf, changed}: which branch is shown; or {id, deleted: true}
+//   drafts    id          {id, text, changed}: the composer's text, by conversation
+//   damaged   number      {store, key, record, reason, found}: records that the page could not use
+
+const kName = "nibble", kVersion = 1;
+const kOpenMs = 5000;  // after this time without an answer, the storage counts as blocked
+
+/** @returns {Promise<IDBDatabase>} */
+export function openDatabase() {
+  return new Promise((resolve, reject) => {
+    const request = indexedDB.open(kName, kVersion);
+    setTimeout(() => reject(new DOMException("The database does not open.", "TimeoutError")), kOpenMs);
+    request.onupgradeneeded = () => {
+      request.result.createObjectStore("messages", { keyPath: ["chat", "id"] });
+      request.result.createObjectStore("chats", { keyPath: "id" });
+      request.result.createObjectStore("drafts", { keyPath: "id" });
+      request.result.createObjectStore("damaged", { autoIncrement: true });
+    };
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+/**
+ * Resolves to the result of a request.
+ * @template T @param {IDBRequest<T>} request @returns {Promise<T>}
+ */
+export function result(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+/**
+ * Resolves when the transaction is committed.
+ * @param {IDBTransaction} transaction @returns {Promise<void>}
+ */
+export function committed(transaction) {
+  return new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = () => reject(transaction.error ?? new DOMException("The transaction was aborted.", "AbortError"));
+  });
+}
+
+/** The keys of all messages of a conversation. @param {string} chat */
+export const messagesOf = (chat) => IDBKeyRange.bound([chat], [chat, []]);
+
+/**
+ * Reads all records of a store, one by one if one of them cannot be read.
+ * @param {IDBDatabase} database @param {string} store
+ * @returns {Promise<{records: any[], numUnreadable: number}>}
+ */
+export async function readAll(database, store) {
+  const open = () => database.transaction(store).objectStore(store);
+  try {
+    return { records: await result(open().getAll()), numUnreadable: 0 };
+  } catch {
+    const records = [];
+    let numUnreadable = 0;
+    for (const key of await result(open().getAllKeys())) {
+      try {
+        records.push(await result(open().get(key)));
+      } catch {
+        ++numUnreadable;
+      }
+    }
+    return { records, numUnreadable };
+  }
+}
+
+/**
+ * Moves records that the page cannot use to the store `damaged`.
+ * @param {IDBDatabase} database @param {{store: string, key: any, record: unknown, reason: string}[]} faults
+ */
+export async function setAside(database, faults) {
+  const transaction = database.transaction(["messages", "drafts", "damaged"], "readwrite");
+  const done = committed(transaction);
+  for (const fault of faults) {
+    transaction.objectStore("damaged").add({ ...fault, found: Date.now() });
+    if (fault.key !== undefined) transaction.objectStore(fault.store).delete(fault.key);
+  }
+  await done;
+}

@@ -1,0 +1,113 @@
+// The file formats of conversations: JSON for all or one of them, Markdown for one.
+//
+//   {"format": "nibble.conversations", "version": 1, "conversations": [{id, leaf, draft, messages: [...]}], "damaged": [...]}
+//
+// Imports also take what earlier versions exported: {id, changed, messages}, a conversation without branches.
+import { h } from "./dom.js";
+import { damagedRecords, merge } from "./merge.js";
+import { messageOf } from "./message.js";
+import { conversation, listed, saveDraft } from "./store.js";
+import { branchOf, titleOf, versionsOf } from "./tree.js";
+
+/**
+ * @typedef {import("./message.js").Message} Message
+ * @typedef {import("./message.js").Conversation} Conversation
+ */
+
+const kFormat = "nibble.conversations";
+
+/** The messages with parents before their children. @param {Map<string, Message>} messages */
+function inOrder(messages) {
+  const versions = versionsOf(messages), ordered = [], parents = [null];
+  for (const parent of parents) {
+    for (const message of versions.get(parent) ?? []) {
+      ordered.push(message);
+      parents.push(message.id);
+    }
+  }
+  return ordered;
+}
+
+/** @param {Conversation[]} chats @param {object[]} damaged */
+const fileOf = (chats, damaged) => JSON.stringify({
+  format: kFormat, version: 1,
+  conversations: chats.map((chat) => ({ id: chat.id, leaf: chat.leaf, draft: chat.draft, messages: inOrder(chat.messages) })),
+  damaged,
+}, null, 2) + "\n";
+
+/** @param {Conversation} chat */
+export const exportJson = (chat) => download(titleOf(chat), "json", "application/json", fileOf([chat], []));
+
+export async function exportAll() {
+  download("nibble-conversations", "json", "application/json", fileOf(listed(), await damagedRecords()));
+}
+
+/** Exports the branch that is shown. @param {Conversation} chat */
+export function exportMarkdown(chat) {
+  const turns = branchOf(chat.messages, chat.shown).map((message) => {
+    const names = { user: "You", assistant: "Answer", tool: "Tool result" };
+    const calls = (message.calls ?? []).filter(Boolean).map((call) => fenced(`${call.function.name}(${call.function.arguments})`));
+    return [`## ${names[message.role]}`, message.content, ...calls].filter(Boolean).join("\n\n");
+  });
+  download(titleOf(chat), "md", "text/markdown", [`# ${titleOf(chat)}`, ...turns].join("\n\n") + "\n");
+}
+
+const fenced = (text) => "```\n" + text + "\n```";
+
+function download(title, ending, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 40) || "conversation";
+  h("a", { href: address, download: `${name}.${ending}` }).click();
+  URL.revokeObjectURL(address);
+}
+
+/**
+ * The messages of an earlier version's conversation, linked. Their ids depend only on it: moving it twice adds nothing.
+ * @param {any} old @returns {{id: string, messages: Message[], numDamaged: number}}
+ */
+export function linear(old) {
+  if (typeof old?.id !== "string" || !Array.isArray(old.messages)) throw new Error("this is not a conversation");
+  const began = (Number.isFinite(old.changed) ? old.changed : Date.now()) - old.messages.length;
+  const messages = [];
+  old.messages.forEach((record, at) => {
+    try {
+      const parent = messages.at(-1)?.id ?? null;
+      messages.push(messageOf({ ...record, id: `${old.id}.${at}`, chat: old.id, parent, created: began + at }));
+    } catch {
+      // Left out.
+    }
+  });
+  return { id: old.id, messages, numDamaged: old.messages.length - messages.length };
+}
+
+/**
+ * Adds the conversations of a file. Throws if it is not an export; returns what was done, for the user.
+ * @param {string} text
+ */
+export async function importAll(text) {
+  const file = JSON.parse(text);
+  const isOld = file?.format === undefined && Array.isArray(file?.messages);
+  if (!isOld && (file?.format !== kFormat || file.version !== 1 || !Array.isArray(file.conversations)))
+    throw new Error("this is not an export of this page");
+  let numAdded = 0, numKnown = 0, numDamaged = 0;
+  for (const source of isOld ? [linear(file)] : file.conversations) {
+    const messages = [];
+    for (const record of Array.isArray(source?.messages) ? source.messages : []) {
+      try {
+        messages.push(messageOf({ ...record, chat: source.id }));
+      } catch {
+        ++numDamaged;
+      }
+    }
+    if (typeof source?.id !== "string" || !source.id) continue;
+    const added = await merge(source.id, messages, source.leaf);
+    numAdded += added.numAdded;
+    numKnown += messages.length - added.numAdded;
+    const chat = conversation(source.id);
+    if (typeof source.draft === "string" && source.draft.trim() && !chat.draft) saveDraft(chat, source.draft);
+  }
+  const parts = [`Imported messages: ${numAdded}`];
+  if (numKnown) parts.push(`already here: ${numKnown}`);
+  if (numDamaged) parts.push(`damaged and left out: ${numDamaged}`);
+  return parts.join("; ") + ".";
+}

@@ -1,0 +1,52 @@
+// localStorage and sessionStorage, for small values. Browsers may block them or find them full: then values last until
+// the page is closed.
+
+/** @param {() => Storage} open */
+function safeStorage(open) {
+  const unsaved = new Map();
+  return {
+    /** @param {string} key @returns {string | null} */
+    get(key) {
+      if (unsaved.has(key)) return unsaved.get(key);
+      try {
+        return open().getItem(key);
+      } catch {
+        return null;
+      }
+    },
+
+    /** Returns whether the value is stored. @param {string} key @param {string} value */
+    set(key, value) {
+      try {
+        open().setItem(key, value);
+        unsaved.delete(key);
+        return true;
+      } catch {
+        unsaved.set(key, value);
+        return false;
+      }
+    },
+
+    /** @param {string} key */
+    remove(key) {
+      unsaved.delete(key);
+      try {
+        open().removeItem(key);
+      } catch {
+        // Nothing can be stored under the key either.
+      }
+    },
+
+    /** @returns {string[]} */
+    keys() {
+      try {
+        return Object.keys(open());
+      } catch {
+        return [];
+      }
+    },
+  };
+}
+
+export const local = safeStorage(() => localStorage);
+export const session = safeStorage(() => sessionStorage);  // forgotten with the tab
