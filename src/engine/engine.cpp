@@ -44,7 +44,7 @@ int num_rows_of(const Launched& step) {
   return num_rows;
 }
 
-// The rows of a step that continue answers, drafts included. The others belong to prompts.
+// Returns the number of rows that continue answers, drafts included. The other rows belong to prompts.
 int num_decode_rows_of(const Launched& step) {
   int num_rows = 0;
   for (const Slice& slice : step.slices)
@@ -141,8 +141,8 @@ struct Engine::Impl {
   // Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
   void lose(std::string why);
-  // Copies the state to where other threads can read it, and sends the events put since the last call: their
-  // receivers see that state.
+  // Publishes the state for other threads, together with the events put since the last call: a thread that
+  // receives such an event sees this state.
   void publish();
   int add_tokens(Sequence& sequence, const Slice& slice, const DraftTree& chain,
                  std::span<SampledToken> tokens, const Drafts& made);
@@ -159,7 +159,7 @@ struct Engine::Impl {
   std::condition_variable order_came, event_came;
   std::vector<Order> orders;
   std::vector<Event> events;
-  size_t num_taken{0};  // of `events`: those that wait_event() has returned
+  size_t num_taken{0};  // number of `events` that wait_event() has returned
   bool is_closing{false};
   uint64_t num_requests{0};
   EngineState state;
@@ -176,7 +176,7 @@ struct Engine::Impl {
   std::string lost;        // EngineState::lost
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
-  std::optional<StepPace> pace;  // set if there is a target for the time between tokens
+  std::optional<StepPace> pace;  // set if itl_target is set
   std::optional<Launched> under_way;
   int num_launched{0};                  // steps launched and not collected yet
   std::optional<Stopwatch> since_step;  // started when the last step ended

@@ -32,7 +32,7 @@ def packages():
     """Builds the packages from the objects of the release build and returns their paths."""
     done = subprocess.run([ROOT / "tools/package", "--cpu"], capture_output=True, text=True, timeout=1200)
     if done.returncode == 3:
-        pytest.skip("what tools/package needs could not be downloaded")
+        pytest.skip("tools/package could not download its tools")
     assert done.returncode == 0, done.stderr
     return [ROOT / line for line in done.stdout.splitlines()]
 
@@ -50,7 +50,7 @@ def test_the_archive_answers_a_question(unpacked, tmp_path):
 
 
 def test_the_program_runs_with_a_glibc_that_lacks_newer_functions(unpacked):
-    """A changed name replaces an old glibc: what is looked up at run time is not found."""
+    """Simulates an old glibc: changes the name of the function that the program looks up at run time."""
     program = unpacked / "bin/nibble"
     old = unpacked / "bin/nibble-old-glibc"
     text = program.read_bytes()
@@ -94,7 +94,7 @@ def test_the_version_is_the_same_everywhere(packages, unpacked):
     assert {path.name for path in packages} == {name for name in documented if name != "`"}
 
 
-# Installs the package in a copy of this machine's system: an overlay, whose upper layer has what was changed.
+# Installs the package in a copy of this machine's system: an overlay, whose upper layer has the changes.
 IN_A_COPY = """
 set -e
 mount -t tmpfs none "$1"
@@ -130,12 +130,12 @@ def test_the_debian_package_installs_and_leaves_nothing(packages, tmp_path):
     assert answer + "\n" == ANSWER and checked == "tiny can be served."
     assert re.fullmatch(r"nibble:x:\d+:\d+::/nonexistent:/usr/sbin/nologin", user)
     assert kept == ["/etc/nibble", "/etc/nibble/nibble.conf"]
-    # Tools of the system keep a copy of the list of users as it was before a change.
+    # useradd and userdel keep backups of the lists of users and groups.
     backups = {"./etc/passwd-", "./etc/group-", "./etc/shadow-", "./etc/gshadow-", "./etc/subuid-", "./etc/subgid-"}
     assert set(left.splitlines()) <= backups
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not there to judge the unit")
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
 def test_the_unit_of_the_debian_package_is_valid_and_hardened(packages, tmp_path):
     [package] = [path for path in packages if path.suffix == ".deb"]
     succeed("dpkg-deb", "-x", package, tmp_path)

@@ -41,7 +41,7 @@ def tabs(page, server):
 
 
 def database(page, script):
-    """Runs JavaScript with `stores`, a function that opens a transaction on the page's database and returns its stores."""
+    """Runs JavaScript in a transaction on the page's database, with store(name) and await result(request)."""
     return page.driver.execute_async_script(
         """
         const done = arguments[0];
@@ -111,7 +111,7 @@ def test_a_tab_shows_the_answer_that_another_one_receives(page, tabs):
 def test_tabs_that_write_at_the_same_time_both_keep_their_messages(page, tabs):
     for switch in tabs:
         switch()
-        page.js("(BroadcastChannel.prototype.postMessage = () => {}, 0)")  # neither learns of the other
+        page.js("(BroadcastChannel.prototype.postMessage = () => {}, 0)")  # tabs get no changes
     first, second = tabs
     first()
     page.ask(QUESTION)
@@ -279,7 +279,7 @@ def test_a_record_that_cannot_be_read_does_not_hide_the_others(page):
 
 @pytest.fixture
 def full(page, server):
-    """Makes the storage full from the page's first write on: later, Chromium compares with an old estimate of the space."""
+    """Makes the storage full before the first write: Chromium checks later ones against an old estimate."""
     page.command("Storage.overrideQuotaForOrigin", origin=server.url, quotaSize=1)
     yield lambda: page.command("Storage.overrideQuotaForOrigin", origin=server.url)
     page.command("Storage.overrideQuotaForOrigin", origin=server.url)
@@ -300,7 +300,7 @@ def test_a_database_that_the_browser_cleared_is_filled_again(page, server):
     page.ask(QUESTION)
     page.command("Storage.clearDataForOrigin", origin=server.url, storageTypes="indexeddb")
     page.ask("What is 2 + 2?")
-    # Writes are finished in their order. Until the new database is open, a reload would end them.
+    # Writes finish in order. A reload before the new database is open would abort them.
     assert page.driver.execute_async_script("import('./page/store.js').then((store) => store.write(store.listed()[0], [])).then(arguments[0])")
     shown = page.js(SHOWN)
     reload(page)

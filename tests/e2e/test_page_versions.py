@@ -19,7 +19,7 @@ def retry_endlessly(page):
 
 
 def versions(page, turn=-1):
-    """Returns what the turn shows of its versions: "2/3", or nothing."""
+    """Returns the turn's version and number of versions as shown, "2/3"; empty if it has one version."""
     return page.js("[...document.querySelectorAll('.turn')].at(arguments[0]).querySelector('.versions:not([hidden]) [aria-hidden]')?.textContent ?? ''", turn)
 
 

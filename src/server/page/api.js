@@ -10,7 +10,7 @@ export const onKeyNeeded = (ask) => { askForKey = ask; };
 
 async function ask(path, options) {
   for (;;) {
-    const key = session.get(kKeyItem);  // forgotten with the tab
+    const key = session.get(kKeyItem);  // kept until the tab closes
     const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
     let reply;
     try {

@@ -2,7 +2,7 @@
 //
 //   {"format": "nibble.conversations", "version": 1, "conversations": [{id, leaf, draft, messages: [...]}], "damaged": [...]}
 //
-// Imports also take what earlier versions exported: {id, changed, messages}, a conversation without branches.
+// Imports also accept exports of earlier versions: {id, changed, messages}, a conversation without branches.
 import { h } from "./dom.js";
 import { damagedRecords, merge } from "./merge.js";
 import { messageOf } from "./message.js";
@@ -74,7 +74,7 @@ export function linear(old) {
       const parent = messages.at(-1)?.id ?? null;
       messages.push(messageOf({ ...record, id: `${old.id}.${at}`, chat: old.id, parent, created: began + at }));
     } catch {
-      // Left out.
+      // Damaged: left out.
     }
   });
   return { id: old.id, messages, numDamaged: old.messages.length - messages.length };

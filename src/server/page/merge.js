@@ -7,8 +7,8 @@ import { leafBelow, repairLinks } from "./tree.js";
 /** @typedef {import("./message.js").Message} Message */
 
 /**
- * Adds messages to a conversation. Those that it has already are left out; one that differs under a known id becomes
- * another version. Returns the number of added messages, and whether all are stored.
+ * Adds messages to a conversation. Skips those that it already has; a different message with a known id
+ * becomes another version. Returns the number of added messages, and whether all are stored.
  * @param {string} id @param {Message[]} messages  parents before their children
  * @param {string | null} leaf
  */

@@ -1,5 +1,5 @@
-// All conversations: in memory, in IndexedDB, and in step with other tabs. If the storage is blocked or full,
-// everything works from memory, and `onFault` reports it.
+// All conversations: in memory, stored in IndexedDB, and synchronised with other tabs. If the storage is
+// blocked or full, everything works from memory, and `onFault` reports it.
 import { committed, messagesOf, openDatabase, readAll, result, setAside } from "./database.js";
 import { isEmpty, messageOf, newId } from "./message.js";
 import { leafBelow, repairLinks } from "./tree.js";
@@ -9,7 +9,7 @@ import { leafBelow, repairLinks } from "./tree.js";
  * @typedef {import("./message.js").Conversation} Conversation
  * @typedef {{kind: "messages", chat: string, messages: Message[], leaf: string | null, shown: string | null, revives?: boolean} |
  *   {kind: "shown", chat: string, leaf: string | null, shown: string | null} | {kind: "dropped", chat: string, id: string} |
- *   {kind: "draft", chat: string, text: string} | {kind: "deleted", chat: string}} Change  what another tab has done
+ *   {kind: "draft", chat: string, text: string} | {kind: "deleted", chat: string}} Change  a change made in another tab
  */
 
 /** @type {Map<string, Conversation>} */
@@ -20,7 +20,7 @@ let database = null;
 let channel = /** @type {BroadcastChannel | null} */ (null);
 const deleted = new Set();  // ids of conversations
 /** @type {Set<Message[]>} */
-const pending = new Set();  // what write() has not finished
+const pending = new Set();  // messages that write() is still saving
 let reportFault = (kind, text) => {};
 
 const kFull =
@@ -37,7 +37,7 @@ export const newConversation = () => emptyConversation(newId());
 /** The open database, or null. */
 export const openedDatabase = () => database;
 
-/** The conversation with this id, made if it is missing. @param {string} id */
+/** The conversation with this id, created if it is missing. @param {string} id */
 export function conversation(id) {
   if (!conversations.has(id)) conversations.set(id, emptyConversation(id));
   return conversations.get(id);
@@ -48,7 +48,7 @@ export const listed = () =>
   [...conversations.values()].filter((chat) => chat.messages.size || chat.draft.trim()).sort((one, other) => other.changed - one.changed);
 
 /**
- * Adds a message to the memory. Complete messages are final; an incomplete one takes what has come since.
+ * Adds a message to the memory. Complete messages are final; an incomplete one is updated.
  * @param {Message} message
  */
 export function keep(message) {
@@ -106,7 +106,7 @@ function take(record, faults) {
   }
 }
 
-/** Sets damaged records aside and closes the gaps that they, now or earlier, left. @param {any[]} faults */
+/** Sets damaged records aside and closes the gaps that they and earlier ones leave. @param {any[]} faults */
 async function repair(faults) {
   const before = await readAll(database, "damaged").catch(() => ({ records: [] }));
   const lost = new Map();
@@ -154,20 +154,20 @@ export function append(chat, messages, leaf, { endsDraft = false } = {}) {
   return write(chat, messages, { endsDraft });
 }
 
-/** Remembers which branch the user looks at. @param {Conversation} chat */
+/** Saves which branch the user sees. @param {Conversation} chat */
 export function saveShown(chat) {
   post({ kind: "shown", chat: chat.id, leaf: chat.leaf, shown: chat.shown });
   return write(chat, []);
 }
 
-/** Saves what an answer has so far. Without text, only other tabs get it. @param {Conversation} chat @param {Message} message */
+/** Saves an answer as received so far. Without text, only sends it to other tabs. @param {Conversation} chat @param {Message} message */
 export function saveProgress(chat, message, hasText = true) {
   post({ kind: "messages", chat: chat.id, messages: [message], leaf: chat.leaf, shown: chat.shown });
   return hasText ? write(chat, [message]) : undefined;
 }
 
 /**
- * Saves what the page receives and writes while it is closed, when nothing can be awaited any more.
+ * Saves received text and unfinished writes while the page closes, when nothing can be awaited any more.
  * @param {Message[]} received
  */
 export function saveAtOnce(received) {
@@ -182,7 +182,7 @@ export function saveAtOnce(received) {
   }
 }
 
-/** Forgets an answer of which nothing came. It was never stored. @param {Conversation} chat @param {Message} message */
+/** Drops an answer without text. It was never stored. @param {Conversation} chat @param {Message} message */
 export function drop(chat, message) {
   chat.messages.delete(message.id);
   post({ kind: "dropped", chat: chat.id, id: message.id });
@@ -223,7 +223,7 @@ export async function write(chat, messages, { endsDraft = false, revives = false
   }
 }
 
-/** Saves the composer's text with each key: nothing is left to save when the page is closed. @param {Conversation} chat @param {string} text */
+/** Saves the composer's text at each key press, so that closing the page loses none. @param {Conversation} chat @param {string} text */
 export function saveDraft(chat, text) {
   chat.draft = text;
   chat.changed = Date.now();
@@ -237,7 +237,7 @@ export function saveDraft(chat, text) {
     else drafts.delete(chat.id);
     transaction.commit();
   } catch {
-    // Reported already: the storage is blocked. Or the browser has just cleared it: the next key writes again.
+    // The storage is blocked, which is reported already, or was just cleared: the next key press saves again.
     connect().then((opened) => { database ??= opened; }, () => {});
   }
 }
@@ -252,10 +252,10 @@ export async function remove(chat) {
   transaction.objectStore("messages").delete(messagesOf(chat.id));
   transaction.objectStore("drafts").delete(chat.id);
   transaction.objectStore("chats").put({ id: chat.id, deleted: true });  // so that no tab adds to it
-  await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation is not deleted: ${error.message}`));
+  await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation could not be deleted: ${error.message}`));
 }
 
-/** Tells other tabs. @param {Change} change */
+/** Sends a change to the other tabs. @param {Change} change */
 export function post(change) {
   channel?.postMessage(change);
 }

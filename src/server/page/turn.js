@@ -6,7 +6,7 @@ import { codeBlock, renderMarkdown } from "./markdown.js";
 /**
  * @typedef {import("./message.js").Message} Message
  *
- * @typedef {object} TurnState  what else a turn shows; actions are undefined if they are not possible now
+ * @typedef {object} TurnState  the rest of what a turn shows; an action that is not possible now is undefined
  * @property {boolean} isRunning
  * @property {number} version       of the message, from 0
  * @property {number} numVersions
@@ -84,7 +84,7 @@ function beginEdit(element, text, currentEdit) {
     edit(field.value);
   };
   const form = h("form", { onsubmit: send }, field,
-    h("p", { class: "note" }, "Begins a new version of the conversation here. The old one is kept."),
+    h("p", { class: "note" }, "Sends a new version of this message. The old one is kept."),
     h("div", { class: "tools" },
       h("button", { type: "submit", class: "main" }, "Send"),
       h("button", { type: "button", onclick: end }, "Cancel")));
