@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -464,6 +466,8 @@ void Engine::Impl::lose(std::string why) {
 }
 
 void Engine::Impl::publish() {
+  static_assert(std::is_nothrow_move_constructible_v<Event>,
+                "else insert() below could move some events only");
   const SchedulerOptions& sizes = limits.scheduler;
   PageCounts held;
   for (int cache = 0; cache < sizes.num_kv_caches; ++cache) {
@@ -476,7 +480,6 @@ void Engine::Impl::publish() {
   } catch (const std::bad_alloc&) {  // state.steps is updated by the next call
   }
   const bool has_events = !unsent.empty();
-  size_t num_sent = 0;
   with_memory([&] {
     const std::lock_guard lock(mutex);
     state.num_running = scheduler.num_running();
@@ -488,9 +491,11 @@ void Engine::Impl::publish() {
     state.drafts = drafting.counts();
     if (!steps.empty()) state.steps = std::move(steps);
     if (state.lost.empty()) state.lost = lost;
-    if (events.empty()) events.swap(unsent);
-    for (; num_sent < unsent.size(); ++num_sent)  // if push_back() throws, the event is unchanged
-      events.push_back(std::move(unsent[num_sent]));
+    // If memory runs out, neither moves any event, so the next attempt sends each event once.
+    if (events.empty())
+      events.swap(unsent);
+    else
+      events.insert(events.end(), std::move_iterator(unsent.begin()), std::move_iterator(unsent.end()));
   });
   unsent.clear();
   if (has_events) event_came.notify_one();
