@@ -11,7 +11,8 @@ export const onKeyNeeded = (ask) => { askForKey = ask; };
 async function ask(path, options) {
   for (;;) {
     const key = session.get(kKeyItem);  // kept until the tab closes
-    const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+    // fetch() throws if the key has other letters (“”): without it the server asks for another one.
+    const headers = { ...options.headers, ...(/^[\x20-\x7e]+$/.test(key ?? "") ? { Authorization: `Bearer ${key}` } : {}) };
     let reply;
     try {
       reply = await fetch(path, { ...options, headers });

@@ -36,9 +36,11 @@ export function setUpConversation(onListChange) {
   const known = store.conversations.get(session.get(kOpenItem));
   if (known) open = known;
   session.set(kOpenItem, open.id);
+  // While the page is in the browser's back-forward cache, it learns nothing from other tabs.
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
   const typed = byId("input").value;  // while the conversations were loaded
-  if (typed) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
+  if (typed && typed !== open.draft) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
   showConversation();
 }
@@ -215,8 +217,8 @@ function redraw(message) {
   turns.get(message.id)?.update(stateOf(message, branch.indexOf(message), versions));
 }
 
-/** Shows a change made in another tab. @param {import("./store.js").Change} change */
-export function followChange(change) {
+/** Shows a change made in another tab. @param {import("./store.js").Change} change @param {boolean} isNews */
+export function followChange(change, isNews) {
   if (change.kind === "deleted") stopAnswer(change.chat);
   if (change.kind === "deleted" && change.chat === open.id) {
     const text = byId("input").value;
@@ -231,7 +233,8 @@ export function followChange(change) {
   if (change.kind === "draft" && chat === open) byId("input").value = change.text;
   if (change.kind === "dropped" && chat.shown === change.id) chat.shown = leafBelow(chat.messages, chat.leaf);
   if (change.kind === "messages") for (const message of change.messages) failures.delete(message.parent);
-  const shows = change.kind === "messages" || change.kind === "shown";
+  // The progress of an answer does not take the user back to it from another version.
+  const shows = change.kind === "shown" || (change.kind === "messages" && (isNews || change.messages.some(({ id }) => id === chat.shown)));
   if (shows && !running.has(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
   if (chat !== open || change.kind === "draft") return;
   const isProgress = change.kind === "messages" && change.messages.length === 1 && branch.at(-1)?.id === change.messages[0].id;

@@ -1,7 +1,7 @@
 // Adds the conversations of files and of the old storage to the existing ones.
-import { messagesOf, readAll, result, setAside } from "./database.js";
+import { messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
 import { messageOf, newId } from "./message.js";
-import { conversation, openedDatabase, post, write } from "./store.js";
+import { conversation, post, write } from "./store.js";
 import { leafBelow, repairLinks } from "./tree.js";
 
 /** @typedef {import("./message.js").Message} Message */
