@@ -98,19 +98,19 @@ def test_the_version_is_the_same_everywhere(packages, unpacked):
 IN_A_COPY = """
 set -e
 mount -t tmpfs none "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
-mount -t proc proc "$1/root/proc"
-cp "$2" "$1/root/nibble.deb"
-chroot "$1/root" dpkg -i /nibble.deb >&2
-chroot "$1/root" /usr/bin/nibble run tiny --temperature 0 -p 'What is 17 + 25?'
-chroot "$1/root" /usr/bin/nibble serve --config /etc/nibble/nibble.conf --check | head -n 1
-chroot "$1/root" getent passwd nibble
-chroot "$1/root" dpkg -r nibble >&2
-chroot "$1/root" find /etc/nibble /usr/bin/nibble /usr/share/nibble 2>/dev/null || true
+mkdir "$1/upper" "$1/work" "$1/system"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/system"
+mount -t proc proc "$1/system/proc"
+cp "$2" "$1/system/nibble.deb"
+chroot "$1/system" dpkg -i /nibble.deb >&2
+chroot "$1/system" /usr/bin/nibble run tiny --temperature 0 -p 'What is 17 + 25?'
+chroot "$1/system" /usr/bin/nibble serve --config /etc/nibble/nibble.conf --check | head -n 1
+chroot "$1/system" getent passwd nibble
+chroot "$1/system" dpkg -r nibble >&2
+chroot "$1/system" find /etc/nibble /usr/bin/nibble /usr/share/nibble 2>/dev/null || true
 echo "after purge:"
-chroot "$1/root" dpkg -P nibble >&2
-rm "$1/root/nibble.deb"
+chroot "$1/system" dpkg -P nibble >&2
+rm "$1/system/nibble.deb"
 cd "$1/upper"
 find . ! -type d ! -path './var/lib/dpkg/*' ! -path './var/log/*' ! -path './var/cache/*' | sort | while read -r file; do
   cmp -s "$file" "/$file" || echo "$file"
