@@ -109,8 +109,8 @@ def stack_chart(title, names, rows):
 
 
 def curve_chart(title, x_name, y_name, curves):
-    """Draws curves of (name, [(x, y, text)]) on logarithmic axes from 1 to the next power of ten; x grows to the right
-    and y upwards. The texts stand at the points of the first curve."""
+    """Draws curves of (name, [(x, y, text)]) on logarithmic axes, which begin and end at powers of
+    ten. The points of the first curve are labelled with their texts."""
     picture = Picture(title)
     picture.legend([(name, f"c{index}") for index, (name, _) in enumerate(curves)])
     left, top, width, height = 70, picture.y + 14, WIDTH - 100, 300

@@ -248,8 +248,8 @@ void add_limit_flags(CLI::App& command, ServeOptions& options) {
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
   add_server_flag(command, "--stream-interval", options.server.stream_interval,
-                  "tokens between two events of a stream, or more; the first text is sent\n"
-                  "at once; larger values cost less of the server's and the client's CPU",
+                  "minimum number of tokens between two events of a stream; the first text\n"
+                  "is sent at once; larger values use less CPU on server and client",
                   "N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -97,7 +97,7 @@ constexpr Setting kTable[] = {
      "256 on a GPU with at least 64 GB, 64 on others, 16 on a CPU",
      NumberField<std::optional<int>>{&S::max_sequences, 1, 1024}, "max-num-seqs"},
     {"itl-target", kBatch, "MS",
-     "while answers run, give prompts so few rows of a step that it takes MS milliseconds; 0: no target", "",
+     "limit the prompt rows of a step with running answers so that it takes MS milliseconds; 0: no limit", "",
      NumberField<double>{&S::itl_target, 0, 60000}},
     {"gpu-memory-utilization", kBatch, "X", "fraction of a GPU's memory for weights and KV cache", "",
      NumberField<double>{&S::gpu_memory_utilization, 0, 1, true}},

@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -44,7 +46,7 @@ int num_rows_of(const Launched& step) {
   return num_rows;
 }
 
-// The rows of a step that continue answers, drafts included. The others belong to prompts.
+// Returns the number of rows that continue answers, drafts included. The other rows belong to prompts.
 int num_decode_rows_of(const Launched& step) {
   int num_rows = 0;
   for (const Slice& slice : step.slices)
@@ -141,8 +143,8 @@ struct Engine::Impl {
   // Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
   void lose(std::string why);
-  // Copies the state to where other threads can read it, and sends the events put since the last call: their
-  // receivers see that state.
+  // Publishes the state for other threads, together with the events put since the last call: a thread that
+  // receives such an event sees this state.
   void publish();
   int add_tokens(Sequence& sequence, const Slice& slice, const DraftTree& chain,
                  std::span<SampledToken> tokens, const Drafts& made);
@@ -159,7 +161,7 @@ struct Engine::Impl {
   std::condition_variable order_came, event_came;
   std::vector<Order> orders;
   std::vector<Event> events;
-  size_t num_taken{0};  // of `events`: those that wait_event() has returned
+  size_t num_taken{0};  // number of `events` that wait_event() has returned
   bool is_closing{false};
   uint64_t num_requests{0};
   EngineState state;
@@ -176,7 +178,7 @@ struct Engine::Impl {
   std::string lost;        // EngineState::lost
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
-  std::optional<StepPace> pace;  // set if there is a target for the time between tokens
+  std::optional<StepPace> pace;  // set if itl_target is set
   std::optional<Launched> under_way;
   int num_launched{0};                  // steps launched and not collected yet
   std::optional<Stopwatch> since_step;  // started when the last step ended
@@ -464,6 +466,8 @@ void Engine::Impl::lose(std::string why) {
 }
 
 void Engine::Impl::publish() {
+  static_assert(std::is_nothrow_move_constructible_v<Event>,
+                "else insert() below could move some events only");
   const SchedulerOptions& sizes = limits.scheduler;
   PageCounts held;
   for (int cache = 0; cache < sizes.num_kv_caches; ++cache) {
@@ -476,7 +480,6 @@ void Engine::Impl::publish() {
   } catch (const std::bad_alloc&) {  // state.steps is updated by the next call
   }
   const bool has_events = !unsent.empty();
-  size_t num_sent = 0;
   with_memory([&] {
     const std::lock_guard lock(mutex);
     state.num_running = scheduler.num_running();
@@ -488,9 +491,11 @@ void Engine::Impl::publish() {
     state.drafts = drafting.counts();
     if (!steps.empty()) state.steps = std::move(steps);
     if (state.lost.empty()) state.lost = lost;
-    if (events.empty()) events.swap(unsent);
-    for (; num_sent < unsent.size(); ++num_sent)  // if push_back() throws, the event is unchanged
-      events.push_back(std::move(unsent[num_sent]));
+    // If memory runs out, neither moves any event, so the next attempt sends each event once.
+    if (events.empty())
+      events.swap(unsent);
+    else
+      events.insert(events.end(), std::move_iterator(unsent.begin()), std::move_iterator(unsent.end()));
   });
   unsent.clear();
   if (has_events) event_came.notify_one();

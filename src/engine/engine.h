@@ -57,7 +57,8 @@ class Engine {
 
   // Waits for the next event of any request, in the order of the steps. Returns nothing after the timeout.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);
-  // The same for all events that have come: those of a step at once. Returns nothing after the timeout.
+  // Waits in the same way, then returns all events that have arrived. Those of one step arrive together.
+  // Empty after the timeout.
   std::vector<Event> wait_events(std::chrono::milliseconds timeout);
 
  private:

@@ -158,7 +158,7 @@ class Scheduler {
   // (push(), append()). Ignored if the sequence has been removed or preempted.
   void accept(RequestId request, int num_drafts);
 
-  // Limits the prompt rows of the following steps in which some sequence decodes. At least 1.
+  // Limits the prompt rows of later steps in which a sequence decodes. `most`: at least 1.
   void limit_prompt_rows(int most) { max_rows_with_decoding_ = most; }
 
   bool is_idle() const { return waiting_.empty() && running_.empty(); }

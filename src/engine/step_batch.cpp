@@ -40,7 +40,7 @@ StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences, const
     : StepBatch(step, sequences) {
   outputs_.reserve(static_cast<size_t>(step.num_outputs));
   runs_.reserve(step.slices.size());
-  size_t before = 0;  // slice of `under_way`; those of both steps are in the same order
+  size_t before = 0;  // slice of `under_way`, whose sequences are in the same order
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const size_t first_output = outputs_.size();
     add_outputs(i);

@@ -22,7 +22,7 @@ struct Launched {
   std::vector<Slice> slices{};
   std::vector<DraftTree> trees{};      // drafts of each slice
   std::vector<int> num_prompt_rows{};  // for each slice: output rows for prompt log-probabilities
-  std::vector<int> output_rows{};      // for each slice that gives a token: index of its first output row
+  std::vector<int> output_rows{};      // for each slice: index of its first output row for the answer
   int num_outputs{0};
   int num_rows{0};         // rows of all slices at the launch
   int num_to_draft{0};     // tokens that the draft head or model drafts for each sequence that gets a token
@@ -42,7 +42,7 @@ class StepBatch {
     int topk{1};
   };
 
-  // Adds the output rows to `step`. `sequences`: those of its slices. `under_way`: the previous step if it
+  // Adds the output rows to `step`. `sequences`: one for each slice. `under_way`: the previous step if it
   // has not ended, otherwise null.
   StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
             const Head& head);
@@ -53,7 +53,7 @@ class StepBatch {
 
  private:
   StepBatch(Launched& step, std::span<Sequence* const> sequences);  // prepares rows and drafts, but no runs
-  void drop_drafts(size_t num_slices);                              // removes those of the first slices
+  void drop_drafts(size_t num_slices);                              // removes the drafts of the first slices
   void add_outputs(size_t slice);
   void add_tree(size_t slice, std::span<const TokenId> output);
   Run run_of(size_t slice, size_t first_output, const Head& head);

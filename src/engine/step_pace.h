@@ -1,9 +1,8 @@
 // Limits the prompt rows of a step, so that answers in the same step get their next token within a target
 // time (inter-token latency). How long N prompt rows take depends on the model, the machine and N itself:
 // on a GPU the first rows read most experts, and further ones cost little. So the limit follows measured
-// steps instead of a model of them: after a step that took too long it shrinks, after a shorter one it
-// grows, by a factor of two at most. No limit changes an answer, because results do not depend on how a
-// prompt is divided.
+// steps: it shrinks after a step that took too long and grows after a shorter one, by a factor of two at
+// most. No limit changes an answer, because results do not depend on how a prompt is divided.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +11,12 @@ namespace nibble {
 
 class StepPace {
  public:
-  // Prompts get this number of rows even if decoding alone misses the target, so that they always advance.
+  // Prompts always get this number of rows, even if decoding alone misses the target, so that they advance.
   static constexpr int kLeastRows{32};
-  // The first limit: before any step was measured, few rows are better than a pause of unknown length.
+  // The initial limit. Before any step has been measured, a low limit avoids a pause of unknown length.
   static constexpr int kFirstRows{256};
 
-  // `target_seconds` > 0. `max_rows`: of a step.
+  // `target_seconds` > 0. `max_rows`: maximum number of rows of a step.
   StepPace(double target_seconds, int max_rows)
       : target_seconds_(target_seconds),
         most_(std::max(max_rows, kLeastRows)),
@@ -32,7 +31,7 @@ class StepPace {
       decode_seconds_ += (seconds - decode_seconds_) * (decode_seconds_ > 0 ? kWeight : 1);
       return;
     }
-    // Rows of a small step cost more each, so such a step does not tell how long the limit would take.
+    // Each row of a small step costs more, so a small step does not show how long the limit would take.
     if (seconds <= target_seconds_ && num_prompt_rows < limit_ / 2) return;
     const double left = std::max(target_seconds_ - decode_seconds_, 0.0);
     const double took = std::max(seconds - decode_seconds_, kShortest);
@@ -41,13 +40,13 @@ class StepPace {
   }
 
  private:
-  static constexpr double kWeight{1.0 / 8};  // of a new step in the time of decoding alone
-  static constexpr double kShortest{1e-6};   // seconds: prompt rows cost something, whatever the clock says
+  static constexpr double kWeight{1.0 / 8};  // weight of a new step in decode_seconds_
+  static constexpr double kShortest{1e-6};   // seconds; a shorter or negative difference counts as this
 
   const double target_seconds_;
   const int most_;
   int limit_;
-  double decode_seconds_{0};  // of recent steps without prompts; 0: none yet
+  double decode_seconds_{0};  // average of recent steps without prompts; 0: none yet
 };
 
 }  // namespace nibble

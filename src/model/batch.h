@@ -65,12 +65,12 @@ inline int parent_of(std::span<const int> parents, size_t i) {
   return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
 }
 
-// Which tokens of a run are drafts. A draft is accepted if its parent is known or accepted, and the parent's
-// output row, if it has one, samples the draft. Trees need a backend with takes_trees() (backend/backend.h).
-// The known tokens form a chain, no two drafts with the same parent are equal, and a token without an output
-// row has at most one child. A token's position is one after its parent's; it attends to the cache before the
-// run and to its ancestors. Token i uses the cache slot of position first_position + i. The step moves
-// accepted drafts to the slots of their positions.
+// The drafts among the tokens of a run. A draft is accepted if its parent is known or accepted, and the
+// parent's output row, if it has one, samples the draft. Trees need a backend with takes_trees()
+// (backend/backend.h). The known tokens form a chain, no two drafts with the same parent are equal, and a
+// token without an output row has at most one child. A token's position is one after its parent's; it
+// attends to the cache before the run and to its ancestors. Token i uses the cache slot of position
+// first_position + i. The step moves accepted drafts to the slots of their positions.
 struct DraftedTokens {
   int count{0};  // number of drafts: the last tokens of the run
   // For all tokens of the run, as in parent_of(). Empty: the drafts are a chain.

@@ -81,8 +81,9 @@ class Page:
         chain.perform()
 
     def fill(self, selector, text):
-        """Sets the text of a field at once; typing takes time per key."""
-        self.js("(document.querySelector(arguments[0]).value = arguments[1])", selector, text)
+        """Sets the text of a field at once, with one event; typing takes time per key."""
+        set_text = "((field, text) => { field.value = text; field.dispatchEvent(new Event('input', {bubbles: true})); })"
+        self.js(set_text + "(document.querySelector(arguments[0]), arguments[1])", selector, text)
 
     def settings(self, **values):
         """Sets fields of the settings through their dialog."""

@@ -32,7 +32,7 @@ def packages():
     """Builds the packages from the objects of the release build and returns their paths."""
     done = subprocess.run([ROOT / "tools/package", "--cpu"], capture_output=True, text=True, timeout=1200)
     if done.returncode == 3:
-        pytest.skip("what tools/package needs could not be downloaded")
+        pytest.skip("tools/package could not download its tools")
     assert done.returncode == 0, done.stderr
     return [ROOT / line for line in done.stdout.splitlines()]
 
@@ -50,7 +50,7 @@ def test_the_archive_answers_a_question(unpacked, tmp_path):
 
 
 def test_the_program_runs_with_a_glibc_that_lacks_newer_functions(unpacked):
-    """A changed name replaces an old glibc: what is looked up at run time is not found."""
+    """Simulates an old glibc: changes the name of the function that the program looks up at run time."""
     program = unpacked / "bin/nibble"
     old = unpacked / "bin/nibble-old-glibc"
     text = program.read_bytes()
@@ -94,23 +94,23 @@ def test_the_version_is_the_same_everywhere(packages, unpacked):
     assert {path.name for path in packages} == {name for name in documented if name != "`"}
 
 
-# Installs the package in a copy of this machine's system: an overlay, whose upper layer has what was changed.
+# Installs the package in a copy of this machine's system: an overlay, whose upper layer has the changes.
 IN_A_COPY = """
 set -e
 mount -t tmpfs none "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
-mount -t proc proc "$1/root/proc"
-cp "$2" "$1/root/nibble.deb"
-chroot "$1/root" dpkg -i /nibble.deb >&2
-chroot "$1/root" /usr/bin/nibble run tiny --temperature 0 -p 'What is 17 + 25?'
-chroot "$1/root" /usr/bin/nibble serve --config /etc/nibble/nibble.conf --check | head -n 1
-chroot "$1/root" getent passwd nibble
-chroot "$1/root" dpkg -r nibble >&2
-chroot "$1/root" find /etc/nibble /usr/bin/nibble /usr/share/nibble 2>/dev/null || true
+mkdir "$1/upper" "$1/work" "$1/system"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/system"
+mount -t proc proc "$1/system/proc"
+cp "$2" "$1/system/nibble.deb"
+chroot "$1/system" dpkg -i /nibble.deb >&2
+chroot "$1/system" /usr/bin/nibble run tiny --temperature 0 -p 'What is 17 + 25?'
+chroot "$1/system" /usr/bin/nibble serve --config /etc/nibble/nibble.conf --check | head -n 1
+chroot "$1/system" getent passwd nibble
+chroot "$1/system" dpkg -r nibble >&2
+chroot "$1/system" find /etc/nibble /usr/bin/nibble /usr/share/nibble 2>/dev/null || true
 echo "after purge:"
-chroot "$1/root" dpkg -P nibble >&2
-rm "$1/root/nibble.deb"
+chroot "$1/system" dpkg -P nibble >&2
+rm "$1/system/nibble.deb"
 cd "$1/upper"
 find . ! -type d ! -path './var/lib/dpkg/*' ! -path './var/log/*' ! -path './var/cache/*' | sort | while read -r file; do
   cmp -s "$file" "/$file" || echo "$file"
@@ -130,12 +130,12 @@ def test_the_debian_package_installs_and_leaves_nothing(packages, tmp_path):
     assert answer + "\n" == ANSWER and checked == "tiny can be served."
     assert re.fullmatch(r"nibble:x:\d+:\d+::/nonexistent:/usr/sbin/nologin", user)
     assert kept == ["/etc/nibble", "/etc/nibble/nibble.conf"]
-    # Tools of the system keep a copy of the list of users as it was before a change.
+    # useradd and userdel keep backups of the lists of users and groups.
     backups = {"./etc/passwd-", "./etc/group-", "./etc/shadow-", "./etc/gshadow-", "./etc/subuid-", "./etc/subgid-"}
     assert set(left.splitlines()) <= backups
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not there to judge the unit")
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
 def test_the_unit_of_the_debian_package_is_valid_and_hardened(packages, tmp_path):
     [package] = [path for path in packages if path.suffix == ".deb"]
     succeed("dpkg-deb", "-x", package, tmp_path)

@@ -264,6 +264,8 @@ def test_a_key_is_asked_for_and_kept_for_the_tab_only(chromium):
     with serving("--api-key", "sesame") as locked:
         chromium.go(locked.url + "/")
         chromium.wait("document.getElementById('key-dialog').open")
+        chromium.type("#key", "\N{LEFT DOUBLE QUOTATION MARK}sesame\N{RIGHT DOUBLE QUOTATION MARK}" + Keys.ENTER)
+        chromium.wait("document.getElementById('key-fault').textContent !== ''")
         chromium.type("#key", "wrong" + Keys.ENTER)
         chromium.wait("document.getElementById('key-fault').textContent !== ''")
         chromium.type("#key", "sesame" + Keys.ENTER)

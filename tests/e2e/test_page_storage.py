@@ -41,7 +41,7 @@ def tabs(page, server):
 
 
 def database(page, script):
-    """Runs JavaScript with `stores`, a function that opens a transaction on the page's database and returns its stores."""
+    """Runs JavaScript in a transaction on the page's database, with store(name) and await result(request)."""
     return page.driver.execute_async_script(
         """
         const done = arguments[0];
@@ -111,7 +111,7 @@ def test_a_tab_shows_the_answer_that_another_one_receives(page, tabs):
 def test_tabs_that_write_at_the_same_time_both_keep_their_messages(page, tabs):
     for switch in tabs:
         switch()
-        page.js("(BroadcastChannel.prototype.postMessage = () => {}, 0)")  # neither learns of the other
+        page.js("(BroadcastChannel.prototype.postMessage = () => {}, 0)")  # tabs get no changes
     first, second = tabs
     first()
     page.ask(QUESTION)
@@ -279,7 +279,7 @@ def test_a_record_that_cannot_be_read_does_not_hide_the_others(page):
 
 @pytest.fixture
 def full(page, server):
-    """Makes the storage full from the page's first write on: later, Chromium compares with an old estimate of the space."""
+    """Makes the storage full before the first write: Chromium checks later ones against an old estimate."""
     page.command("Storage.overrideQuotaForOrigin", origin=server.url, quotaSize=1)
     yield lambda: page.command("Storage.overrideQuotaForOrigin", origin=server.url)
     page.command("Storage.overrideQuotaForOrigin", origin=server.url)
@@ -296,11 +296,21 @@ def test_a_full_storage_is_reported_and_what_was_unsaved_is_saved_later(page, fu
     assert page.js(SHOWN) == shown and page.js(QUESTIONS) == [QUESTION, "What is 2 + 2?"]
 
 
+def test_what_was_unsaved_is_saved_when_another_conversation_is_written(page, full):
+    page.ask(QUESTION)
+    full()
+    page.click("#new")
+    page.ask("What is 2 + 2?")
+    page.wait("document.getElementById('notice').innerText === ''")
+    reload(page)
+    assert page.js("[...document.querySelectorAll('nav .open')].map((open) => open.textContent)") == ["What is 2 + 2?", QUESTION]
+
+
 def test_a_database_that_the_browser_cleared_is_filled_again(page, server):
     page.ask(QUESTION)
     page.command("Storage.clearDataForOrigin", origin=server.url, storageTypes="indexeddb")
     page.ask("What is 2 + 2?")
-    # Writes are finished in their order. Until the new database is open, a reload would end them.
+    # Writes finish in order. A reload before the new database is open would abort them.
     assert page.driver.execute_async_script("import('./page/store.js').then((store) => store.write(store.listed()[0], [])).then(arguments[0])")
     shown = page.js(SHOWN)
     reload(page)
@@ -324,8 +334,30 @@ def test_the_page_works_without_storage(server):
 
 def test_the_page_works_if_the_database_never_opens(page):
     hanging = page.command("Page.addScriptToEvaluateOnNewDocument", source="IDBFactory.prototype.open = () => ({});")
-    reload(page)
+    page.driver.refresh()
+    page.type("#input", "typed early")
+    page.click("#new")
     page.wait("document.getElementById('notice').innerText.includes('They last until the page is closed')")
+    assert page.js("document.getElementById('input').value") == "typed early"
+    page.fill("#input", "")
     page.ask(QUESTION)
     assert page.last(".answer") == "17 + 25 = 42."
     page.command("Page.removeScriptToEvaluateOnNewDocument", **hanging)
+
+
+def test_an_answer_that_another_tab_receives_does_not_change_the_version_that_is_shown(page, tabs):
+    first, second = tabs
+    first()
+    page.ask(QUESTION)
+    page.js("window.more = {min_tokens: 30000, temperature: 1}")
+    page.click(".retry")
+    page.wait("document.querySelector('[aria-busy=true] .answer')?.innerText.length > 40")
+    second()
+    page.click("nav .open")
+    page.click(".turn.assistant .versions button")
+    page.js("(window.changes = 0, new BroadcastChannel('nibble')).onmessage = () => ++window.changes")
+    page.wait("window.changes > 3")
+    assert page.last(".answer") == "17 + 25 = 42."
+    first()
+    page.press(Keys.ESCAPE)
+    page.wait("document.getElementById('stop').hidden")

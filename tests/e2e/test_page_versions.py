@@ -19,7 +19,7 @@ def retry_endlessly(page):
 
 
 def versions(page, turn=-1):
-    """Returns what the turn shows of its versions: "2/3", or nothing."""
+    """Returns the turn's version and number of versions as shown, "2/3"; empty if it has one version."""
     return page.js("[...document.querySelectorAll('.turn')].at(arguments[0]).querySelector('.versions:not([hidden]) [aria-hidden]')?.textContent ?? ''", turn)
 
 
@@ -177,3 +177,17 @@ def test_the_page_does_not_scroll_sideways(page, width):
         page.click("#toggle-list")
         assert page.js("document.documentElement.scrollWidth") <= width
     page.command("Emulation.clearDeviceMetricsOverride")
+
+
+def test_an_edit_that_was_not_sent_outlives_another_conversation_and_a_reload(page):
+    page.ask(QUESTION)
+    page.click(".turn .edit")
+    page.fill(".turn.user textarea", "What is 18 + 25?")
+    page.click("#new")
+    page.click("nav .open")
+    assert page.js("document.querySelector('.turn.user textarea').value") == "What is 18 + 25?"
+    reload(page)
+    assert page.js("document.querySelector('.turn.user textarea').value") == "What is 18 + 25?"
+    page.js("[...document.querySelectorAll('.turn.user button')].find((button) => button.textContent === 'Cancel').click()")
+    reload(page)
+    assert page.js("document.querySelector('.turn.user textarea')") is None and page.js(QUESTIONS) == [QUESTION]

@@ -56,7 +56,7 @@ def servers():
 
 
 def texts(server, path, body, text_of):
-    """Returns the texts of a stream's events, without those that have none."""
+    """Returns the texts of a stream's events, without empty ones."""
     request = urllib.request.Request(server.url + path, json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=60) as reply:
         lines = [line.decode().removeprefix("data: ") for line in reply]

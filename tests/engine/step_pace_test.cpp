@@ -9,9 +9,9 @@
 namespace nibble {
 namespace {
 
-// Machines whose steps take a time for decoding and a time that grows with the prompt rows.
+// Seconds of a step on two machines: a constant time for decoding, plus a time that grows with prompt rows.
 double cpu(int num_prompt_rows) { return 0.010 + 0.001 * num_prompt_rows; }
-// Rows get cheaper, as on a GPU: the first ones read most experts.
+// Further rows are cheaper, as on a GPU, where the first ones read most experts.
 double gpu(int num_prompt_rows) { return 0.005 + 0.002 * std::sqrt(num_prompt_rows); }
 
 int rows_after(StepPace& pace, double (*machine)(int), int num_steps) {
@@ -57,13 +57,13 @@ TEST(StepPace, LearnsNothingFromPromptsAlone) {
 
 TEST(StepPace, ChangesByAFactorOfTwoAtMostForOneStep) {
   StepPace pace(0.050, 8192);
-  pace.learn(8, 256, 1000);  // for instance the machine was suspended
+  pace.learn(8, 256, 1000);  // for instance, the machine was suspended
   EXPECT_EQ(pace.max_prompt_rows(), 128);
   pace.learn(8, 128, 1e-9);
   EXPECT_EQ(pace.max_prompt_rows(), 256);
 }
 
-// Notes the most rows of a step in which some sequence continues an answer.
+// Records the largest number of rows of a step in which a sequence continues an answer.
 struct NotingRows : ToyBackend {
   using ToyBackend::ToyBackend;
   void launch(const Batch& batch) override {

@@ -78,8 +78,8 @@ inline EngineOptions options() {
   return options;
 }
 
-// Ends no step of its model while it exists. A test that submits many requests meanwhile has them all live at
-// once, however slow the machine is.
+// While this object exists, no step of its model ends. Requests submitted meanwhile are all live at once,
+// even on a slow machine.
 class HeldSteps {
  public:
   explicit HeldSteps(std::atomic<bool>& are_held) : are_held_(are_held) { are_held_ = true; }
@@ -93,7 +93,7 @@ class HeldSteps {
  private:
   std::atomic<bool>& are_held_;
 };
-// Returns `model`, which waits while `are_held`.
+// Returns a model that waits while `are_held` is true, then calls `model`.
 inline ToyModel held(ToyModel model, std::atomic<bool>& are_held) {
   return [model = std::move(model), &are_held](std::span<const TokenId> context) {
     are_held.wait(true);

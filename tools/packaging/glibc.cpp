@@ -1,4 +1,5 @@
-// Symbols of glibc newer than 2.28 that the compiled objects and libstdc++.a need, for the program of tools/package.
+// Definitions of the symbols newer than glibc 2.28 that the compiled objects and libstdc++.a need, for the
+// program of tools/package.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -18,9 +19,9 @@ long long now(clockid_t clock) {
   return nanoseconds(time);
 }
 
-// Without pthread_cond_clockwait a condition variable waits by the real-time clock only, which may be set while it
-// waits. A wait of at most a second bounds the error. Returning 0 before the time is up is a spurious wakeup, which
-// callers handle.
+// Without pthread_cond_clockwait, a condition variable can wait only by the real-time clock, which may be set
+// meanwhile. Waiting for at most a second bounds the error. Returning 0 before the time is up is a spurious
+// wakeup, which callers handle.
 int wait_in_real_time(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                       const timespec& until) {
   const long long left = nanoseconds(until) - now(clock);
@@ -38,7 +39,7 @@ extern "C" {
 // glibc 2.32. libstdc++ skips atomic operations while it is true.
 char __libc_single_threaded = 0;
 
-// glibc 2.30. std::condition_variable waits with it for times of steady_clock.
+// glibc 2.30. std::condition_variable uses it for timeouts of steady_clock.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
   using Wait = int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);

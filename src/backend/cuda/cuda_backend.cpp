@@ -91,7 +91,7 @@ class CudaBackend final : public Backend {
   void try_links();
   // Throws BackendLost on a timeout or if a rank is lost; with nodes, rethrows what check_alive() threw.
   void wait_for(const OwnedEvent& event);
-  // Whether a rank has timed out while it waited for another one since the last call.
+  // Whether, since the last call, a rank has timed out waiting for another one.
   bool have_timed_out() { return is_shared() && first_rank().connection().take_timeout(); }
   void abort_sums();
 
@@ -379,7 +379,7 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// Aborts the sums of ranks after a failure, after which this backend cannot be used. Not called for nodes,
+// Aborts the sums over ranks after a failure. This backend cannot be used afterwards. Not called for nodes,
 // whose processes are ended from outside: the abort would wait until no graph contains NCCL's work.
 void CudaBackend::abort_sums() {
   threads_.run([&](size_t n) {

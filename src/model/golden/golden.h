@@ -66,8 +66,8 @@ struct GoldenTolerance {
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
 // Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// Which matrix products take their input in int8, with a scale per 32 elements, in a backend with a BF16 KV
-// cache. The tolerance has no part for weights: golden data must come from the same quantised weights.
+// The matrix products whose input a backend with a BF16 KV cache quantises to int8, with a scale per 32
+// elements. The tolerance has no part for weights: golden data must come from the same quantised weights.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };

@@ -57,7 +57,7 @@ std::vector<AnswerDelta> ChatAnswer::finish() {
   return join(std::move(out), /*is_end=*/true);
 }
 
-// Returns the deltas to send now: those held back before and `deltas`, or none if they are not due.
+// Returns the deltas to send now: the held-back ones followed by `deltas`, or none before an event is due.
 std::vector<AnswerDelta> ChatAnswer::join(std::vector<AnswerDelta> deltas, bool is_end) {
   if (!pace_.joins()) return deltas;
   for (AnswerDelta& delta : deltas) {

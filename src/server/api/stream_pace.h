@@ -1,6 +1,6 @@
 // Decides after which tokens of an answer a stream sends an event (--stream-interval). The first text is sent
-// at once; each later event follows at least `interval` tokens after the one before it. What is left is sent
-// with the end of the answer.
+// at once; each later event follows at least `interval` tokens after the one before it. The rest is sent
+// at the end of the answer.
 #pragma once
 
 namespace nibble::server {

@@ -10,8 +10,9 @@ export const onKeyNeeded = (ask) => { askForKey = ask; };
 
 async function ask(path, options) {
   for (;;) {
-    const key = session.get(kKeyItem);  // forgotten with the tab
-    const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+    const key = session.get(kKeyItem);  // kept until the tab closes
+    // fetch() throws for a key that is not ASCII. Without a key the server answers 401, and the user can enter another.
+    const headers = { ...options.headers, ...(/^[\x20-\x7e]+$/.test(key ?? "") ? { Authorization: `Bearer ${key}` } : {}) };
     let reply;
     try {
       reply = await fetch(path, { ...options, headers });

@@ -8,10 +8,16 @@ import { moveOldConversations } from "./old_storage.js";
 import * as store from "./store.js";
 import { titleOf } from "./tree.js";
 
+let isReady = false;  // the conversations are loaded
+
+let shownList = [];
 function showList() {
-  const items = store.listed().map((chat) => {
-    const title = titleOf(chat);
-    const current = chat.id === conversation.open.id ? "true" : undefined;
+  const entries = store.listed().map((chat) => [chat, titleOf(chat), chat.id === conversation.open.id]);
+  // Drawn again only if it changes: that ends a click that has begun, and takes the focus.
+  if (entries.length === shownList.length && entries.every((entry, at) => entry.every((part, of) => part === shownList[at][of]))) return;
+  shownList = entries;
+  const items = entries.map(([chat, title, isOpen]) => {
+    const current = isOpen ? "true" : undefined;
     return h("li", {},
       h("button", { type: "button", class: "open", "aria-current": current, onclick: () => openConversation(chat) }, title),
       h("button", { type: "button", class: "delete", "aria-label": `Delete: ${title}`, onclick: () => remove(chat) }, "×"));
@@ -20,6 +26,7 @@ function showList() {
 }
 
 function openConversation(chat) {
+  if (!isReady) return;  // the text in the field has no conversation yet
   conversation.openConversation(chat);
   toggleList(false);
   byId("input").focus();
@@ -33,8 +40,6 @@ function remove(chat) {
   showList();
   byId("new").focus();
 }
-
-let isReady = false;  // the conversations are loaded
 
 function send() {
   const text = byId("input").value;
@@ -56,6 +61,7 @@ async function importFile() {
     const outcome = await importAll(await file.text());
     notify("import", "");
     byId("outcome").textContent = outcome;
+    if (!byId("input").value) byId("input").value = conversation.open.draft;  // it may be imported
     conversation.showConversation();
   } catch (error) {
     notify("import", `"${file.name}" was not imported: ${error.message}.`);

@@ -13,19 +13,19 @@ import { session } from "./web_storage.js";
  * @typedef {import("./message.js").Conversation} Conversation
  */
 
-const kOpenItem = "nibble.open";  // which conversation this tab shows, for a reload
-const kSaveMs = 200;              // how long received text may be unsaved
+const kOpenItem = "nibble.open";  // id of the conversation that this tab shows, for a reload
+const kSaveMs = 200;              // maximum time that received text stays unsaved
 
 /** @type {Conversation} */
 export let open = store.newConversation();
 /** @type {Message[]} */
 let branch = [];
 /** @type {Map<string, ReturnType<typeof showTurn>>} */
-let turns = new Map();  // by message, so that a turn in which the user edits stays
+let turns = new Map();  // by message id; kept, so that a redraw does not end an edit
 /** @type {Map<string, {message: Message, stop: AbortController}>} */
 const running = new Map();  // by conversation; the user may have another conversation open
 /** @type {Map<string | null, string>} */
-const failures = new Map();  // why the last attempt at an answer failed, by the message that it was to answer
+const failures = new Map();  // error of the last failed attempt at an answer, by parent
 let showList = () => {};
 
 export const isRunning = () => running.has(open.id);
@@ -36,9 +36,11 @@ export function setUpConversation(onListChange) {
   const known = store.conversations.get(session.get(kOpenItem));
   if (known) open = known;
   session.set(kOpenItem, open.id);
+  // While the page is in the browser's back-forward cache, it learns nothing from other tabs.
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
   const typed = byId("input").value;  // while the conversations were loaded
-  if (typed) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
+  if (typed && typed !== open.draft) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
   showConversation();
 }
@@ -59,7 +61,7 @@ export function showConversation() {
   const scrolled = isScrolledToEnd() ? Infinity : byId("log").scrollTop;
   branch = branchOf(open.messages, open.shown);
   const last = branch.at(-1);
-  // A question without an answer: the page was closed, or no word of the answer came.
+  // A question without an answer: the page was closed, or no text of the answer arrived.
   if (last && last.role !== "assistant")
     branch.push(newMessage(open.id, last.id, { id: `after ${last.id}`, role: "assistant", reasoning: "", calls: [], finish: "none" }));
   const shown = new Map(branch.map((message) => [message.id, turns.get(message.id) ?? showTurn(message)]));
@@ -68,7 +70,7 @@ export function showConversation() {
   const versions = versionsOf(open.messages);
   branch.forEach((message, at) => {
     const { element, update } = turns.get(message.id);
-    // Elements in their place are not moved, which would take the focus from them.
+    // Elements that are in place are not moved, because a move takes the focus from them.
     if (byId("turns").children[at] !== element) byId("turns").insertBefore(element, byId("turns").children[at] ?? null);
     update(stateOf(message, at, versions.get(message.parent) ?? []));
   });
@@ -108,7 +110,7 @@ function stateOf(message, at, versions) {
   };
 }
 
-/** Shows another version and what came after it. @param {Message} message @param {number} by */
+/** Shows another version and the messages after it. @param {Message} message @param {number} by */
 function showVersion(message, by) {
   open.shown = leafBelow(open.messages, message.id);
   open.leaf = open.shown;
@@ -140,7 +142,7 @@ export const stop = () => running.get(open.id)?.stop.abort();
 /** @param {string} chat */
 export const stopAnswer = (chat) => running.get(chat)?.stop.abort();
 
-/** Receives an answer to a message: a new version if there is one already. @param {Conversation} chat @param {string | null} parent */
+/** Receives an answer to a message: a new version if it has one already. @param {Conversation} chat @param {string | null} parent */
 async function answer(chat, parent) {
   const settings = loadSettings();
   const body = requestOf(branchOf(chat.messages, parent), settings);
@@ -180,7 +182,7 @@ async function answer(chat, parent) {
   if (!message.error) say(`Answer: ${message.content}`);
 }
 
-// An attempt at another version that failed goes back to the version before it. A part that came stays as a version.
+// Ends an answer. After a failed Retry, shows the previous version; text that arrived stays as a version.
 /** @param {Conversation} chat @param {Message} message @param {string | null} before  what was shown before the attempt */
 function finish(chat, message, before) {
   const isVersion = before !== message.parent;
@@ -215,23 +217,24 @@ function redraw(message) {
   turns.get(message.id)?.update(stateOf(message, branch.indexOf(message), versions));
 }
 
-/** Shows what another tab has done. @param {import("./store.js").Change} change */
-export function followChange(change) {
+/** Shows a change made in another tab. @param {import("./store.js").Change} change @param {boolean} isNews */
+export function followChange(change, isNews) {
   if (change.kind === "deleted") stopAnswer(change.chat);
   if (change.kind === "deleted" && change.chat === open.id) {
     const text = byId("input").value;
     openConversation(store.newConversation());
-    if (text) store.saveDraft(open, byId("input").value = text);  // what the user types now outlives the conversation
+    if (text) store.saveDraft(open, byId("input").value = text);  // keeps what the user is typing
   }
   showList();
   const chat = store.conversations.get(change.chat);
   if (!chat) return;
-  // The open conversation may have been new here too.
+  // The open conversation may have been new, and so unknown to the store until now.
   if (change.chat === open.id && chat !== open) open = chat;
   if (change.kind === "draft" && chat === open) byId("input").value = change.text;
   if (change.kind === "dropped" && chat.shown === change.id) chat.shown = leafBelow(chat.messages, chat.leaf);
   if (change.kind === "messages") for (const message of change.messages) failures.delete(message.parent);
-  const shows = change.kind === "messages" || change.kind === "shown";
+  // The progress of an answer does not take the user back to it from another version.
+  const shows = change.kind === "shown" || (change.kind === "messages" && (isNews || change.messages.some(({ id }) => id === chat.shown)));
   if (shows && !running.has(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
   if (chat !== open || change.kind === "draft") return;
   const isProgress = change.kind === "messages" && change.messages.length === 1 && branch.at(-1)?.id === change.messages[0].id;
@@ -248,7 +251,7 @@ function scrollTo(top) {
   byId("log").scrollTop = Math.min(top, byId("log").scrollHeight);
 }
 
-/** The last answer, also one that is not complete. */
+/** The last answer with text, complete or not. */
 export const lastAnswer = () => branch.filter((message) => message.role === "assistant" && message.content).at(-1);
 
 /** Presses a button of the last turn of a role: `.edit`, `.retry`. @param {string} role @param {string} button */

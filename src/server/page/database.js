@@ -8,19 +8,69 @@
 const kName = "nibble", kVersion = 1;
 const kOpenMs = 5000;  // after this time without an answer, the storage counts as blocked
 
+let database = /** @type {IDBDatabase | null} */ (null);
+let opening = /** @type {Promise<IDBDatabase> | null} */ (null);
+let numHanging = 0;  // requests to open the database that are late; while there are any, others fail at once
+
+/** The open database, or null. */
+export const openedDatabase = () => database;
+
+/** Opens the database, if it is not open. @returns {Promise<IDBDatabase>} */
+export async function connect() {
+  if (database) return database;
+  opening ??= openDatabase().finally(() => { opening = null; });
+  const opened = await opening;
+  const forget = () => { if (database === opened) database = null; };  // the next write opens it again
+  opened.onclose = forget;
+  opened.onversionchange = () => {
+    opened.close();
+    forget();
+  };
+  return database = opened;
+}
+
+/** Begins a transaction. Safari ends connections without an event: then it opens another one. @param {string | string[]} stores */
+export async function begin(stores) {
+  try {
+    return (database ?? await connect()).transaction(stores, "readwrite");
+  } catch (error) {
+    if (error.name !== "InvalidStateError" && error.name !== "UnknownError") throw error;
+    database = null;
+    return (await connect()).transaction(stores, "readwrite");
+  }
+}
+
 /** @returns {Promise<IDBDatabase>} */
-export function openDatabase() {
+function openDatabase() {
   return new Promise((resolve, reject) => {
+    const fail = () => reject(new DOMException("The database does not open.", "TimeoutError"));
+    if (numHanging) return fail();
     const request = indexedDB.open(kName, kVersion);
-    setTimeout(() => reject(new DOMException("The database does not open.", "TimeoutError")), kOpenMs);
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      ++numHanging;
+      fail();
+    }, kOpenMs);
+    const end = () => {
+      clearTimeout(timer);
+      if (isLate) --numHanging;
+    };
     request.onupgradeneeded = () => {
       request.result.createObjectStore("messages", { keyPath: ["chat", "id"] });
       request.result.createObjectStore("chats", { keyPath: "id" });
       request.result.createObjectStore("drafts", { keyPath: "id" });
       request.result.createObjectStore("damaged", { autoIncrement: true });
     };
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
+    request.onsuccess = () => {
+      end();
+      if (isLate) request.result.close();  // the next write opens it again
+      else resolve(request.result);
+    };
+    request.onerror = () => {
+      end();
+      reject(request.error);
+    };
   });
 }
 

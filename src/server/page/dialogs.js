@@ -48,6 +48,7 @@ export function askForKey(wasRefused) {
       event.preventDefault();
       dialog.close(byId("key").value);
     };
+    byId("cancel-key").onclick = () => dialog.close("");
     dialog.returnValue = "";
     dialog.onclose = () => {
       asked = null;

@@ -52,7 +52,7 @@ export function say(text) {
 
 const notices = new Map();
 
-// Shows a notice of this kind above the composer; an empty text ends it.
+// Shows a notice of this kind above the composer; an empty text removes it.
 export function notify(kind, text) {
   if (text === (notices.get(kind) ?? "")) return;
   if (text) notices.set(kind, text);

@@ -2,7 +2,7 @@
 //
 //   {"format": "nibble.conversations", "version": 1, "conversations": [{id, leaf, draft, messages: [...]}], "damaged": [...]}
 //
-// Imports also take what earlier versions exported: {id, changed, messages}, a conversation without branches.
+// Imports also accept exports of earlier versions: {id, changed, messages}, a conversation without branches.
 import { h } from "./dom.js";
 import { damagedRecords, merge } from "./merge.js";
 import { messageOf } from "./message.js";
@@ -58,7 +58,7 @@ function download(title, ending, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 40) || "conversation";
   h("a", { href: address, download: `${name}.${ending}` }).click();
-  URL.revokeObjectURL(address);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);  // browsers may read it after the click
 }
 
 /**
@@ -74,7 +74,7 @@ export function linear(old) {
       const parent = messages.at(-1)?.id ?? null;
       messages.push(messageOf({ ...record, id: `${old.id}.${at}`, chat: old.id, parent, created: began + at }));
     } catch {
-      // Left out.
+      // Damaged: left out.
     }
   });
   return { id: old.id, messages, numDamaged: old.messages.length - messages.length };
@@ -89,8 +89,9 @@ export async function importAll(text) {
   const isOld = file?.format === undefined && Array.isArray(file?.messages);
   if (!isOld && (file?.format !== kFormat || file.version !== 1 || !Array.isArray(file.conversations)))
     throw new Error("this is not an export of this page");
-  let numAdded = 0, numKnown = 0, numDamaged = 0;
-  for (const source of isOld ? [linear(file)] : file.conversations) {
+  const sources = isOld ? [linear(file)] : file.conversations;
+  let numAdded = 0, numKnown = 0, numDamaged = isOld ? sources[0].numDamaged : 0;
+  for (const source of sources) {
     const messages = [];
     for (const record of Array.isArray(source?.messages) ? source.messages : []) {
       try {

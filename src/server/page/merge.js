@@ -1,14 +1,14 @@
 // Adds the conversations of files and of the old storage to the existing ones.
-import { messagesOf, readAll, result, setAside } from "./database.js";
+import { messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
 import { messageOf, newId } from "./message.js";
-import { conversation, openedDatabase, post, write } from "./store.js";
+import { conversation, post, write } from "./store.js";
 import { leafBelow, repairLinks } from "./tree.js";
 
 /** @typedef {import("./message.js").Message} Message */
 
 /**
- * Adds messages to a conversation. Those that it has already are left out; one that differs under a known id becomes
- * another version. Returns the number of added messages, and whether all are stored.
+ * Adds messages to a conversation. Skips those that it already has; a different message with a known id
+ * becomes another version. Returns the number of added messages, and whether all are stored.
  * @param {string} id @param {Message[]} messages  parents before their children
  * @param {string | null} leaf
  */

@@ -1,5 +1,5 @@
-// The messages of conversations, as they are stored and exported. A conversation is a tree: `parent` is the message
-// before. Messages with the same parent are versions: of an answer after Retry, of a question after an edit.
+// The messages of conversations, as they are stored and exported. A conversation is a tree: `parent` is the
+// previous message. Messages with the same parent are versions: of an answer after Retry, of a question after an edit.
 
 /**
  * @typedef {{id: string, type: "function", function: {name: string, arguments: string}}} Call
@@ -12,7 +12,7 @@
  * @property {"user" | "assistant" | "tool"} role
  * @property {string} content
  * @property {boolean} complete      false while an answer is received; stays false if the page was closed meanwhile
- * @property {string} [tool_call_id] role "tool": the call that this is the result of
+ * @property {string} [tool_call_id] role "tool": the call whose result this is
  * @property {string} [reasoning]    role "assistant", as all below
  * @property {Call[]} [calls]
  * @property {boolean} [isJson]      the answer follows a schema
@@ -20,7 +20,7 @@
  * @property {number} [firstMs]      time to the first token
  * @property {number} [lastMs]       time to the last token
  * @property {number} [firstTokens]  tokens in the first chunk with text
- * @property {string} [finish]       the finish reason, or "stopped"
+ * @property {string} [finish]       the finish reason, "stopped", or "none" where an answer is missing
  * @property {string} [error]
  *
  * @typedef {object} Conversation

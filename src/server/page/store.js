@@ -1,6 +1,6 @@
-// All conversations: in memory, in IndexedDB, and in step with other tabs. If the storage is blocked or full,
-// everything works from memory, and `onFault` reports it.
-import { committed, messagesOf, openDatabase, readAll, result, setAside } from "./database.js";
+// All conversations: in memory, stored in IndexedDB, and synchronised with other tabs. If the storage is
+// blocked or full, everything works from memory, and `onFault` reports it.
+import { begin, committed, connect, messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
 import { isEmpty, messageOf, newId } from "./message.js";
 import { leafBelow, repairLinks } from "./tree.js";
 
@@ -9,18 +9,19 @@ import { leafBelow, repairLinks } from "./tree.js";
  * @typedef {import("./message.js").Conversation} Conversation
  * @typedef {{kind: "messages", chat: string, messages: Message[], leaf: string | null, shown: string | null, revives?: boolean} |
  *   {kind: "shown", chat: string, leaf: string | null, shown: string | null} | {kind: "dropped", chat: string, id: string} |
- *   {kind: "draft", chat: string, text: string} | {kind: "deleted", chat: string}} Change  what another tab has done
+ *   {kind: "draft", chat: string, text: string} | {kind: "deleted", chat: string}} Change  a change made in another tab
  */
 
 /** @type {Map<string, Conversation>} */
 export const conversations = new Map();
 
-/** @type {IDBDatabase | null} */
-let database = null;
 let channel = /** @type {BroadcastChannel | null} */ (null);
 const deleted = new Set();  // ids of conversations
 /** @type {Set<Message[]>} */
-const pending = new Set();  // what write() has not finished
+const pending = new Set();  // messages that write() is still saving
+/** @type {Set<Message>} */
+const unsaved = new Set();  // what write() could not store; each write that succeeds tries the next conversation again
+let isLoaded = false;
 let reportFault = (kind, text) => {};
 
 const kFull =
@@ -28,16 +29,17 @@ const kFull =
 const kBlocked =
   "The browser does not let this page store conversations. They last until the page is closed; export them to keep them.";
 
+const kNotLoaded = "The stored conversations could not be loaded and are not listed. Reload the page to see them.";
+
+const kDeleted = "This conversation was deleted in another tab and is not saved any more. Export and import it to keep it.";
+
 const kDraftLost = "This draft is not saved. Is the browser's storage for this page full?";
 
 /** @param {string} id @returns {Conversation} */
 const emptyConversation = (id) => ({ id, messages: new Map(), leaf: null, shown: null, changed: Date.now(), draft: "" });
 export const newConversation = () => emptyConversation(newId());
 
-/** The open database, or null. */
-export const openedDatabase = () => database;
-
-/** The conversation with this id, made if it is missing. @param {string} id */
+/** The conversation with this id, created if it is missing. @param {string} id */
 export function conversation(id) {
   if (!conversations.has(id)) conversations.set(id, emptyConversation(id));
   return conversations.get(id);
@@ -48,7 +50,7 @@ export const listed = () =>
   [...conversations.values()].filter((chat) => chat.messages.size || chat.draft.trim()).sort((one, other) => other.changed - one.changed);
 
 /**
- * Adds a message to the memory. Complete messages are final; an incomplete one takes what has come since.
+ * Adds a message to the memory. Complete messages are final; an incomplete one is updated.
  * @param {Message} message
  */
 export function keep(message) {
@@ -60,14 +62,14 @@ export function keep(message) {
 
 /**
  * Loads the database, and follows other tabs from then on.
- * @param {(change: Change) => void} onChange
+ * @param {(change: Change, isNews: boolean) => void} onChange
  * @param {(kind: string, text: string) => void} onFault  an empty text: the fault has ended
  */
 export async function load(onChange, onFault) {
   reportFault = onFault;
   follow(onChange);
   try {
-    database = await connect();
+    const database = await connect();
     const [messages, chats, drafts] = await Promise.all(["messages", "chats", "drafts"].map(
       (store) => readAll(database, store).catch(() => ({ records: [], numUnreadable: 1 }))));
     const faults = [];
@@ -81,19 +83,10 @@ export async function load(onChange, onFault) {
     restoreBranches(chats.records, drafts.records);
     const numUnreadable = messages.numUnreadable + chats.numUnreadable + drafts.numUnreadable;
     reportDamage(faults.length, numUnreadable);
+    isLoaded = true;
   } catch (error) {
     reportFault("storage", `${kBlocked} (${error.message})`);
   }
-}
-
-async function connect() {
-  const opened = await openDatabase();
-  opened.onversionchange = () => {
-    opened.close();
-    database = null;  // the next write opens it again
-  };
-  opened.onclose = () => { database = null; };
-  return opened;
 }
 
 /** @param {any} record @param {object[]} faults */
@@ -106,14 +99,14 @@ function take(record, faults) {
   }
 }
 
-/** Sets damaged records aside and closes the gaps that they, now or earlier, left. @param {any[]} faults */
+/** Sets damaged records aside and closes the gaps that they and earlier ones leave. @param {any[]} faults */
 async function repair(faults) {
-  const before = await readAll(database, "damaged").catch(() => ({ records: [] }));
+  const before = await readAll(openedDatabase(), "damaged").catch(() => ({ records: [] }));
   const lost = new Map();
   for (const { record } of [...before.records, ...faults])
     if (typeof record?.parent === "string" || record?.parent === null) lost.set(record.id, record.parent);
   for (const chat of conversations.values()) repairLinks(chat.messages, lost);
-  if (faults.length) await setAside(database, faults).catch(() => {});
+  if (faults.length) await setAside(openedDatabase(), faults).catch(() => {});
 }
 
 function restoreBranches(chats, drafts) {
@@ -154,27 +147,27 @@ export function append(chat, messages, leaf, { endsDraft = false } = {}) {
   return write(chat, messages, { endsDraft });
 }
 
-/** Remembers which branch the user looks at. @param {Conversation} chat */
+/** Saves which branch the user sees. @param {Conversation} chat */
 export function saveShown(chat) {
   post({ kind: "shown", chat: chat.id, leaf: chat.leaf, shown: chat.shown });
   return write(chat, []);
 }
 
-/** Saves what an answer has so far. Without text, only other tabs get it. @param {Conversation} chat @param {Message} message */
+/** Saves an answer as received so far. Without text, only sends it to other tabs. @param {Conversation} chat @param {Message} message */
 export function saveProgress(chat, message, hasText = true) {
   post({ kind: "messages", chat: chat.id, messages: [message], leaf: chat.leaf, shown: chat.shown });
   return hasText ? write(chat, [message]) : undefined;
 }
 
 /**
- * Saves what the page receives and writes while it is closed, when nothing can be awaited any more.
+ * Saves received text and unfinished writes while the page closes, when nothing can be awaited any more.
  * @param {Message[]} received
  */
 export function saveAtOnce(received) {
   const unsaved = [...received, ...[...pending].flat()].filter((message) => message.complete || !isEmpty(message));
   if (!unsaved.length) return;
   try {
-    const transaction = database.transaction("messages", "readwrite");
+    const transaction = openedDatabase().transaction("messages", "readwrite");
     for (const message of unsaved) transaction.objectStore("messages").put(message);
     transaction.commit();
   } catch {
@@ -182,11 +175,14 @@ export function saveAtOnce(received) {
   }
 }
 
-/** Forgets an answer of which nothing came. It was never stored. @param {Conversation} chat @param {Message} message */
+/** Drops an answer without text. It was never stored. @param {Conversation} chat @param {Message} message */
 export function drop(chat, message) {
   chat.messages.delete(message.id);
   post({ kind: "dropped", chat: chat.id, id: message.id });
 }
+
+/** @param {Message} message */
+const isKept = (message) => conversations.get(message.chat)?.messages.get(message.id) === message;
 
 /**
  * Compares and appends in one transaction: stores what is missing, and changes no complete message. Adds the rest of
@@ -195,27 +191,36 @@ export function drop(chat, message) {
  */
 export async function write(chat, messages, { endsDraft = false, revives = false } = {}) {
   pending.add(messages);
+  const wanted = new Set(messages);
   try {
-    database ??= await connect();
-    const transaction = database.transaction(["messages", "chats", "drafts"], "readwrite");
+    const transaction = await begin(["messages", "chats", "drafts"]);
     const done = committed(transaction);
     done.catch(() => {});  // it is awaited below
     const stored = transaction.objectStore("messages"), chats = transaction.objectStore("chats");
     if (revives) deleted.delete(chat.id);
-    else if ((await result(chats.get(chat.id)))?.deleted) return false;
+    else if ((await result(chats.get(chat.id)))?.deleted) {
+      for (const message of unsaved) if (message.chat === chat.id) unsaved.delete(message);
+      if (!deleted.has(chat.id)) reportFault("deleted", kDeleted);
+      return false;
+    }
     const parent = messages.length ? messages[0].parent : chat.leaf;
     const hasGap = parent !== null && !(await result(stored.getKey([chat.id, parent])));
-    for (const message of hasGap ? [...chat.messages.values()] : messages) {
+    for (const message of unsaved) if (message.chat === chat.id && isKept(message)) wanted.add(message);
+    for (const message of hasGap ? [...chat.messages.values()] : wanted) {
       if (!message.complete && isEmpty(message)) continue;
       const old = await result(stored.get([chat.id, message.id]));
-      if (!old || (old.complete === false && messages.includes(message))) stored.put(message);
+      if (!old || (old.complete === false && wanted.has(message))) stored.put(message);
     }
     chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed });
     if (endsDraft) transaction.objectStore("drafts").delete(chat.id);
     await done;
-    reportFault("storage", "");
+    for (const message of wanted) unsaved.delete(message);
+    const next = [...unsaved].find(isKept);
+    if (next) write(conversations.get(next.chat), []);
+    else reportFault("storage", isLoaded ? "" : kNotLoaded);
     return true;
   } catch (error) {
+    for (const message of wanted) unsaved.add(message);
     reportFault("storage", error.name === "QuotaExceededError" ? kFull : `${kBlocked} (${error.message})`);
     return false;
   } finally {
@@ -223,22 +228,21 @@ export async function write(chat, messages, { endsDraft = false, revives = false
   }
 }
 
-/** Saves the composer's text with each key: nothing is left to save when the page is closed. @param {Conversation} chat @param {string} text */
-export function saveDraft(chat, text) {
+/** Saves the composer's text at each key press, so that closing the page loses none. @param {Conversation} chat @param {string} text */
+export async function saveDraft(chat, text) {
   chat.draft = text;
   chat.changed = Date.now();
   conversations.set(chat.id, chat);
   post({ kind: "draft", chat: chat.id, text });
   try {
-    const transaction = database.transaction("drafts", "readwrite");
+    const transaction = await begin("drafts");
     const drafts = transaction.objectStore("drafts");
     committed(transaction).then(() => reportFault("draft", ""), () => reportFault("draft", kDraftLost));
     if (text) drafts.put({ id: chat.id, text, changed: chat.changed });
     else drafts.delete(chat.id);
     transaction.commit();
   } catch {
-    // Reported already: the storage is blocked. Or the browser has just cleared it: the next key writes again.
-    connect().then((opened) => { database ??= opened; }, () => {});
+    // The storage is blocked, which is reported already.
   }
 }
 
@@ -247,20 +251,20 @@ export async function remove(chat) {
   conversations.delete(chat.id);
   deleted.add(chat.id);
   post({ kind: "deleted", chat: chat.id });
-  if (!database) return;
-  const transaction = database.transaction(["messages", "chats", "drafts"], "readwrite");
+  const transaction = await begin(["messages", "chats", "drafts"]).catch(() => null);
+  if (!transaction) return;  // blocked, which the page has reported
   transaction.objectStore("messages").delete(messagesOf(chat.id));
   transaction.objectStore("drafts").delete(chat.id);
   transaction.objectStore("chats").put({ id: chat.id, deleted: true });  // so that no tab adds to it
-  await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation is not deleted: ${error.message}`));
+  await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation could not be deleted: ${error.message}`));
 }
 
-/** Tells other tabs. @param {Change} change */
+/** Sends a change to the other tabs. @param {Change} change */
 export function post(change) {
   channel?.postMessage(change);
 }
 
-/** @param {(change: Change) => void} onChange */
+/** @param {(change: Change, isNews: boolean) => void} onChange */
 function follow(onChange) {
   try {
     channel = new BroadcastChannel("nibble");
@@ -268,6 +272,7 @@ function follow(onChange) {
     return;  // blocked like the storage
   }
   channel.onmessage = ({ data: change }) => {
+    let isNews = true;  // not the progress of a known message
     if (change.kind === "deleted") {
       deleted.add(change.chat);
       conversations.delete(change.chat);
@@ -275,11 +280,12 @@ function follow(onChange) {
       if (change.kind === "messages" && change.revives) deleted.delete(change.chat);
       if (deleted.has(change.chat)) return;
       const chat = conversation(change.chat);
+      isNews = change.kind !== "messages" || change.messages.some((message) => !chat.messages.has(message.id));
       if (change.kind === "messages") change.messages.forEach(keep);
       if (change.kind === "dropped") chat.messages.delete(change.id);
       if (change.kind === "draft") chat.draft = change.text;
-      if (change.kind !== "dropped") chat.changed = Date.now();
+      if (change.kind !== "dropped" && isNews) chat.changed = Date.now();  // else answers in two tabs swap places
     }
-    onChange(change);
+    onChange(change, isNews);
   };
 }

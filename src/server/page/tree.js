@@ -44,8 +44,9 @@ export function leafBelow(messages, id) {
 }
 
 /**
- * Links each message whose parent is missing to the next one before it that `lost` leads to (the parents of damaged
- * messages), or makes it a first message. Cuts cycles. Afterwards each branch ends at a first message.
+ * Links each message whose parent is missing to its nearest existing ancestor, found through `lost` (the
+ * parents of damaged messages), or makes it a first message. Cuts cycles. Afterwards each branch begins with a
+ * first message.
  * @param {Messages} messages @param {Map<string, string | null>} lost
  */
 export function repairLinks(messages, lost) {

@@ -2,11 +2,12 @@
 import { statistics } from "./answer.js";
 import { copyButton, h } from "./dom.js";
 import { codeBlock, renderMarkdown } from "./markdown.js";
+import { session } from "./web_storage.js";
 
 /**
  * @typedef {import("./message.js").Message} Message
  *
- * @typedef {object} TurnState  what else a turn shows; actions are undefined if they are not possible now
+ * @typedef {object} TurnState  the rest of what a turn shows; an action that is not possible now is undefined
  * @property {boolean} isRunning
  * @property {number} version       of the message, from 0
  * @property {number} numVersions
@@ -20,6 +21,15 @@ import { codeBlock, renderMarkdown } from "./markdown.js";
 // Answers whose reasoning the user has opened; it stays open when they are drawn again.
 const unfolded = new Set();
 
+// A field whose text, until it is sent or cancelled, outlives another version or conversation, and a reload.
+const unsentItem = (id) => `nibble.unsent.${id}`;
+function unsentField(id, text, properties) {
+  const field = h("textarea", properties);
+  field.value = session.get(unsentItem(id)) ?? text;
+  field.addEventListener("input", () => session.set(unsentItem(id), field.value));
+  return field;
+}
+
 const kNames = { user: "You", assistant: "Answer", tool: "Tool result" };
 
 /**
@@ -31,10 +41,11 @@ export function showTurn(message) {
   const element = h("article", { class: `turn ${message.role}` }, h("h2", {}, kNames[message.role]));
   if (message.role === "assistant") return showAnswer(element, message);
   let state = /** @type {TurnState | null} */ (null);
-  const edit = h("button", { type: "button", class: "edit", onclick: () => beginEdit(element, message.content, () => state.edit) }, "Edit");
+  const edit = h("button", { type: "button", class: "edit", onclick: () => beginEdit(element, message, () => state.edit) }, "Edit");
   const versions = showVersions("message");
   const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this message"), edit, versions.element);
   element.append(h("div", { class: "said" }, message.content), tools);
+  if (session.get(unsentItem(message.id)) !== null) beginEdit(element, message, () => state.edit);
   return {
     element,
     update(changed) {
@@ -68,11 +79,11 @@ function showVersions(what) {
   };
 }
 
-function beginEdit(element, text, currentEdit) {
+function beginEdit(element, message, currentEdit) {
   const before = [...element.childNodes];
-  const field = h("textarea", { "aria-label": "Edit your message", rows: "4" });
-  field.value = text;
+  const field = unsentField(message.id, message.content, { "aria-label": "Edit your message", rows: "4" });
   const end = () => {
+    session.remove(unsentItem(message.id));
     element.replaceChildren(...before);
     element.querySelector(".edit").focus();
   };
@@ -84,7 +95,7 @@ function beginEdit(element, text, currentEdit) {
     edit(field.value);
   };
   const form = h("form", { onsubmit: send }, field,
-    h("p", { class: "note" }, "Begins a new version of the conversation here. The old one is kept."),
+    h("p", { class: "note" }, "Sends a new version of this message. The old one is kept."),
     h("div", { class: "tools" },
       h("button", { type: "submit", class: "main" }, "Send"),
       h("button", { type: "button", onclick: end }, "Cancel")));
@@ -134,7 +145,7 @@ function showAnswer(element, message) {
     drawText();
     const takesResults = Boolean(state.sendResults && message.calls.length);
     if (!takesResults) results.replaceChildren();
-    else if (!results.firstChild) results.append(resultsForm(message.calls, (values) => state.sendResults?.(values)));
+    else if (!results.firstChild) results.append(resultsForm(message, (values) => state.sendResults?.(values)));
     const fault = [message.error, state.failure].filter(Boolean).join(" ");
     error.hidden = !fault;
     if (error.textContent !== fault) error.textContent = fault;
@@ -164,11 +175,12 @@ function indented(text) {
 }
 
 // The page runs no tools: the user enters their results.
-function resultsForm(calls, sendResults) {
-  const fields = calls.map(() => h("textarea", { rows: "3", required: true }));
+function resultsForm({ id, calls }, sendResults) {
+  const fields = calls.map((call, at) => unsentField(`${id}.${at}`, "", { rows: "3", required: true }));
   const send = (event) => {
     event.preventDefault();
     sendResults(calls.map((call, at) => ({ tool_call_id: call.id, content: fields[at].value })));
+    for (const at of fields.keys()) session.remove(unsentItem(`${id}.${at}`));
   };
   return h("form", { class: "results", onsubmit: send },
     ...calls.map((call, at) => h("label", {}, `Result of ${call.function.name}`, fields[at])),

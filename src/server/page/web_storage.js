@@ -1,5 +1,5 @@
-// localStorage and sessionStorage, for small values. Browsers may block them or find them full: then values last until
-// the page is closed.
+// localStorage and sessionStorage, for small values. If the browser blocks them or they are full, values last
+// until the page is closed.
 
 /** @param {() => Storage} open */
 function safeStorage(open) {
@@ -49,4 +49,4 @@ function safeStorage(open) {
 }
 
 export const local = safeStorage(() => localStorage);
-export const session = safeStorage(() => sessionStorage);  // forgotten with the tab
+export const session = safeStorage(() => sessionStorage);  // kept until the tab closes

@@ -45,7 +45,7 @@ struct ServerOptions {
   std::string version{};
   HttpLimits limits{};
   int max_output_tokens{0};  // limit on the tokens of an answer; 0: only the context limits it
-  int stream_interval{1};    // least number of tokens between two events of a stream (api/stream_pace.h)
+  int stream_interval{1};    // minimum number of tokens between two events of a stream (api/stream_pace.h)
   std::chrono::milliseconds request_timeout{0};  // limit from queueing to the end of an answer; 0: no limit
   size_t max_response_bytes{64 << 20};           // memory for stored responses (previous_response_id)
   // A stream sends a comment after this time without a token, because proxies cut silent connections.

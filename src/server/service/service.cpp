@@ -300,7 +300,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
     // A wait shorter than keep_alive ended at the request timeout.
     if (!next && *patience < service.options.keep_alive) continue;
     std::string events = next ? reply.on(*next) : params.stream ? listener.on_silence() : "";
-    // One write for all tokens that have come: with drafts, a step adds several.
+    // One write for all tokens that have arrived: with drafts, a step adds several.
     while (!reply.are_complete() && running.has_token()) {
       next = co_await running.next(*patience);
       events += reply.on(*next);

@@ -70,7 +70,7 @@ void check_model(const Service& service, const GenerationParams& params);
 void check_model(const Service& service, const std::string& name);
 
 // Limits max_tokens to the server's maximum (then it counts as ignored), or sets it to the maximum. Sets the
-// interval of a stream's events.
+// interval between the events of a stream.
 void apply_options(const Service& service, GenerationParams& params);
 
 // Reports fields without effect in the header X-Nibble-Ignored and the log; with --strict throws HttpError.

@@ -1,4 +1,5 @@
-// The GPU as launches see it: the chip, or what options lower it to. Needs no GPU. C++17, for device code.
+// The GPU that kernels are chosen for: the chip itself, or a smaller one that options request. Works without
+// a GPU. C++17, for device code.
 #pragma once
 
 #include <cstddef>

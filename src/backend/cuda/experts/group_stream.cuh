@@ -38,7 +38,7 @@ struct SlotWork {
   int slot, expert;        // index among the token's chosen experts, and among the experts of this rank
   unsigned row, num_rows;  // this row of CTAs among those of the slot; num_rows 0: no work
 };
-// Returns the part of this CTA's row. `expert`: the expert of slot number `lane`. Called by a whole warp.
+// Returns the work of this CTA's row. `expert`: the expert of slot number `lane`. Called by a whole warp.
 __device__ inline SlotWork work_of_slots(const IndexRange& own, int expert) {
   unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
   const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;

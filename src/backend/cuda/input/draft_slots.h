@@ -16,7 +16,7 @@ struct DraftRun {
   int32_t first_row, num_rows;        // rows of the step; num_rows 0: padding of the array, not a run
   int32_t num_drafted;                // the last num_drafted of these rows are drafts
   OptionalIndex next;                 // the token after the last row; none: the step samples it from that row
-  int32_t first_output, num_outputs;  // range of ChosenTokens::output_rows that are rows of the run
+  int32_t first_output, num_outputs;  // range of ChosenTokens::output_rows that belongs to the run
   OptionalIndex chain;                // index of the chain that drafts for the run
   int32_t is_tree;                    // 1: the drafts are a tree (ChosenTokens::parents), 0: a chain
 };

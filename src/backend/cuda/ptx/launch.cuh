@@ -1,4 +1,4 @@
-// What a kernel knows of its launch, from special registers; and programmatic dependent launch.
+// Special registers that describe a kernel's launch, and programmatic dependent launch.
 #pragma once
 
 #include <cstdint>

@@ -40,14 +40,14 @@ struct LocalRank {  // a rank of this process
   const Workspace* work;
   Stream stream;
 };
-// Enables writes to the memory of the other GPUs, if the ranks are connected by them. Call before the ranks
+// Enables writes to the memory of the other GPUs, unless NCCL connects the ranks. Call before the ranks
 // allocate memory.
 void open_memory(const Connection& connection, std::span<const int> devices);
 // Connects these ranks with each other and with those of other processes. Returns the RankSum of each.
 std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection, const Config& config,
                                                     int max_batch_tokens, CardThreads& threads,
                                                     std::span<const LocalRank> ranks);
-// Returns the error message if the trial sums were wrong.
+// Returns the error message for wrong trial sums.
 std::string why_wrong(const Connection& connection, int num_ranks);
 // Returns the rows in the list of kernels for the sum after an operation. `of`: the operation's row.
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,

@@ -1,5 +1,4 @@
-// RankSum by NCCL, for ranks that cannot write to each other's memory: they are on different machines, or
-// their GPUs have no peer access.
+// RankSum by NCCL: for ranks on different machines, for GPUs without peer access, and with --nccl.
 #pragma once
 
 #include <memory>

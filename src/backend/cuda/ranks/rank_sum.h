@@ -58,8 +58,8 @@ class RankSum {
 
   // The next four functions enqueue work. All ranks must call them in the same order, for the same rows.
 
-  // Adds the terms of all ranks. Every rank gets the sums, except if there is a norm and there are more than
-  // tagged_rows() rows: then every rank gets the norms, and the sums of the rows that it owns (sum.h).
+  // Adds the terms of all ranks. Every rank gets all sums, except with a norm and more than tagged_rows()
+  // rows: then every rank gets all norms, but only the sums of the rows that it owns (sum.h).
   virtual void sum(const LaunchContext& gpu, const HalfOutput& of, const SumLaunch& launch,
                    Turn turn) const = 0;
   // Completes the logits of these outputs on the first rank.

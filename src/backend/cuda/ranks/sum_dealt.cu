@@ -153,7 +153,7 @@ void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   const Links& links = args.links;
   const SumOutputs& own = links.outputs[links.rank];
   NIBBLE_CHECK(args.terms.x == own.x && args.terms.out == own.x,
-               "a sum that is dealt out is in the place of x");
+               "sum_dealt() works in place: x and out must be this rank's x");
   const int most = most_owned(args.num_rows, links.num_ranks),
             room = kOfEach * device_caps().num_multiprocessors,
             num_senders = turn == Turn::kWait ? 0 : std::min(room, most * (links.num_ranks - 1)),

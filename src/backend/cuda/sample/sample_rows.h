@@ -24,7 +24,7 @@ class SampleRows {
   }
   // Adds an output row. The caller has refused what engine/validate.h refuses, and tokens outside the
   // vocabulary. `position`: if only the device knows it, no parameter may depend on counts of output tokens.
-  // `follows`: the step's row whose unknown token is in the output (Run::ahead).
+  // `follows`: the step's row whose token, still unknown, counts as output (Run::ahead).
   void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }

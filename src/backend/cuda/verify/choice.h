@@ -59,7 +59,7 @@ class DeviceGroups {
 class DeviceRoutingMailbox {  // routing of a few tokens, as a RoutingMailbox
  public:
   DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // state before any step
-  // As the choosing launch leaves it.
+  // State after the launch that chooses the experts.
   explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;

@@ -56,7 +56,7 @@ class Ranges {
   }
   Expression not_zero() { return e_.concat(any_digits(0), e_.concat(digits('1', '9'), any_digits(0))); }
 
-  // What may follow an integer part equal to the bound's, so that the number is at least the bound.
+  // Returns the fractions that make a number at least the bound if both have the same integer part.
   Expression fraction_at_least(const std::string& low, bool is_exclusive) {
     if (integers_) return low.empty() && !is_exclusive ? Expression::kEmptyText : Expression::kNothing;
     if (low.empty())

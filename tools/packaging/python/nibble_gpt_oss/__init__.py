@@ -1,4 +1,4 @@
-"""nibble, an inference engine for OpenAI's gpt-oss models, as a Python package: it starts a server and knows its URL.
+"""nibble, an inference engine for OpenAI's gpt-oss models, as a Python package that starts a server.
 
     import nibble_gpt_oss
 
@@ -49,7 +49,7 @@ class Server:
 
     @staticmethod
     def _read(stream, lines):
-        """Reads `stream` to its end in a thread, so that the server never waits for a reader; keeps the last lines."""
+        """Reads `stream` to its end in a thread, so that the server never blocks; keeps the last 100 lines."""
 
         def read():
             for line in stream:
@@ -66,7 +66,7 @@ class Server:
         return self.url + "/v1"
 
     def close(self):
-        """Ends the server; running answers have ten seconds."""
+        """Ends the server; running answers get up to ten seconds."""
         self._process.terminate()
         try:
             self._process.wait(timeout=10)
@@ -86,5 +86,5 @@ class Server:
 
 
 def main():
-    """The command `nibble`: becomes the program."""
+    """The command `nibble`: replaces this process with the program."""
     os.execv(PROGRAM, ["nibble", *sys.argv[1:]])
