@@ -157,6 +157,14 @@ std::vector<std::string> known_gpu_names() {
   return names;
 }
 
+std::string known_name_of(const DeviceProperties& properties) {
+  for (const ChipRow& chip : kChips)
+    if (chip.compute_capability == properties.compute_capability &&
+        chip.num_multiprocessors == properties.num_multiprocessors)
+      return chip.name;
+  return {};
+}
+
 Target target_of(const DeviceCaps& caps, const CudaOptions& options) {
   const std::optional<Budget> largest = largest_budget(caps.shared_bytes);
   if (!largest)
