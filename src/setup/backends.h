@@ -30,7 +30,7 @@ struct OwnOptions {  // options that only one backend has
 // Memory of a device in bytes: `total`, and `free` for a backend that is loaded now.
 struct DeviceMemory {
   size_t total{0}, free{0};
-  bool is_hosts{false};  // the device uses the host's memory, and `free` is what the host has available
+  bool uses_host_memory{false};  // `free` is then what the host has available
 };
 
 // Defaults of a device. max_batch_tokens depends on its prompt kernels, its memory and its speed.
@@ -73,8 +73,9 @@ struct BackendMemory {
 struct BackendDevice {
   std::string (*known_name)();  // by which predict_on() knows this machine's device; empty: it does not
   DeviceFacts (*facts)();       // the device and its current state, for records
-  std::vector<DeviceMemory> (*memory)(const OwnOptions&);                                     // of each GPU
-  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);  // of each GPU
+  // Memory of each GPU, and what each needs.
+  std::vector<DeviceMemory> (*memory)(const OwnOptions&);
+  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
   // Lists the kernels that a device of this name would run. `source`: the model's name, for messages.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);

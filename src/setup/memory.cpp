@@ -39,7 +39,7 @@ size_t planned_bytes(const MemoryPlan& plan) {
 
 size_t budget_of(const DeviceMemory& memory, double share) {
   const auto most = static_cast<size_t>(share * static_cast<double>(memory.total));
-  if (!memory.is_hosts) return std::min(most, memory.free);
+  if (!memory.uses_host_memory) return std::min(most, memory.free);
   const size_t available = memory.free - std::min(memory.free, kHostReserveBytes),
                budget = std::min(most, available);
   log::info(
@@ -62,15 +62,15 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
   return setup.backend->device ? planned : kept_weight_bytes(model, plan, setup) + planned;
 }
 
-double memory_share(const ResolvedSettings& setup, bool is_hosts) {
-  return setup.device_memory_share.value_or(is_hosts ? kHostMemoryShare : kDeviceMemoryShare);
+double memory_share(const ResolvedSettings& setup, bool uses_host_memory) {
+  return setup.device_memory_share.value_or(uses_host_memory ? kHostMemoryShare : kDeviceMemoryShare);
 }
 
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup) {
   std::vector<size_t> budgets;
   if (setup.backend->device) {
     for (const DeviceMemory& memory : setup.backend->device->memory(setup.own))
-      budgets.push_back(budget_of(memory, memory_share(setup, memory.is_hosts)));
+      budgets.push_back(budget_of(memory, memory_share(setup, memory.uses_host_memory)));
   } else {
     budgets.push_back(available_bytes());
   }

@@ -103,7 +103,7 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
 
 // Returns for each GPU the bytes that weights, workspace and KV cache may take.
 std::vector<size_t> budgets_of(const ResolvedSettings& setup, const PredictedDevice& device) {
-  const double share = memory_share(setup, device.has_hosts_memory);
+  const double share = memory_share(setup, device.uses_host_memory);
   return std::vector<size_t>(setup.own.cuda.parts.size(),
                              static_cast<size_t>(share * static_cast<double>(device.memory_bytes)));
 }
