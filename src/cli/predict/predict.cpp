@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cli/measure/number_list.h"
+#include "cli/measure/preset.h"
 #include "cli/measure/run_record.h"
 #include "cli/predict/report.h"
 #include "core/error.h"
@@ -67,6 +68,7 @@ struct PredictOptions {
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"}, batches{"1"},
       replicas{};
   int prefix_tokens{0}, num_prefixes{1};
+  std::string preset;  // empty: none
   bool as_json{false};
 };
 
@@ -184,8 +186,32 @@ void refuse_what_has_no_effect(const Settings& settings) {
     if (is_given) throw InputError("{} is not supported by predict; leave it out", flag);
 }
 
+// The expected duration of each run of a preset of bench.
+int predict_preset(const PredictOptions& options, Settings settings) {
+  if (!settings.backend) settings.backend = "cuda";
+  const std::vector<PresetRun> runs = preset_runs(options.preset, false);
+  std::vector<std::optional<double>> seconds;
+  for (const PresetRun& run : runs) {
+    const ResolvedSettings setup = resolve(settings_of(run, settings));
+    if (!setup.backend->device) throw InputError("--preset needs --backend cuda");
+    const Model model = open_model(options.model, setup.places);
+    const Predictor predictor(options, setup, model);
+    const StepPrediction any = predictor({});
+    const int max_batch_tokens =
+        settings.max_batch_tokens.value_or(setup.backend->making.batch_sizes(options.gpu).max_batch_tokens);
+    if (seconds.empty())
+      fmt::print("A prediction, not a measurement: {} on {}\n\n", model.source.name, any.device.description);
+    seconds.emplace_back(expected_seconds(
+        run, kPresetRepetitions, max_batch_tokens,
+        [&](const PredictedStep& step) { return total_of(predictor(step).operations) / 1e6; }));
+  }
+  fmt::print("{}", plan_text(runs, seconds));
+  return kDone;
+}
+
 int predict(const PredictOptions& options, Settings settings, const std::string& command_line) {
   refuse_what_has_no_effect(settings);
+  if (!options.preset.empty()) return predict_preset(options, settings);
   const std::vector<BenchTest> tests =
       list_tests(read_numbers(options.prompt_lengths, "-p", 0, kMaxPredictedTokens),
                  read_numbers(options.output_lengths, "-n", 0, kMaxPredictedTokens),
@@ -277,7 +303,11 @@ Action define_predict(CLI::App& command, Settings& settings) {
   };
   add_number("--prefix-tokens", options->prefix_tokens, "length of the prefix that prompts share [0]", 0);
   add_number("--prefixes", options->num_prefixes, "number of different prefixes, used equally often [1]", 1);
-  command.add_flag("--json", options->as_json, "one JSON object instead of the tables");
+  CLI::Option* preset = command
+                            .add_option("--preset", options->preset,
+                                        "only how long each run of this preset of bench would take")
+                            ->type_name("NAME");
+  command.add_flag("--json", options->as_json, "one JSON object instead of the tables")->excludes(preset);
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kPredictFooter);
   return [options, &settings, &command] { return predict(*options, settings, command_line(command)); };
