@@ -9,8 +9,8 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cli/bench/bench.h"
@@ -27,6 +27,7 @@
 #include "cli/run.h"
 #include "cli/serve.h"
 #include "cli/standard_streams.h"
+#include "cli/start_line/translate.h"
 #include "cli/tokenize.h"
 #include "cli/tune/tune.h"
 #include "cli/unknown_variables.h"
@@ -99,6 +100,7 @@ int run_command(int argc, char** argv) {
   program.footer(kMainFooter);
   Settings settings;
   Action action;
+  StartLine line;
   for (const CommandRow& row : kCommands) {
     CLI::App* command = program.add_subcommand(row.name, row.what);
     const Action act = row.define(*command, settings);
@@ -109,11 +111,9 @@ int run_command(int argc, char** argv) {
     });
   }
   try {
-    // CLI11 would parse vLLM's short flag -tp as -t p.
-    std::vector<const char*> arguments(argv, argv + argc);
-    std::replace_if(
-        arguments.begin(), arguments.end(), [](std::string_view text) { return text == "-tp"; }, "--tp");
-    program.parse(argc, arguments.data());
+    line = translate(program, {argv + std::min(argc, 1), argv + argc});
+    std::vector<std::string> reversed(line.arguments.rbegin(), line.arguments.rend());  // CLI11's order
+    program.parse(std::move(reversed));
   } catch (const CLI::CallForVersion& call) {
     fmt::print("{}", call.what());
     return kDone;
@@ -126,6 +126,8 @@ int run_command(int argc, char** argv) {
   log::start(spdlog::level::from_str(settings.log_level),
              settings.log_format == "json" ? log::Format::kJson : log::Format::kText);
   for (const std::string& warning : warnings_of_unknown_variables(environ)) log::warn("{}", warning);
+  for (const std::string& hint : hints_of_foreign_variables(environ)) log::info("{}", hint);
+  for (const std::string& note : line.notes) log::warn("{}", note);
   return action();
 }
 
