@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kNumDraftTokens{"num_draft_tokens"};
+constexpr const char* kNumRows{"num_speculative_tokens + 1"};
 
 }  // namespace
 
@@ -21,18 +21,18 @@ void DraftConfig::add(const std::string& flag, const json& members) {
 
 std::string DraftConfig::flags() const { return fmt::format("{}", fmt::join(flags_, ", ")); }
 
-// SGLang's --speculative-num-draft-tokens also counts the token that the drafts follow. With steps and without a
-// tree SGLang ignores it.
+// SGLang's --speculative-num-draft-tokens also counts the token that the drafts follow. For chains SGLang
+// ignores it if the number of steps is given.
 std::string DraftConfig::text() const {
   const bool is_ngram = config_.value("method", json()) == "ngram";
   const bool is_tree = config_.value("topk", json(1)) != json(1);
   json config = json::object();
   for (const auto& [key, value] : config_.items())
-    if (key != kNumDraftTokens && !(is_ngram && key == "topk")) config[key] = value;
-  const json num_tokens = config_.value(kNumDraftTokens, json());
-  if (num_tokens.is_number_integer() && (is_tree || !config.contains("num_speculative_tokens")))
-    config["num_speculative_tokens"] = num_tokens.get<int64_t>() - 1;
-  return one_line(config);
+    if (key != kNumRows && !(is_ngram && key == "topk")) config[key] = value;
+  const json num_rows = config_.value(kNumRows, json());
+  if (num_rows.is_number_integer() && (is_tree || !config.contains("num_speculative_tokens")))
+    config["num_speculative_tokens"] = num_rows.get<int64_t>() - 1;
+  return to_line(config);
 }
 
 }  // namespace nibble::cli

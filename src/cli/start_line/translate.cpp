@@ -21,6 +21,7 @@ namespace {
 
 using nlohmann::json;
 using Texts = std::vector<std::string>;
+using Rows = std::vector<const StartFlag*>;
 
 constexpr std::string_view kDraftFlag{"--speculative-config"}, kGpusFlag{"--tensor-parallel-size"};
 
@@ -58,8 +59,8 @@ Given split_flag(const std::string& argument) {
 
 std::string first_word(std::string_view text) { return std::string(text.substr(0, text.find(' '))); }
 
-std::vector<const StartFlag*> rows_of(const std::string& name) {
-  std::vector<const StartFlag*> rows;
+Rows rows_of(const std::string& name) {
+  Rows rows;
   for (const StartFlagGroup& group : start_flag_groups())
     for (const StartFlag& row : group.flags) {
       const Texts names = split(row.names, ' ');
@@ -117,7 +118,7 @@ class Translation {
   void read_flag(const std::string& argument) {
     Flag flag{split_flag(argument), {}, nullptr};
     Given& given = flag.given;
-    const std::vector<const StartFlag*> rows = has("--backend") ? rows_of(given.name) : rows_of("");
+    const Rows rows = has("--backend") ? rows_of(given.name) : Rows();
     if (given.path.empty()) flag.option = command_.get_option_no_throw(given.name);
     const Takes takes = rows.empty() ? Takes::kNothing : rows.front()->takes;
     if (!given.path.empty() && takes != Takes::kValue) return keep({argument});
@@ -172,17 +173,20 @@ class Translation {
     if (!given.value) keep(flag.values);
   }
 
-  // Turns --name.path value into the JSON that --name would have. Returns false if nothing is left to do.
+  // Turns --name.path value into the JSON that --name would have. Returns false if it was added to drafts_.
   bool collect_member(Flag& flag) {
     const json member = json_at(flag.given.path, flag.values.front());
-    flag.values = {one_line(member)};
+    flag.values = {to_line(member)};
     if (flag.given.name != kDraftFlag && flag.given.name != "-sc") return true;
     drafts_.add(fmt::format("{}.{}", flag.given.name, flag.given.path), member);
     return false;
   }
 
   bool applies(const StartFlag& row, const Flag& flag) const {
-    if (row.fate == Fate::kOwn) return flag.option ? row.here.empty() : has(first_word(row.here));
+    if (row.fate == Fate::kOwn) {
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else nothing has to change
+      return has(first_word(row.here));
+    }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;
     if (row.fate == Fate::kDraft && !has(kDraftFlag)) return false;
     return is_for_value(row, flag);
@@ -193,12 +197,11 @@ class Translation {
     return matches_one(row.values, compact_json(flag.values.front()));
   }
 
-  void keep_or_refuse(const std::vector<const StartFlag*>& rows, const Flag& flag,
-                      const std::string& argument) {
+  void keep_or_refuse(const Rows& rows, const Flag& flag, const std::string& argument) {
     Texts expected;
     for (const StartFlag* row : rows) {
-      if (is_for_value(*row, flag))
-        return keep_flag(flag, argument);  // nibble's flag is one of other commands
+      // The row applies to the value, so the command lacks nibble's flag: the parser says so.
+      if (is_for_value(*row, flag)) return keep_flag(flag, argument);
       if (row->fate == Fate::kRefused || row->fate == Fate::kOwn) continue;
       for (const std::string& value : split(row->values, '|')) expected.push_back(value);
     }
@@ -242,8 +245,7 @@ class Translation {
       std::string& last = arguments.back();
       last.replace(last.find("{}"), 2, value);
     }
-    if (has_value && values.empty())
-      arguments = {words.front()};  // the parser says that the value is missing
+    if (has_value && values.empty()) arguments = {words.front()};  // the parser refuses that
     if (words.front() == "--model") has_model_ = true;
     if (words.front() == kDraftFlag) has_draft_flag_ = true;
     keep(arguments);
@@ -263,11 +265,11 @@ class Translation {
   void check_experts() {
     std::string num_gpus = "1";
     const Texts& arguments = line_.arguments;
-    for (size_t i = 0; i + 1 < arguments.size(); ++i)
-      if (arguments[i] == kGpusFlag || arguments[i] == "--tp") num_gpus = arguments[i + 1];
-    for (const std::string& argument : arguments)
-      if (argument.starts_with(fmt::format("{}=", kGpusFlag)))
-        num_gpus = argument.substr(kGpusFlag.size() + 1);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const Given given = split_flag(arguments[i]);
+      if (given.name != kGpusFlag && given.name != "--tp") continue;
+      num_gpus = given.value.value_or(i + 1 < arguments.size() ? arguments[i + 1] : "");
+    }
     for (const auto& [typed, size] : sizes_of_experts_)
       if (size != num_gpus)
         refuse(typed,

@@ -1,5 +1,5 @@
-// Reads the command line of another engine: replaces its flags by nibble's, drops those that need nothing, and
-// refuses the rest with a reason. Flags that are in no row of table.h are left to the parser.
+// Reads the command line of another engine: replaces its flags by nibble's, drops those that need nothing,
+// and refuses the rest with a reason. Flags that are in no row of table.h are left to the parser.
 #pragma once
 
 #include <string>

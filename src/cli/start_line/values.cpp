@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <charconv>
+#include <utility>
 
 #include "core/json.h"
 #include "core/take_until.h"
@@ -58,23 +59,27 @@ std::vector<std::string> list_of(const std::string& text) {
   if (!list.is_array()) return split(text, ',');
   std::vector<std::string> texts;
   for (const json& element : list)
-    texts.push_back(element.is_string() ? element.get<std::string>() : one_line(element));
+    texts.push_back(element.is_string() ? element.get<std::string>() : to_line(element));
   return texts;
 }
 
 std::string compact_json(const std::string& text) {
   const json object = parsed(text);
-  return object.is_object() ? one_line(object) : text;
+  return object.is_object() ? to_line(object) : text;
 }
 
 json json_at(std::string_view path, const std::string& value) {
   json object = parsed(value);
   if (object.is_discarded()) object = value;
   const std::vector<std::string> keys = split(path, '.');
-  for (auto key = keys.rbegin(); key != keys.rend(); ++key) object = json{{*key, object}};
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+    json parent = json::object();
+    parent[*key] = std::move(object);
+    object = std::move(parent);
+  }
   return object;
 }
 
-std::string one_line(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string to_line(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace nibble::cli

@@ -21,12 +21,13 @@ std::string plain_count(const std::string& text);
 // The texts of a JSON list, or the parts of "a,b".
 std::vector<std::string> list_of(const std::string& text);
 
-// A JSON object without spaces and with sorted members, so that patterns can match it; any other text unchanged.
+// A JSON object without spaces and with sorted members, so that patterns can match it. Any other text is
+// returned unchanged.
 std::string compact_json(const std::string& text);
 
 // {"a": {"b": value}} for the path "a.b". A value that is not JSON is a text.
 nlohmann::json json_at(std::string_view path, const std::string& value);
 
-std::string one_line(const nlohmann::json& value);
+std::string to_line(const nlohmann::json& value);
 
 }  // namespace nibble::cli
