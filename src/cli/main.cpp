@@ -90,6 +90,15 @@ void print_error(std::string message) {  // in one line
   print_to(stderr, "nibble: {}\n", message);
 }
 
+// Adds what the user typed to a message about the flag that replaced it.
+std::string with_origin(const std::string& message, const StartLine& line) {
+  const std::string flag = message.substr(0, message.find_first_of(" :"));
+  for (const std::string& note : line.notes)
+    if (note.find(fmt::format(" is read as {} ", flag)) != std::string::npos)
+      return fmt::format("{} ({})", message, note);
+  return message;
+}
+
 int run_command(int argc, char** argv) {
   CLI::App program("nibble runs OpenAI's gpt-oss models: MXFP4 experts, one program, no downloads.",
                    "nibble");
@@ -121,7 +130,9 @@ int run_command(int argc, char** argv) {
     fmt::print("{}", program.help());
     return kDone;
   } catch (const CLI::ParseError& error) {
-    throw InputError("{}", explain(program, error));
+    throw InputError("{}", with_origin(explain(program, error), line));
+  } catch (const InputError& error) {
+    throw InputError("{}", with_origin(error.what(), line));
   }
   log::start(spdlog::level::from_str(settings.log_level),
              settings.log_format == "json" ? log::Format::kJson : log::Format::kText);

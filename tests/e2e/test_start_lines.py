@@ -80,6 +80,8 @@ def test_a_start_line_for_gpus_gets_as_far_as_the_lack_of_a_gpu(line, told):
         ("-hf tiny -c 0 -fa --jinja --reasoning-format none", ["never in `content`"]),
         ("tiny --quantization fp8 --dtype half --load-format dummy", ["--fp8-layers", "bfloat16", "synthetic:gpt-oss-20b"]),
         ("tiny --hf-overrides {}", ["config.json is used as it is"]),
+        ("tiny -np none", ["--max-sequences 'none': expected a whole number", "(-np none is read as --max-sequences none)"]),
+        ("tiny --max-queued-requests x", ["(--max-queued-requests x is read as --max-queue x)"]),
     ],
 )
 def test_what_nibble_does_not_do_is_refused_in_one_line_with_the_reason(line, told):
