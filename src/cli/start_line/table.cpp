@@ -48,13 +48,10 @@ constexpr StartFlag kModel[]{
     {"--tokenizer-mode", kVS, kValue, "auto|hf|fast|slow", kUnneeded, "nibble has one tokenizer"},
     {"--skip-tokenizer-init", kVS, kNothing, "", kRefused, "the server needs the tokenizer"},
     {"--lora-modules --max-loras --max-lora-rank", kV, kValue, "", kRefused,
-     "LoRA adapters are not supported: merge them into the checkpoint"},
-    {"--enable-lora", kVS, kNothing, "", kRefused,
-     "LoRA adapters are not supported: merge them into the checkpoint"},
-    {"--lora-paths", kS, kSeveral, "", kRefused,
-     "LoRA adapters are not supported: merge them into the checkpoint"},
-    {"--lora --lora-scaled", kL, kValue, "", kRefused,
-     "LoRA adapters are not supported: merge them into the checkpoint"},
+     "merge LoRA adapters into the checkpoint"},
+    {"--enable-lora", kVS, kNothing, "", kRefused, "merge LoRA adapters into the checkpoint"},
+    {"--lora-paths", kS, kSeveral, "", kRefused, "merge LoRA adapters into the checkpoint"},
+    {"--lora --lora-scaled", kL, kValue, "", kRefused, "merge LoRA adapters into the checkpoint"},
     {"--limit-mm-per-prompt --mm-processor-kwargs --mm-processor-cache-gb", kV, kValue, "", kUnneeded,
      "gpt-oss reads text only"},
     {"--language-model-only --skip-mm-profiling --no-mmproj", kVL, kNothing, "", kUnneeded,
@@ -263,7 +260,7 @@ constexpr StartFlag kKernels[]{
     {"--backend", kT, kValue, "pytorch", kUnneeded, "the best of nibble's own backends is the default"},
     {"--backend", kT, kValue, "tensorrt|trt|_autodeploy", kRefused, "--backend is cuda or cpu"},
     {"--max-beam-width", kT, kValue, "1", kUnneeded, "tokens are sampled, without beams"},
-    {"--max-beam-width", kT, kValue, "", kRefused, "beam search is not supported"},
+    {"--max-beam-width", kT, kValue, "", kRefused, "tokens are sampled, without beams"},
     {"--enable-deterministic-inference", kS, kNothing, "", kUnneeded,
      "an answer does not depend on the requests that run at the same time"},
 };
@@ -378,7 +375,7 @@ constexpr StartFlag kAnswers[]{
 constexpr std::string_view kOneThread{"one thread does all HTTP"};
 constexpr std::string_view kNoTls{"the server has no TLS: a reverse proxy has it (deploy/README.md)"};
 constexpr std::string_view kNoPlugins{"the server loads no code"};
-constexpr std::string_view kNoWarmUp{"nothing is warmed up: graphs are captured when their shape occurs"};
+constexpr std::string_view kNoWarmUp{"graphs are captured when their shape occurs, without a warm-up"};
 constexpr StartFlag kHttp[]{
     {"--host --port", kAll, kValue, "", kOwn, ""},
     {"--uds", kV, kValue, "", kMapped, "--unix-socket {}"},
