@@ -279,7 +279,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "the backend reference runs on one machine only; use --backend cpu or cuda"),
         (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head needs --nodes"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel needs --nodes"),
-        (["run", "tiny", "-p", "x", "--enable-expert-parallel"], "here called --expert-parallel"),
+        (["run", "tiny", "-p", "x", "--quantization", "awq"], "--quantization awq is not supported: experts are MXFP4"),
         (["eval", "tiny", "--text", "a", "--compare", "--backend", "cpu", *NODES, "--secret-file", str(ROOT / "deploy" / "nibble@.service")], "runs two models at once"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", str(TINY / "config.json")], "at least 16 bytes"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
