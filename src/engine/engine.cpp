@@ -322,7 +322,6 @@ std::optional<Launched> Engine::Impl::launch() {
   running.reserve(next.slices.size());
   for (const Slice& slice : next.slices) {
     Sequence& sequence = *running.emplace_back(&sequences.at(slice.request));
-    sequence.start(slice.first_position);
     next.has_prompt |= sequence.output().empty() || !slice.gives_token;
     next.has_prompts_alone &= slice.first_position < std::ssize(sequence.prompt());
     DraftTree& tree = next.trees.emplace_back();
@@ -337,6 +336,7 @@ std::optional<Launched> Engine::Impl::launch() {
   progress.begin_step(next.num_rows);
   try {
     const StepBatch batch(next, running, under_way ? &*under_way : nullptr, drafting.head());
+    for (size_t i = 0; i < running.size(); ++i) running[i]->start(next.slices[i].first_position);
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {

@@ -216,7 +216,12 @@ TokenEvent Sequence::push(SampledToken token, const Stopwatch& step_end) {
   last_token_seconds_ = clock_->seconds_to(step_end);
   if (output().size() == 1) first_token_seconds_ = last_token_seconds_;
 
-  TokenEvent event{id_, std::move(token), {}, num_cached_tokens_, std::exchange(prompt_tokens_, {})};
+  TokenEvent event{.request = id_,
+                   .token = std::move(token),
+                   .num_cached_tokens = num_cached_tokens_,
+                   .prompt = std::exchange(prompt_tokens_, {}),
+                   .queue_seconds = queue_seconds_,
+                   .run_seconds = last_token_seconds_};
   const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
   if (tokenizer_->is_special(id)) {
     // No text spans a control token: a partial character or stop string before it will never be completed.
