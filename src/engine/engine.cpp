@@ -317,7 +317,6 @@ std::optional<Launched> Engine::Impl::launch() {
   publish();
   if (next.slices.empty()) return {};  // every sequence was cancelled or waits for its last token
   next.has_prompts_alone = true;
-  next.trees.reserve(next.slices.size());
   std::vector<Sequence*> running;
   running.reserve(next.slices.size());
   for (const Slice& slice : next.slices) {
@@ -325,9 +324,9 @@ std::optional<Launched> Engine::Impl::launch() {
     sequence.start(slice.first_position);
     next.has_prompt |= sequence.output().empty() || !slice.gives_token;
     next.has_prompts_alone &= slice.first_position < std::ssize(sequence.prompt());
-    DraftTree& tree = next.trees.emplace_back();
     if (slice.num_drafts == 0) continue;
-    tree = std::move(trees.at(slice.request));
+    next.trees.resize(next.slices.size());
+    DraftTree& tree = next.trees[running.size() - 1] = std::move(trees.at(slice.request));
     tree.cut(slice.num_drafts);
   }
   next.num_to_draft = drafting.num_to_draft();
@@ -405,14 +404,15 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
   NIBBLE_CHECK(step.slices.empty() || std::ssize(result.outputs) == step.num_outputs, "{} tokens for {} rows",
                result.outputs.size(), step.num_outputs);
   with_memory([&] { unsent.reserve(result.outputs.size()); });
+  const Drafts none;
   int num_tokens = 0;
   auto output = result.outputs.begin();
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const Slice& slice = step.slices[i];
     const auto end_of_prompt = output + step.num_prompt_rows[i];
     const auto prompt_rows = std::exchange(output, end_of_prompt);
-    const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.trees[i].rows.size()) : 0;
-    const Drafts none, &made = result.drafts.empty() ? none : result.drafts[i];
+    const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.tree(i).rows.size()) : 0;
+    const Drafts& made = result.drafts.empty() ? none : result.drafts[i];
     std::span<SampledToken> tokens{std::exchange(output, output + num_rows), output};
     const auto found = sequences.find(slice.request);
     if (found == sequences.end()) continue;  // the sequence ended after this step was launched
@@ -420,17 +420,17 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
       for (auto row = prompt_rows; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
       if (!slice.gives_token) continue;
       std::vector<SampledToken> tokens_of_path;
-      if (!step.trees[i].is_chain()) {
+      if (!step.tree(i).is_chain()) {
         for (int& row : result.kept.at(i)) row -= slice.num_tokens - slice.num_drafts;
         tokens = tokens_of_path = step.trees[i].keep(result.kept[i], tokens);
       }
-      num_tokens += add_tokens(found->second, slice, step.trees[i], tokens, made);
+      num_tokens += add_tokens(found->second, slice, step.tree(i), tokens, made);
     } catch (const std::exception& error) {
       const std::string why =
           with_memory([&] { return fmt::format("the answer could not be continued: {}", cause(error)); });
       if (sequences.contains(slice.request)) fail(slice.request, why);
     }
-    if (next) Drafting::fill_in(slice.request, made, *next);
+    if (next && !made.tokens.empty()) Drafting::fill_in(slice.request, made, *next);
   }
   return num_tokens;
 }

@@ -42,13 +42,13 @@ Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_token
   if (request.prompt_logprobs >= 0) prompt_logprobs_ = request.prompt_logprobs;
 }
 
-std::vector<SampleParams> Sequence::take_prompt_rows(int first_position, int num_tokens) {
-  std::vector<SampleParams> rows;
-  if (!prompt_logprobs_) return rows;
+int Sequence::take_prompt_rows(int first_position, int num_tokens, std::vector<SampleParams>& rows) {
+  if (!prompt_logprobs_) return 0;
+  const size_t num_before = rows.size();
   const size_t end = std::min(static_cast<size_t>(first_position + num_tokens), num_prompt_tokens_ - 1);
   for (; num_prompt_rows_ < end; ++num_prompt_rows_)
     rows.push_back(choosing(tokens_[num_prompt_rows_ + 1], *prompt_logprobs_));
-  return rows;
+  return static_cast<int>(rows.size() - num_before);
 }
 
 void Sequence::push_prompt(SampledToken token) {

@@ -58,9 +58,9 @@ class Sequence {
             .priority = priority_,
             .cache_salt = cache_salt_};
   }
-  // With prompt log-probabilities, returns how to sample the prompt's rows in a step of `num_tokens` tokens
-  // from `first_position` on, except rows of earlier steps. Without, returns nothing.
-  std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
+  // With prompt log-probabilities, adds to `rows` how to sample the prompt's rows in a step of `num_tokens`
+  // tokens from `first_position` on, except rows of earlier steps. Returns the number of rows added.
+  int take_prompt_rows(int first_position, int num_tokens, std::vector<SampleParams>& rows);
   void push_prompt(SampledToken token);
   // After steps were abandoned without a result: the next steps run their prompt rows again.
   void take_prompt_rows_again() {

@@ -15,19 +15,18 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 // The public constructor delegates to this one, so if it throws later, the destructor removes the drafts.
 StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences)
     : step_(step), sequences_(sequences) {
-  prompt_rows_.reserve(step.slices.size());
   step.num_prompt_rows.reserve(step.slices.size());
   step.output_rows.reserve(step.slices.size());
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const Slice& slice = step.slices[i];
-    prompt_rows_.push_back(sequences[i]->take_prompt_rows(slice.first_position, slice.num_tokens));
-    step.num_prompt_rows.push_back(static_cast<int>(prompt_rows_.back().size()));
+    step.num_prompt_rows.push_back(
+        sequences[i]->take_prompt_rows(slice.first_position, slice.num_tokens, prompt_rows_));
     step.num_outputs += step.num_prompt_rows.back() + slice.gives_token;
   }
   for (const DraftTree& tree : step.trees) step.num_outputs += static_cast<int>(tree.rows.size());
   size_t num_added = 0;
   try {
-    for (; num_added < step.slices.size(); ++num_added)
+    for (; num_added < step.trees.size(); ++num_added)
       sequences_[num_added]->add_drafts(step.trees[num_added].drafts);
   } catch (...) {  // after an exception here the destructor does not run
     drop_drafts(num_added);
@@ -52,10 +51,10 @@ StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences, const
   }
 }
 
-StepBatch::~StepBatch() { drop_drafts(step_.slices.size()); }
+StepBatch::~StepBatch() { drop_drafts(step_.trees.size()); }
 
-void StepBatch::drop_drafts(size_t num_slices) {
-  for (size_t i = 0; i < num_slices; ++i) sequences_[i]->drop_drafts(step_.trees[i].drafts.size());
+void StepBatch::drop_drafts(size_t num_trees) {
+  for (size_t i = 0; i < num_trees; ++i) sequences_[i]->drop_drafts(step_.trees[i].drafts.size());
 }
 
 void StepBatch::add_outputs(size_t i) {
@@ -65,8 +64,8 @@ void StepBatch::add_outputs(size_t i) {
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
       slice.first_position - step_.num_prompt_rows[i];
-  for (const SampleParams& params : prompt_rows_[i])
-    outputs_.push_back({.token_index = row++, .sample = &params, .prompt = {}, .output = {}});
+  for (int n = 0; n < step_.num_prompt_rows[i]; ++n)
+    outputs_.push_back({.token_index = row++, .sample = &prompt_rows_[num_prompt_outputs_++]});
   step_.output_rows.push_back(static_cast<int>(outputs_.size()));
   if (!slice.gives_token) return;
   const int num_known = slice.num_tokens - slice.num_drafts;
@@ -84,8 +83,8 @@ void StepBatch::add_outputs(size_t i) {
 // Adds the rows that verify drafts. `output`: the known tokens of the answer.
 void StepBatch::add_tree(size_t i, std::span<const TokenId> output) {
   const Slice& slice = step_.slices[i];
+  if (slice.num_drafts == 0) return;
   const DraftTree& tree = step_.trees[i];
-  if (tree.drafts.empty()) return;
   const Sequence& sequence = *sequences_[i];
   const int num_known = slice.num_tokens - slice.num_drafts;
   const bool is_chain = tree.is_chain();
@@ -116,7 +115,7 @@ Run StepBatch::run_of(size_t i, size_t first_output, const Head& head) {
           .sliding = std::exchange(slice.sliding, {}),
           .outputs = std::span(outputs_).subspan(first_output),
           .drafted = {.count = slice.num_drafts}};
-  if (!step_.trees[i].is_chain()) run.drafted.parents = parents_.back();
+  if (slice.num_drafts > 0 && !step_.trees[i].is_chain()) run.drafted.parents = parents_.back();
   if (!slice.gives_token)
     run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
   else if (head.is_there && step_.num_to_draft > 0 && num_drafting_++ < kMaxDraftingRuns)
