@@ -151,7 +151,10 @@ struct Engine::Impl {
   void add_token(Sequence& sequence, SampledToken token, bool is_first);
   void end(RequestId id, Event event);
   void fail(RequestId id, const std::string& message);
-  void put(Event event);  // publish() sends it
+  template <typename AnyEvent>
+  void put(AnyEvent event) {                                      // publish() sends it
+    with_memory([&] { unsent.emplace_back(std::move(event)); });  // if this throws, `event` is unchanged
+  }
 
   Backend& backend;
   const Tokenizer& tokenizer;
@@ -532,10 +535,11 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
     if (sequence.fault()) failure = FailedEvent{slice.request, *sequence.fault(), true};
   }
   const auto num_added = static_cast<int>(added().size());
-  sequence.count_step(slice.num_drafts, num_right());
+  const int num_accepted = num_right();
+  sequence.count_step(slice.num_drafts, num_accepted);
   if (slice.num_drafts > 0) {
-    drafting.count(slice.num_drafts, num_right());
-    if (!failure) scheduler.accept(slice.request, num_right());
+    drafting.count(slice.num_drafts, num_accepted);
+    if (!failure) scheduler.accept(slice.request, num_accepted);
   }
   if (failure) {
     end(slice.request, *std::move(failure));
@@ -571,10 +575,6 @@ void Engine::Impl::end(RequestId id, Event event) {
 
 void Engine::Impl::fail(RequestId id, const std::string& message) {
   end(id, with_memory([&] { return FailedEvent{id, message}; }));
-}
-
-void Engine::Impl::put(Event event) {
-  with_memory([&] { unsent.push_back(std::move(event)); });  // if this throws, `event` is unchanged
 }
 
 Engine::Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions& options)

@@ -1,7 +1,6 @@
 // One request while it waits and runs: its tokens, text, end and times. The scheduler knows its pages.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -87,6 +86,7 @@ class Sequence {
 
  private:
   class TreeBuilder;
+  std::string text_of(TokenId token, bool is_stop_token);
 
   RequestId id_;
   size_t num_prompt_tokens_;
@@ -95,8 +95,8 @@ class Sequence {
   int num_logprobs_;
   BannedSampling sampling_;
   AllowedTokens allowed_;
-  std::deque<TokenId> forced_;  // tokens that the constraint forces next
-  SampleParams forced_sample_;  // result of sample() while a token is forced
+  std::vector<TokenId> forced_;  // tokens that the constraint forces next, in reverse order
+  SampleParams forced_sample_;   // result of sample() while a token is forced
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;
   std::optional<int> prompt_logprobs_;
