@@ -22,6 +22,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "core/thread_name.h"
 #include "core/with_memory.h"
 #include "engine/drafting.h"
 #include "engine/scheduler.h"
@@ -193,6 +194,7 @@ struct Engine::Impl {
 };
 
 void Engine::Impl::run() {
+  name_thread("engine");
   for (bool is_open = true; is_open;) {
     try {
       is_open = advance();
