@@ -49,13 +49,14 @@ class Sequence {
 
   // `launches_before_drafts`: a step may be planned before it is known which drafts of the previous step are
   // accepted. Then neither the answer's tokens nor their number are known.
-  SequenceNeeds needs(bool launches_before_drafts) const {
+  SequenceNeeds needs(bool launches_before_drafts) {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
                             (launches_before_drafts && is_unlike_others),
             .whole_prompt = prompt_logprobs_.has_value(),
             .priority = priority_,
-            .cache_salt = cache_salt_};
+            .cache_salt = cache_salt_,
+            .sequence = this};
   }
   // With prompt log-probabilities, adds to `rows` how to sample the prompt's rows in a step of `num_tokens`
   // tokens from `first_position` on, except rows of earlier steps. Returns the number of rows added.

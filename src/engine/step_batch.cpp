@@ -13,30 +13,26 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 }  // namespace
 
 // The public constructor delegates to this one, so if it throws later, the destructor removes the drafts.
-StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences)
-    : step_(step), sequences_(sequences) {
+StepBatch::StepBatch(Launched& step) : step_(step) {
   step.num_prompt_rows.reserve(step.slices.size());
   step.output_rows.reserve(step.slices.size());
-  for (size_t i = 0; i < step.slices.size(); ++i) {
-    const Slice& slice = step.slices[i];
+  for (const Slice& slice : step.slices) {
     step.num_prompt_rows.push_back(
-        sequences[i]->take_prompt_rows(slice.first_position, slice.num_tokens, prompt_rows_));
+        slice.sequence->take_prompt_rows(slice.first_position, slice.num_tokens, prompt_rows_));
     step.num_outputs += step.num_prompt_rows.back() + slice.gives_token;
   }
   for (const DraftTree& tree : step.trees) step.num_outputs += static_cast<int>(tree.rows.size());
   size_t num_added = 0;
   try {
     for (; num_added < step.trees.size(); ++num_added)
-      sequences_[num_added]->add_drafts(step.trees[num_added].drafts);
+      step.slices[num_added].sequence->add_drafts(step.trees[num_added].drafts);
   } catch (...) {  // after an exception here the destructor does not run
     drop_drafts(num_added);
     throw;
   }
 }
 
-StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
-                     const Head& head)
-    : StepBatch(step, sequences) {
+StepBatch::StepBatch(Launched& step, const Launched* under_way, const Head& head) : StepBatch(step) {
   outputs_.reserve(static_cast<size_t>(step.num_outputs));
   runs_.reserve(step.slices.size());
   size_t before = 0;  // slice of `under_way`, whose sequences are in the same order
@@ -54,12 +50,12 @@ StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences, const
 StepBatch::~StepBatch() { drop_drafts(step_.trees.size()); }
 
 void StepBatch::drop_drafts(size_t num_trees) {
-  for (size_t i = 0; i < num_trees; ++i) sequences_[i]->drop_drafts(step_.trees[i].drafts.size());
+  for (size_t i = 0; i < num_trees; ++i) step_.slices[i].sequence->drop_drafts(step_.trees[i].drafts.size());
 }
 
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
-  Sequence& sequence = *sequences_[i];
+  Sequence& sequence = *slice.sequence;
   // First row for prompt log-probabilities. The last prompt token has none: it gives the first answer token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
@@ -85,7 +81,7 @@ void StepBatch::add_tree(size_t i, std::span<const TokenId> output) {
   const Slice& slice = step_.slices[i];
   if (slice.num_drafts == 0) return;
   const DraftTree& tree = step_.trees[i];
-  const Sequence& sequence = *sequences_[i];
+  const Sequence& sequence = *slice.sequence;
   const int num_known = slice.num_tokens - slice.num_drafts;
   const bool is_chain = tree.is_chain();
   for (const DraftTree::Row& checked : tree.rows) {
@@ -109,7 +105,7 @@ void StepBatch::add_tree(size_t i, std::span<const TokenId> output) {
 
 Run StepBatch::run_of(size_t i, size_t first_output, const Head& head) {
   Slice& slice = step_.slices[i];
-  const Sequence& sequence = *sequences_[i];
+  const Sequence& sequence = *slice.sequence;
   Run run{.first_position = slice.first_position,
           .full = std::exchange(slice.full, {}),
           .sliding = std::exchange(slice.sliding, {}),

@@ -36,6 +36,11 @@ struct Launched {
     static const DraftTree none;
     return trees.empty() ? none : trees[slice];
   }
+  // Called when a sequence ends. Its slices then have no sequence, and their tokens are ignored.
+  void forget(RequestId request) {
+    for (Slice& slice : slices)
+      if (slice.request == request) slice.sequence = nullptr;
+  }
 };
 
 // Holds the runs of a step and their data while the backend reads them. Until destruction, the drafts of the
@@ -47,24 +52,21 @@ class StepBatch {
     int topk{1};
   };
 
-  // Adds the output rows to `step`. `sequences`: one for each slice. `under_way`: the previous step if it
-  // has not ended, otherwise null.
-  StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
-            const Head& head);
+  // Adds the output rows to `step`. `under_way`: the previous step if it has not ended, otherwise null.
+  StepBatch(Launched& step, const Launched* under_way, const Head& head);
   ~StepBatch();  // removes the drafts from the sequences
   StepBatch(const StepBatch&) = delete;
 
   Batch batch() const { return {.runs = runs_}; }
 
  private:
-  StepBatch(Launched& step, std::span<Sequence* const> sequences);  // prepares rows and drafts, but no runs
-  void drop_drafts(size_t num_trees);                               // removes the drafts of the first trees
+  explicit StepBatch(Launched& step);  // prepares rows and drafts, but no runs
+  void drop_drafts(size_t num_trees);  // removes the drafts of the first trees
   void add_outputs(size_t slice);
   void add_tree(size_t slice, std::span<const TokenId> output);
   Run run_of(size_t slice, size_t first_output, const Head& head);
 
   Launched& step_;
-  std::span<Sequence* const> sequences_;   // one for each slice
   std::vector<SampleParams> prompt_rows_;  // of all slices
   size_t num_prompt_outputs_{0};           // number of prompt_rows_ that outputs_ includes
   std::vector<OutputRow> outputs_;         // the runs have spans of this vector
