@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/input/sample_input.h"
 #include "backend/cuda/sample/args.h"
 #include "backend/cuda/sample/sample_rows.h"
@@ -40,7 +41,7 @@ void choose(benchmark::State& state, const SampleParams& params, float spread, i
   SampleRows sample_rows(kVocab);
   sample_rows.start(host_rows.as<SampleRow>());
   for (int row = 0; row < num_rows; ++row) {
-    sample_rows.add({.sample = &params, .prompt = {}, .output = output}, row);
+    sample_rows.add({.sample = &params, .prompt = {}, .output = output}, SamplePosition::at(row));
     check(cudaMemcpy(logits.as<float>() + row * kVocab, row_logits.data(), kVocab * sizeof(float),
                      cudaMemcpyDefault),
           "copying logits");

@@ -13,6 +13,7 @@
 
 #include "backend/rank_links.h"
 #include "backend/timed_work.h"
+#include "core/progress.h"
 #include "model/batch.h"
 #include "model/config.h"
 #include "model/draft_head/draft_head.h"
@@ -43,6 +44,8 @@ struct BackendOptions {
   // Links to the other ranks if the weights are one rank's share (model/shares/share_weights.h); each rank's
   // process runs the same steps. Null: the weights are the whole model.
   std::shared_ptr<RankLinks> links{};
+  // Called while a device gets its weights, with the bytes that they take there. Not set: no report.
+  ReportProgress report_upload{};
   // A device that does not finish a step within this time is considered lost (BackendLost).
   double step_patience_seconds{120};
 };

@@ -44,6 +44,7 @@ struct PredictedDevice {
   bool is_read_measured{false};  // false: estimated
   std::string read_source;
   size_t memory_bytes{0};
+  bool uses_host_memory{false};  // the device uses the memory of the host
 };
 
 // How several devices share a model.

@@ -68,33 +68,6 @@ std::vector<std::string> commands_of(const CLI::App& command) {
   return names;
 }
 
-// Flags of vLLM, SGLang and llama-server -> nibble's names for them.
-constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
-    {"--ctx-size", "--context"},
-    {"--predict", "--max-tokens"},
-    {"--n-predict", "--max-tokens"},
-    {"--parallel", "--max-sequences"},
-    {"--uds", "--unix-socket"},
-    {"--alias", "--served-model-name"},
-    {"--enable-prefix-caching", "--prefix-cache"},
-    {"--cors-origins", "--cors-origin"},
-    {"--no-enable-prefix-caching", "--prefix-cache"},
-    {"--allowed-origins", "--cors-origin"},
-    {"--speculative-algorithm", "--speculate"},
-    {"--kv-cache-dtype", "--kv-dtype"},
-    {"--no-jit", "--jit"},
-    {"--enable-expert-parallel", "--expert-parallel"},
-    {"--enable-dp-attention", "--data-parallel-attention"},
-};
-
-std::string name_here(const std::string& flag, const std::vector<std::string>& flags) {
-  const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
-  for (const auto& [elsewhere, here] : kNamesElsewhere)
-    if (elsewhere == name && std::find(flags.begin(), flags.end(), here) != flags.end())
-      return fmt::format(", here called {}", here);
-  return "";
-}
-
 // Flags that `nibble bench` had in earlier versions, and what replaces them.
 constexpr std::pair<std::string_view, std::string_view> kMovedFlagsOfBench[]{
     {"--clients", "use 'nibble bench clients MODEL --clients N,N...'"},
@@ -205,8 +178,8 @@ std::string explain(const CLI::App& program, const CLI::ParseError& error) {
     if (const std::string_view instead = moved_to(path, extra); !instead.empty())
       return fmt::format("no flag '{}' here: {}", extra, instead);
     if (extra.starts_with("-"))
-      return fmt::format("unknown flag '{}'{}; '{}' accepts {}", extra, name_here(extra, flags_of(command)),
-                         path, fmt::join(flags_of(command), " "));
+      return fmt::format("unknown flag '{}'; '{}' accepts {}", extra, path,
+                         fmt::join(flags_of(command), " "));
     if (!commands.empty())
       return fmt::format("unknown command '{}'; '{}' accepts {}", extra, path, fmt::join(commands, ", "));
     return fmt::format("unexpected argument '{}' for '{}'; quote a text of several words", extra, path);

@@ -9,8 +9,8 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cli/bench/bench.h"
@@ -27,6 +27,7 @@
 #include "cli/run.h"
 #include "cli/serve.h"
 #include "cli/standard_streams.h"
+#include "cli/start_line/translate.h"
 #include "cli/tokenize.h"
 #include "cli/tune/tune.h"
 #include "cli/unknown_variables.h"
@@ -89,6 +90,15 @@ void print_error(std::string message) {  // in one line
   print_to(stderr, "nibble: {}\n", message);
 }
 
+// Adds what the user typed to a message about the flag that replaced it.
+std::string with_origin(const std::string& message, const StartLine& line) {
+  const std::string flag = message.substr(0, message.find_first_of(" :"));
+  for (const std::string& note : line.notes)
+    if (note.find(fmt::format(" is read as {} ", flag)) != std::string::npos)
+      return fmt::format("{} ({})", message, note);
+  return message;
+}
+
 int run_command(int argc, char** argv) {
   CLI::App program("nibble runs OpenAI's gpt-oss models: MXFP4 experts, one program, no downloads.",
                    "nibble");
@@ -99,6 +109,7 @@ int run_command(int argc, char** argv) {
   program.footer(kMainFooter);
   Settings settings;
   Action action;
+  StartLine line;
   for (const CommandRow& row : kCommands) {
     CLI::App* command = program.add_subcommand(row.name, row.what);
     const Action act = row.define(*command, settings);
@@ -109,11 +120,9 @@ int run_command(int argc, char** argv) {
     });
   }
   try {
-    // CLI11 would parse vLLM's short flag -tp as -t p.
-    std::vector<const char*> arguments(argv, argv + argc);
-    std::replace_if(
-        arguments.begin(), arguments.end(), [](std::string_view text) { return text == "-tp"; }, "--tp");
-    program.parse(argc, arguments.data());
+    line = translate(program, {argv + std::min(argc, 1), argv + argc});
+    std::vector<std::string> reversed(line.arguments.rbegin(), line.arguments.rend());  // CLI11's order
+    program.parse(std::move(reversed));
   } catch (const CLI::CallForVersion& call) {
     fmt::print("{}", call.what());
     return kDone;
@@ -121,11 +130,15 @@ int run_command(int argc, char** argv) {
     fmt::print("{}", program.help());
     return kDone;
   } catch (const CLI::ParseError& error) {
-    throw InputError("{}", explain(program, error));
+    throw InputError("{}", with_origin(explain(program, error), line));
+  } catch (const InputError& error) {
+    throw InputError("{}", with_origin(error.what(), line));
   }
   log::start(spdlog::level::from_str(settings.log_level),
              settings.log_format == "json" ? log::Format::kJson : log::Format::kText);
   for (const std::string& warning : warnings_of_unknown_variables(environ)) log::warn("{}", warning);
+  for (const std::string& hint : hints_of_foreign_variables(environ)) log::info("{}", hint);
+  for (const std::string& note : line.notes) log::warn("{}", note);
   return action();
 }
 

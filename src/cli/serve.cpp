@@ -48,6 +48,7 @@ Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (also stored one
 /status. After ctrl-C (or SIGTERM) the server refuses new requests and ends when the running ones are done; after a second one it ends at once (exit code 130).
 Flags of Instructions and Sampling are defaults; fields and instructions of a request override them.
 A request body may have up to 8 MiB. Bodies over 16 KiB share 256 MiB while they are received and read; beyond that requests get status 429.
+Flags of vLLM, SGLang, TensorRT-LLM and llama.cpp are read as nibble's, or refused with the reason: docs/start-lines.md.
 --log-level info logs each request on stderr: id, client, key name, tokens, times; its text only with --log-bodies. SIGHUP rereads the keys.
 
 Examples:

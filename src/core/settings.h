@@ -49,10 +49,8 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  double itl_target{0};  // in milliseconds; 0: none
-  // Share of a GPU's memory for weights and KV cache, vLLM's default. The rest is for the driver, CUDA
-  // graphs, and allocations that the memory plan does not count.
-  double gpu_memory_utilization{0.9};
+  double itl_target{0};                          // in milliseconds; 0: none
+  std::optional<double> gpu_memory_utilization;  // not set: by the kind of memory (setup/memory.h)
   bool prefix_cache{true};
   // kDrafts: speculative decoding.
   std::optional<std::string> speculate;
@@ -97,7 +95,7 @@ enum class SettingGroup {  // A command lists groups; each setting of these grou
   kChat
 };
 
-template <typename Member>  // Member: int, double, or an optional of int or uint64_t
+template <typename Member>  // Member: int, double, or an optional of int, double or uint64_t
 struct NumberField {
   Member Settings::*member;
   double least, most;
@@ -129,8 +127,9 @@ struct Setting {
   std::string_view help;
   std::string_view unset;  // help for an optional setting: what it means if not set; else empty
   std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
-               NumberField<std::optional<uint64_t>>, ChoiceField<std::string>,
-               ChoiceField<std::optional<std::string>>, SwitchField, TextField, DateField, TextListField>
+               NumberField<std::optional<double>>, NumberField<std::optional<uint64_t>>,
+               ChoiceField<std::string>, ChoiceField<std::optional<std::string>>, SwitchField, TextField,
+               DateField, TextListField>
       field;
   std::string_view also{};    // a second name of the flag, as in vLLM
   std::string_view letter{};  // a one-letter name of the flag, as in llama.cpp

@@ -326,7 +326,6 @@ std::optional<Launched> Engine::Impl::launch() {
   for (size_t i = 0; i < next.slices.size(); ++i) {
     const Slice& slice = next.slices[i];
     Sequence& sequence = *slice.sequence;
-    sequence.start(slice.first_position);
     next.has_prompt |= sequence.output().empty() || !slice.gives_token;
     next.has_prompts_alone &= slice.first_position < std::ssize(sequence.prompt());
     if (slice.num_drafts == 0) continue;
@@ -341,6 +340,7 @@ std::optional<Launched> Engine::Impl::launch() {
   progress.begin_step(next.num_rows);
   try {
     const StepBatch batch(next, under_way ? &*under_way : nullptr, drafting.head());
+    for (const Slice& slice : next.slices) slice.sequence->start(slice.first_position);
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {

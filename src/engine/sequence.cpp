@@ -217,8 +217,13 @@ TokenEvent Sequence::push(SampledToken token, const Stopwatch& step_end) {
   last_token_seconds_ = clock_->seconds_to(step_end);
   if (output().size() == 1) first_token_seconds_ = last_token_seconds_;
   const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
-  TokenEvent event{id_, std::move(token), text_of(id, is_stop_token), num_cached_tokens_,
-                   std::exchange(prompt_tokens_, {})};
+  TokenEvent event{.request = id_,
+                   .token = std::move(token),
+                   .text = text_of(id, is_stop_token),
+                   .num_cached_tokens = num_cached_tokens_,
+                   .prompt = std::exchange(prompt_tokens_, {}),
+                   .queue_seconds = queue_seconds_,
+                   .run_seconds = last_token_seconds_};
   if (is_stop_token)
     end_ = FinishReason::kStopToken;
   else if (stop_strings_.has_stopped())

@@ -67,8 +67,8 @@ class Sequence {
     if (output().empty()) num_prompt_rows_ = prompt_tokens_.size();
   }
 
-  // Called before each step of this sequence. The first call ends the time in the queue; tokens before its
-  // `first_position` came from the prefix cache.
+  // Called right before the backend is given a step of this sequence. The first call ends the time in the
+  // queue; tokens before its `first_position` came from the prefix cache.
   void start(int first_position);
   // `step_end` was started when the step that sampled the token ended.
   TokenEvent push(SampledToken token, const Stopwatch& step_end);

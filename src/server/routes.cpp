@@ -248,6 +248,7 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
   const Route* route = find_route(exchange);
   service_.metrics.observe_http_answer(route ? route->path : "none", exchange.status(), seconds);
   service_.metrics.observe_key(exchange);
+  service_.recent_requests.add(exchange);
   if (!route || !is_answer_to_a_probe(*route, exchange.status())) log_access(exchange, seconds);
 }
 

@@ -15,6 +15,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/limits.h"
+#include "backend/cuda/predict/batch_tokens.h"
 #include "backend/cuda/predict/predict.h"
 #include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/connection.h"
@@ -73,7 +74,7 @@ void accept_all(const BackendOptions&, const OwnOptions&) {}
 #endif
 
 std::string nothing() { return {}; }
-BatchSizes host_batch_sizes(std::optional<size_t>) { return {512, 16}; }
+BatchSizes host_batch_sizes(std::optional<std::string_view>) { return {512, 16}; }
 bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
@@ -101,7 +102,8 @@ std::vector<DeviceMemory> cuda_memory(const OwnOptions& own) {
   for (auto device = devices.begin(); device != devices.end(); ++device) {
     if (std::find(devices.begin(), device, *device) != device) continue;  // The GPU is listed twice.
     cuda::use_device(*device);
-    all.push_back({cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())});
+    const cuda::DeviceCaps& caps = cuda::device_caps();
+    all.push_back({caps.total_bytes, cuda::loadable_bytes(caps), caps.is_integrated});
   }
   cuda::use_device(devices.front());
   return all;
@@ -116,13 +118,12 @@ double cuda_bandwidth(const OwnOptions& own) {
   cuda::use_device(devices.front());
   return sum;
 }
-// GPUs with much memory get larger steps. An H200 runs a prompt of 8,192 tokens a quarter faster in one step
-// than in four (docs/performance.md), with 2 GB of workspace; gpt-oss-120b takes 0.25 s for that step.
-BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
-  constexpr size_t kMuch{size_t{64} << 30};
-  if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
-  return device_bytes >= kMuch ? BatchSizes{8192, 256} : BatchSizes{2048, 64};
+cuda::DeviceCaps caps_here() { return cuda::why_not().empty() ? cuda::device_caps() : cuda::DeviceCaps{}; }
+BatchSizes cuda_batch_sizes(std::optional<std::string_view> gpu) {
+  const cuda::DeviceCaps caps = gpu ? cuda::known_gpu(*gpu) : caps_here();
+  return {cuda::default_batch_tokens(caps), cuda::has_much_memory(caps) ? 256 : 64};
 }
+std::string cuda_known_name() { return cuda::known_name_of(caps_here()); }
 std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::verify::kernel_checks(own.cuda); }
 RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                               const OwnOptions& own, std::string_view source) {
@@ -184,7 +185,8 @@ constexpr BackendRow kCuda{
                .make = &make_cuda},
     .memory = {.plan = &plan_cuda, .read_bandwidth = &cuda_bandwidth},
     .accuracy = {.tolerance = &cuda_tolerance, .rounding = &no_rounding},
-    .device = BackendDevice{.facts = &cuda::device_facts,
+    .device = BackendDevice{.known_name = &cuda_known_name,
+                            .facts = &cuda::device_facts,
                             .memory = &cuda_memory,
                             .plans = &plans_cuda,
                             .kernels_on = &cuda_kernels_on,

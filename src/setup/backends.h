@@ -30,9 +30,10 @@ struct OwnOptions {  // options that only one backend has
 // Memory of a device in bytes: `total`, and `free` for a backend that is loaded now.
 struct DeviceMemory {
   size_t total{0}, free{0};
+  bool uses_host_memory{false};  // `free` is then what the host has available
 };
 
-// Defaults of a device. max_batch_tokens depends on its prompt kernels and its memory.
+// Defaults of a device. max_batch_tokens depends on its prompt kernels, its memory and its speed.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
@@ -50,8 +51,8 @@ struct PredictedModel {
 
 // Functions that create a backend. Every backend has them.
 struct BackendMaking {
-  // Defaults for `device_bytes` of memory; nullopt: for this machine.
-  BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
+  // Defaults for the device of this name; nullopt: for this machine.
+  BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
   bool takes_expert_activations;            // --experts-activations
   bool (*takes_blocks)(const OwnOptions&);  // whether weights may stay in GGUF's block formats
   std::string (*why_not)();                 // why this machine cannot run it; empty if it can
@@ -70,9 +71,11 @@ struct BackendMemory {
 
 // Functions of a backend with device memory. Such a backend takes weights as recipes (model/weights.h).
 struct BackendDevice {
-  DeviceFacts (*facts)();                                  // the device and its current state, for records
-  std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU
-  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);  // of each GPU
+  std::string (*known_name)();  // by which predict_on() knows this machine's device; empty: it does not
+  DeviceFacts (*facts)();       // the device and its current state, for records
+  // Memory of each GPU, and what each needs.
+  std::vector<DeviceMemory> (*memory)(const OwnOptions&);
+  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
   // Lists the kernels that a device of this name would run. `source`: the model's name, for messages.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);

@@ -19,9 +19,6 @@ template <auto member>
 bool is_on(const Settings& settings) {
   return settings.*member;
 }
-bool has_own_memory_share(const Settings& settings) {
-  return settings.gpu_memory_utilization != Settings{}.gpu_memory_utilization;
-}
 bool has_prompt_activations(const Settings& settings) {
   return settings.prompt_activations.value_or("bf16") != "bf16";
 }
@@ -64,7 +61,7 @@ constexpr FlagRule kRules[]{
 
     {"--shared-budget", &is_set<&S::shared_budget>, &on_gpu, kNoGpu},
     {"--multiprocessors", &is_set<&S::multiprocessors>, &on_gpu, kNoGpu},
-    {"--gpu-memory-utilization", &has_own_memory_share, &on_gpu, kNoGpu},
+    {"--gpu-memory-utilization", &is_set<&S::gpu_memory_utilization>, &on_gpu, kNoGpu},
     {"--prompt-activations", &has_prompt_activations, &on_gpu, kNoGpu},
     {"--no-graphs", &has_no_graphs, &on_gpu, kNoGpu},
     {"--tensor-parallel-size", &names_several_gpus, &on_gpu, kNoGpu},

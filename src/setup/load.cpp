@@ -48,8 +48,11 @@ void log_tuning(const ResolvedSettings& setup, const BackendOptions& options) {
 }
 
 std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup,
-                                   const BackendOptions& options) {
-  if (!setup.backend->device) check_memory(model, setup, options);
+                                   BackendOptions options) {
+  if (setup.backend->device)
+    options.report_upload = show_progress((model.weights ? "uploading " : "generating ") + model.source.name);
+  else
+    check_memory(model, setup, options);
   log_tuning(setup, options);
   std::unique_ptr<Backend> backend =
       setup.backend->making.make(prepare_weights(model, setup, options.links.get()), options, setup.own);

@@ -7,6 +7,7 @@
 #include "core/bytes_text.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "setup/nodes.h"
 
 namespace nibble {
@@ -36,6 +37,19 @@ size_t planned_bytes(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
 }
 
+size_t budget_of(const DeviceMemory& memory, double share) {
+  const auto most = static_cast<size_t>(share * static_cast<double>(memory.total));
+  if (!memory.uses_host_memory) return std::min(most, memory.free);
+  const size_t available = memory.free - std::min(memory.free, kHostReserveBytes),
+               budget = std::min(most, available);
+  log::info(
+      "the GPU uses the host's memory: weights, KV cache and workspace may take {} of {} "
+      "(--gpu-memory-utilization {}); {} are available, of which {} are kept for the system",
+      bytes_text(budget), bytes_text(memory.total), share, bytes_text(memory.free),
+      bytes_text(kHostReserveBytes));
+  return budget;
+}
+
 }  // namespace
 
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
@@ -48,12 +62,15 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
   return setup.backend->device ? planned : kept_weight_bytes(model, plan, setup) + planned;
 }
 
+double memory_share(const ResolvedSettings& setup, bool uses_host_memory) {
+  return setup.device_memory_share.value_or(uses_host_memory ? kHostMemoryShare : kDeviceMemoryShare);
+}
+
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup) {
   std::vector<size_t> budgets;
   if (setup.backend->device) {
     for (const DeviceMemory& memory : setup.backend->device->memory(setup.own))
-      budgets.push_back(std::min(
-          static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)), memory.free));
+      budgets.push_back(budget_of(memory, memory_share(setup, memory.uses_host_memory)));
   } else {
     budgets.push_back(available_bytes());
   }

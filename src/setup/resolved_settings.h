@@ -48,7 +48,7 @@ struct ResolvedSettings {
   std::optional<int> context{};  // --context
   int max_sequences{0};
   double itl_target{0};                           // --itl-target, in seconds; 0: none
-  double device_memory_share{0};                  // --gpu-memory-utilization
+  std::optional<double> device_memory_share{};    // --gpu-memory-utilization
   bool shares_prefixes{false};                    // --prefix-cache
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
   // Set by open_drafters() (setup/drafters.h); null: no draft model.

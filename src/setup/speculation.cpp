@@ -26,7 +26,8 @@ constexpr int kTopkByCost{2};
 
 // Forms of --speculate: eagle3=FOLDER, model=MODEL
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
-constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name of the method
+constexpr std::string_view kMethodOfModel{"draft_model"};        // vLLM's name of the method
+constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // in vLLM's recipes, with the value 1
 
 // Returns options with the drafters in `names`, and those that every request with a prediction uses.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
@@ -75,7 +76,7 @@ SpeculationOptions read_config(const std::string& text) {
   if (method == "ngram")
     config.allow_only({"method", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max"});
   else if (is_head || is_model)
-    config.allow_only({"method", "num_speculative_tokens", "topk", "model"});
+    config.allow_only({"method", "num_speculative_tokens", "topk", "model", kDraftGpus});
   else
     config.allow_only({"method", "num_speculative_tokens", "topk"});
   SpeculationOptions options = named(is_model ? speculative::kModelDrafter : method);
@@ -88,6 +89,8 @@ SpeculationOptions read_config(const std::string& text) {
     options.draft_model = config.need_string("model");
     if (options.draft_model.empty()) config.need("model", "").refuse("the name or the path of a model");
   }
+  if (const auto num_gpus = config.find(kDraftGpus); num_gpus && num_gpus->value() != 1)
+    num_gpus->refuse("1", "drafts are computed on one GPU");
   const int most = is_head || is_model ? kMaxDraftsOfHead : speculative::kMaxDrafts;
   options.max_drafts = find_number(config, "num_speculative_tokens", most).value_or(options.max_drafts);
   options.topk = find_number(config, "topk", speculative::kMaxTopk).value_or(1);

@@ -62,7 +62,9 @@ def test_a_line_says_who_asked_for_what_and_what_it_took(lines):
     assert (line["method"], line["path"], line["status"]) == ("POST", "/v1/completions", 200)
     assert line["prompt_tokens"] > 0 and line["output_tokens"] == 5 and line["cached_tokens"] == 0
     assert line["finish_reason"] == "length" and line["traceparent"] == TRACE
-    assert 0 < line["ttft_ms"] <= line["ms"]
+    names = ("tokenised_ms", "queued_ms", "first_kernel_ms", "ttft_ms", "last_token_ms", "first_byte_ms", "ms")
+    times = [line[name] for name in names]  # the answer is not streamed, so its first byte follows its last token
+    assert times == sorted(times) and times[0] > 0
     assert re.fullmatch(TIME, line["time"])
 
 
@@ -93,6 +95,7 @@ def test_a_response_in_the_background_has_a_line_of_its_own(lines):
     assert lines["background"]["status"] == 200 and "output_tokens" not in lines["background"]
     line = lines[lines["made"]]
     assert (line["key"], line["status"], line["client"]) == ("alice", 200, "127.0.0.1") and line["output_tokens"] > 0
+    assert 0 < line["tokenised_ms"] <= line["first_kernel_ms"] <= line["last_token_ms"] and "first_byte_ms" not in line
 
 
 def test_probes_have_no_line_unless_they_are_refused(lines):
@@ -104,6 +107,7 @@ def test_text_lines_have_the_same_words_and_a_time():
         ask(server, "mine", headers=f"traceparent: {TRACE}\r\n")
         log = log_of(server)
     [line] = [line for line in log.splitlines() if " mine " in line]
-    words = r"client=127\.0\.0\.1 key=alice model=tiny prompt_tokens=\d+ cached_tokens=0 output_tokens=5 ttft_ms=[\d.]+ finish_reason=length"
+    words = r"client=127\.0\.0\.1 key=alice model=tiny prompt_tokens=\d+ cached_tokens=0 output_tokens=5"
+    words += r" tokenised_ms=[\d.]+ queued_ms=[\d.]+ first_kernel_ms=[\d.]+ ttft_ms=[\d.]+ first_byte_ms=[\d.]+ last_token_ms=[\d.]+ finish_reason=length"
     assert re.fullmatch(rf"I {TIME} mine POST /v1/completions 200 [\d.]+ ms {words} traceparent={TRACE}", line), line
     assert "sk-alice" not in log and "dark" not in log

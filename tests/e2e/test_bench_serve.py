@@ -57,6 +57,40 @@ def test_the_record_has_what_nibble_says_about_itself(server):
     assert 256 < record["vocab_size"] < 5000  # of the tiny model
 
 
+def test_prompt_processing_is_the_time_to_the_first_event_less_the_latency(server):
+    for mode in ("api", "generation", "none"):
+        record = json.loads(bench(server.url, *SMALL[:4], "--requests", 1, "--latency-mode", mode, "--token-times", "--json").stdout)
+        [load] = record["loads"]
+        [request] = load["requests"]
+        latency, ttfr = record["latency_seconds"], load["ttfr_seconds"]["p50"]
+        assert record["latency_mode"] == mode and (latency == 0) == (mode == "none")
+        assert 0 < ttfr <= load["ttft_seconds"]["p50"] and request["ttfr_ms"] == pytest.approx(1000 * ttfr, abs=0.001)
+        processing = load["est_ppt_seconds"]["p50"]
+        assert processing == pytest.approx(max(0, ttfr - latency))
+        if processing > 0:
+            computed = load["num_prompt_tokens"] - load["num_cached_tokens"]
+            assert load["prefill_tokens_per_second"]["p50"] == pytest.approx(computed / processing)
+
+
+def test_the_record_has_the_time_of_every_token_if_it_is_requested(server):
+    [load] = loads_of(server.url, *SMALL, "--token-times", "--clients", 2)
+    assert len(load["requests"]) == 12
+    for request in load["requests"]:
+        assert (request["num_prompt_tokens"], request["num_output_tokens"], request["error"]) == (40, 6, None)
+        times = [request["ttfr_ms"], *request["token_ms"], request["e2e_ms"]]
+        assert len(request["token_ms"]) == 6 and times == sorted(times) and times[0] > 0
+    [load] = loads_of(server.url, *SMALL)
+    assert "requests" not in load
+    done = bench(server.url, *SMALL, "--token-times")
+    assert done.returncode == 2 and "--token-times requires --json" in done.stderr
+
+
+def test_a_prefix_that_all_prompts_share_is_cached_before_the_load(server):
+    """So TTFT is that at a depth of the prefix."""
+    [load] = loads_of(server.url, *SMALL, "--prefix-tokens", 512)
+    assert load["num_prompt_tokens"] == 12 * 552 and load["num_cached_tokens"] == 12 * 512
+
+
 def test_a_curve_has_requests_and_warm_ups_in_proportion(server):
     lengths = SMALL[:4]
     two, three = loads_of(server.url, *lengths, "--clients", "2,3", "--requests", "4x", "--warmup", "1x", "--num-gpus", 4)
@@ -271,6 +305,19 @@ def test_errors_are_counted_by_kind():
         "timeout": (2, "timeout"),
     }
     assert load["num_failed"] == 10 and load["num_uncounted"] == 2 == load["num_output_tokens"]
+
+
+def test_a_server_without_a_list_of_models_leaves_the_latency_unknown():
+    def answer(handler, _):
+        begin(handler)
+        send(handler, TEXT, b"[DONE]")
+
+    with answering(answer) as url:
+        record = json.loads(bench(url, "--model", "m", "--requests", 1, "--warmup", 0, "--json").stdout)
+        [load] = record["loads"]
+        assert load["num_failed"] == 0 and load["ttfr_seconds"] is not None
+        assert record["latency_seconds"] is None and load["est_ppt_seconds"] is None
+        assert "est_ppt is unknown" in bench(url, "--model", "m", "--requests", 1, "--warmup", 0).stdout
 
 
 def test_each_event_has_the_time_of_its_arrival():

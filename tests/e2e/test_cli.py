@@ -219,6 +219,12 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "reference", "--kv-dtype", "fp8"], "float32"),
         (["bench", "tiny", "-p", "512,x"], "separated by commas"),
         (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
+        (["bench", "tiny", "--preset", "sparc"], "expected one of spark, spark-small"),
+        (["bench", "tiny", "--preset", "spark:grid"], "expected runs among grid-bf16"),
+        (["bench", "tiny", "--preset", "spark", "-p", "16"], "--prompt-lengths excludes --preset"),
+        (["bench", "tiny", "--preset", "spark", "--fp8-layers", "all"], "--fp8-layers does not work with --preset"),
+        (["bench", "tiny", "--draft-head", "models"], "--draft-head requires --preset"),
+        (["bench", "tiny", "--preset", "spark", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
         (["bench", "tiny", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
         (["bench", "clients", "tiny", "--clients", "2", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
         (["bench", "clients", "tiny", "--clients", "0"], "from 1 to 1024"),
@@ -273,7 +279,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "the backend reference runs on one machine only; use --backend cpu or cuda"),
         (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head needs --nodes"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel needs --nodes"),
-        (["run", "tiny", "-p", "x", "--enable-expert-parallel"], "here called --expert-parallel"),
+        (["run", "tiny", "-p", "x", "--quantization", "awq"], "--quantization awq is not supported: experts are MXFP4"),
         (["eval", "tiny", "--text", "a", "--compare", "--backend", "cpu", *NODES, "--secret-file", str(ROOT / "deploy" / "nibble@.service")], "runs two models at once"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", str(TINY / "config.json")], "at least 16 bytes"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
@@ -428,6 +434,32 @@ def test_speed_is_predicted_for_a_gpu_that_is_not_here():
     # A machine that reads 262 GB/s, and 3.47 GB per token: at most 75 tok/s.
     assert 60 < tests["tg128"]["tokens_per_second"] < 75.6
     assert tests["tg128 @ d16384"]["tokens_per_second"] < tests["tg128"]["tokens_per_second"]
+
+
+@with_cuda
+def test_a_gpu_that_uses_the_hosts_memory_gets_smaller_steps_and_a_smaller_share():
+    report = json.loads(predict_gpu("gb10", "--json", "-p", 8192, "-n", 0).stdout)
+    assert report["max_batch_tokens"] == 4096 and report["tests"][0]["num_steps"] == 2
+    assert report["memory"]["budget_bytes"] == pytest.approx(0.7 * report["memory"]["bytes"], rel=1e-6)
+    report = json.loads(predict_gpu("gb10", "--json", "-p", 8192, "-n", 0, "--max-batch-tokens", 8192).stdout)
+    assert report["max_batch_tokens"] == 8192
+
+
+@with_cuda
+def test_the_duration_of_a_preset_is_predicted():
+    head, _, *rows = rows_of(predict_gpu("gb10", "--preset", "spark").stdout)
+    assert head == ["run", "measures", "expected"] and [rows[0][0], rows[-1][0]] == ["grid-bf16", "prompt"]
+    assert all(row[2].endswith(("s", "min")) for row in rows)
+    [row] = rows_of(predict_gpu("gb10", "--preset", "spark:ladder-qkv-o").stdout)[2:]
+    assert row in rows
+
+
+@with_cuda
+def test_without_a_gpu_verify_refuses_in_one_line():
+    done = subprocess.run([CUDA_NIBBLE, "verify", "--model", "tiny"], capture_output=True, text=True, timeout=60)
+    if done.returncode != 2:
+        pytest.skip("this machine has a GPU")
+    assert done.stdout == "" and done.stderr.startswith("nibble: cuda: ") and done.stderr.count("\n") == 1
 
 
 @with_cuda
@@ -669,6 +701,25 @@ def test_bench_measures_prefill_and_decode():
         assert test["bytes_per_second"] == pytest.approx(bytes_per_second)
         assert test["share_of_read_bandwidth"] == pytest.approx(bytes_per_second / bandwidth)
     assert 1e6 < report["tests"][1]["bytes_per_step"] < report["weight_bytes"]
+
+
+def test_a_preset_of_bench_runs_every_format_and_appends_a_record_after_each(tmp_path):
+    file = tmp_path / "spark.jsonl"
+    text = answer("bench", "tiny", "--preset", "spark-small", "-r", 1, "--record", file)
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    runs = [record["preset_run"].removeprefix("spark-small: ") for record in records]
+    assert runs == ["grid-bf16", "grid-mxfp4", "ladder-experts", "ladder-qkv-o", "ladder-lm-head", "ladder-fp8-kv", "prompt"]
+    assert [line.removeprefix("## ").split(":")[0] for line in text.splitlines() if line.startswith("## ")] == runs
+    weights = [{row["operation"]: row["weights"] for row in record["kernels"]} for record in records]
+    assert [(row["qkv"], row["unembed"], row["attend"]) for row in weights[2:6]] == [
+        ("BF16", "BF16", "BF16"), ("MXFP4", "BF16", "BF16"), ("MXFP4", "MXFP4", "BF16"), ("MXFP4", "MXFP4", "FP8")]
+    assert len(records[0]["tests"]) == 2 * (2 + 2) and [load["num_clients"] for load in records[2]["loads"]] == [1, 2]
+    assert all(seconds > 0 for load in records[-1]["loads"] for seconds in load["first_token_seconds"])
+
+
+def test_a_run_of_a_preset_can_be_done_alone(tmp_path):
+    record = json.loads(answer("bench", "tiny", "--preset", "spark-small:prompt", "-r", 1, "--json"))
+    assert record["preset_run"] == "spark-small: prompt" and record["num_prompt_tokens"] == 32
 
 
 def test_bench_prints_csv():

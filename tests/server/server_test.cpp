@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
+#include <vector>
 
+#include "core/json.h"
 #include "tests/server/toy_server.h"
 
 namespace nibble::server {
@@ -280,6 +283,57 @@ TEST(Server, ReportsItsStateAndItsSetup) {
           R"("weights":"BF16","activations":"F32","rows":"any","kernel":"toy::attend",)"
           R"("reason":"the only one"}],"memory":[{"what":"KV cache","bytes":1000}],)"
           R"("memory_budget":3000})"));
+}
+
+nlohmann::json status_of(const Running& running) {
+  const Connection connection(running.server.port());
+  connection.send("GET /status.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  const std::string reply = connection.read();
+  return nlohmann::json::parse(reply.substr(reply.find("\r\n\r\n")));
+}
+
+TEST(Server, ReportsWhenARequestReachedEachStage) {
+  Running running(model_with_a_fault, room_for(512, 1));
+  EXPECT_TRUE(status_of(running)["requests"].empty());
+  running.ask(R"({"prompt": "abc", "temperature": 9})");  // refused: it does not reach the engine
+  running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})");
+  running.ask(R"({"prompt": "abc", "max_tokens": 2, "temperature": 0, "stream": true})");
+  const nlohmann::json requests = status_of(running)["requests"];
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(requests[0]["output_tokens"], 2);  // newest first
+  EXPECT_EQ(requests[1]["output_tokens"], 4);
+  for (const auto& request : requests) EXPECT_EQ(request["status"], 200);
+  const auto stages = [](const nlohmann::json& request, const std::vector<const char*>& names) {
+    std::vector<double> seconds{0};
+    for (const char* name : names) seconds.push_back(request["seconds"].at(name));
+    return seconds;
+  };
+  const auto until_first = {"tokenised", "queued", "first_kernel", "first_token"};
+  const auto rise = [](const std::vector<double>& times) {
+    return std::is_sorted(times.begin(), times.end());
+  };
+  for (const auto& request : requests) {
+    EXPECT_TRUE(rise(stages(request, until_first))) << request;
+    EXPECT_TRUE(rise(stages(request, {"first_token", "first_byte", "end"}))) << request;
+    EXPECT_TRUE(rise(stages(request, {"first_token", "last_token", "end"}))) << request;
+  }
+  // An answer that is not streamed is written after its last token.
+  EXPECT_TRUE(rise(stages(requests[1], {"last_token", "first_byte"}))) << requests[1];
+}
+
+TEST(Server, TheTimeToTheFirstKernelIncludesTheWaitForAnotherRequest) {
+  Running running(model_with_a_fault, room_for(512, 1));
+  running.backend.is_gated = true;
+  const Connection runs(running.server.port()), waits(running.server.port());
+  runs.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 1, "temperature": 0})");
+  running.wait_for_step(1);
+  waits.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 1, "temperature": 0})");
+  test::wait_until([&] { return status_of(running)["answers"].size() == 2; });
+  std::this_thread::sleep_for(10ms);
+  running.backend.gate.release(2);
+  waits.read();
+  const nlohmann::json seconds = status_of(running)["requests"][0]["seconds"];
+  EXPECT_GT(seconds["first_kernel"].get<double>() - seconds["queued"].get<double>(), 0.009);
 }
 
 TEST(Server, WhoSendsNothingIsDisconnectedAndMakesRoomForOthers) {

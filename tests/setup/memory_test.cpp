@@ -27,6 +27,49 @@ TEST(Memory, WhatIsConvertedNeedNotStayInMemoryWhereItIsMapped) {
   EXPECT_EQ(kept_weight_bytes(made, plan, setup), weight_bytes(made.config));
 }
 
+constexpr size_t kGigabyte{1'000'000'000};
+std::vector<DeviceMemory> memory_of_gpu(const OwnOptions&) { return {{120 * kGigabyte, 100 * kGigabyte}}; }
+std::vector<DeviceMemory> memory_of_host(const OwnOptions&) {
+  return {{120 * kGigabyte, 100 * kGigabyte, true}};
+}
+std::vector<DeviceMemory> memory_of_full_host(const OwnOptions&) {
+  return {{120 * kGigabyte, 30 * kGigabyte, true}};
+}
+std::vector<DeviceMemory> memory_of_exhausted_host(const OwnOptions&) {
+  return {{120 * kGigabyte, kGigabyte, true}};
+}
+
+class MemoryBudget : public testing::Test {
+ protected:
+  // The budget in gigabytes of a device with this memory.
+  size_t budget(std::vector<DeviceMemory> (*memory)(const OwnOptions&),
+                std::optional<double> utilization = {}) {
+    BackendRow row{find_backend("cpu")};
+    row.device.emplace().memory = memory;
+    ResolvedSettings setup = resolve({});
+    setup.backend = &row;
+    setup.device_memory_share = utilization;
+    return memory_budgets(setup).front() / kGigabyte;
+  }
+};
+
+TEST_F(MemoryBudget, OfAGpuWithItsOwnMemoryIsNineTenthsOfItAndAtMostWhatIsFree) {
+  EXPECT_EQ(budget(&memory_of_gpu), 100u);
+  EXPECT_EQ(budget(&memory_of_gpu, 0.5), 60u);
+}
+
+TEST_F(MemoryBudget, OfAGpuThatUsesTheHostsMemoryLeavesRoomForOtherPrograms) {
+  EXPECT_EQ(budget(&memory_of_host), 84u);
+  EXPECT_EQ(budget(&memory_of_host, 0.8), 96u);
+  EXPECT_EQ(budget(&memory_of_host, 0.5), 60u);
+}
+
+TEST_F(MemoryBudget, OfAGpuThatUsesTheHostsMemoryLeavesTheSystemFourGigabytes) {
+  EXPECT_EQ(budget(&memory_of_host, 0.95), 96u);
+  EXPECT_EQ(budget(&memory_of_full_host), 26u);
+  EXPECT_EQ(budget(&memory_of_exhausted_host), 0u);
+}
+
 // Weights converted from a GGUF file stay in memory, even if a backend converts them again. Blocks that a
 // backend uses as stored are not converted.
 TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {

@@ -80,6 +80,13 @@ TEST(SpeculativeConfig, HasTheMeaningOfVllms) {
   EXPECT_EQ(config(R"({"method": "suffix", "num_speculative_tokens": 32})").max_drafts, 32);
 }
 
+TEST(SpeculativeConfig, AcceptsThatDraftsRunOnOneGpuAndNoOtherNumber) {
+  EXPECT_EQ(config(R"({"method": "eagle3", "model": "x", "draft_tensor_parallel_size": 1})").draft_head, "x");
+  EXPECT_EQ(
+      config_refusal(R"({"method": "eagle3", "model": "x", "draft_tensor_parallel_size": 2})"),
+      "--speculative-config.draft_tensor_parallel_size must be 1, not 2: drafts are computed on one GPU");
+}
+
 TEST(SpeculativeConfig, SaysHowManyTokensThereMayBeForOnePlace) {
   EXPECT_EQ(config(R"({"method": "suffix"})").topk, 1);
   EXPECT_EQ(config(R"({"method": "suffix", "topk": 3})").topk, 3);

@@ -56,6 +56,7 @@ constexpr Room kRooms[] = {
     {"cli/commit", 0},  // generated
     {"cli/nearest_name", 0},
     {"cli/standard_streams", 0},
+    {"cli/start_line/", 0},
     {"cli/command", 1},
     {"cli/version", 1},  //
     {"cli/terminal/", 2},

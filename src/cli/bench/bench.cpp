@@ -17,6 +17,7 @@
 #include "cli/bench/table.h"
 #include "cli/bench_serve/bench_serve.h"
 #include "cli/measure/number_list.h"
+#include "cli/measure/preset.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/speed_tests.h"
 #include "core/error.h"
@@ -44,10 +45,16 @@ into the caches, where the share says nothing about memory (in caches), and shar
 Contradictions are listed below the table: a share over 100 %, more tokens in less time, a test that gets faster with more
 tokens in the KV cache.
 
+--preset spark measures what vLLM, SGLang and llama.cpp were compared by on a DGX Spark: two grids (pp512 to pp8192, tg16 to
+tg256, up to 32,768 tokens deep), then 1, 8 and 64 clients in four formats, then prompts of 2,048 tokens. It prints the time
+that each run is expected to take, repeats each test 3 times unless -r says otherwise, and with --record appends a record
+after each run. "--preset spark:grid-mxfp4,prompt" does only these runs. Each run loads the model anew.
+
 Examples:
   nibble bench synthetic:gpt-oss-20b -p 512,2048 -n 32,128
   nibble bench openai/gpt-oss-20b -p 0 -n 128 -d 0,4096,16384 -r 10
   nibble bench tiny --threads 1 --record A.jsonl
+  nibble bench openai/gpt-oss-120b --preset spark --record spark.jsonl
   nibble bench compare A.jsonl B.jsonl
   nibble bench clients synthetic:gpt-oss-120b --tokenizer bytes --clients 1,16,64 -p 1024 -n 256
   nibble bench replay tiny requests.jsonl --speculate auto
@@ -65,6 +72,7 @@ constexpr CommandRow kMeasurements[]{
 struct BenchOptions : BenchFlags {
   std::vector<std::string> prompt_lengths{"512"}, output_lengths{"128"}, depths{"0"};
   bool as_csv{false};
+  std::string preset, draft_head;  // empty: none
 };
 
 std::vector<BenchTest> tests_of(const BenchOptions& options) {
@@ -76,8 +84,8 @@ std::vector<BenchTest> tests_of(const BenchOptions& options) {
   return tests;
 }
 
-int bench(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
-  const std::vector<BenchTest> tests = tests_of(options);
+int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, const Settings& settings,
+          const std::string& command_line, const std::string& preset_run = {}) {
   RecordFile record(options.record);
   const std::string began = utc_now();
   const ResolvedSettings resolved = resolve(settings);
@@ -93,6 +101,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
                               .machine = describe_machine(device_facts(row)),
                               .kernels = backend->kernels(),
                               .num_warmups = kNumWarmups},
+                   .preset_run = preset_run,
                    .model = model.source.name,
                    .weight_bytes = weight_bytes(model.config),
                    .num_parameters = count_parameters(model.config).total,
@@ -127,6 +136,75 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   return kDone;
 }
 
+// Expected seconds of each run; nullopt where the speed of this machine's device is not known.
+std::vector<std::optional<double>> expected_of(std::span<const PresetRun> runs, const BenchOptions& options,
+                                               const Settings& settings) {
+  std::vector<std::optional<double>> all;
+  for (const PresetRun& run : runs) {
+    const ResolvedSettings setup = resolve(settings_of(run, settings));
+    const auto& device = setup.backend->device;
+    const std::string name = device ? device->known_name() : "";
+    all.emplace_back();
+    if (name.empty()) continue;
+    const Model model = open_model(options.model, setup.places);
+    const StorageFormats formats = formats_of(model, setup);
+    all.back() = expected_seconds(
+        run, options.num_repetitions, setup.options.max_batch_tokens, [&](const PredictedStep& step) {
+          return total_of(device->predict_on(name, {model.config, formats}, setup.own, step, {}).operations) /
+                 1e6;
+        });
+  }
+  return all;
+}
+
+int bench_run(const PresetRun& run, const BenchOptions& options, Settings settings,
+              const std::string& command_line) {
+  const std::string preset_run =
+      fmt::format("{}: {}", options.preset.substr(0, options.preset.find(':')), run.name);
+  if (run.is_grid()) return bench(options, run.tests(), settings, command_line, preset_run);
+  settings.speculate = run.has_draft_head ? "eagle3=" + options.draft_head : "off";
+  // Random weights have no vocabulary.
+  if (!settings.tokenizer && options.model.starts_with("synthetic:")) settings.tokenizer = "bytes";
+  RecordFile file(options.record);
+  const RunOutput output = bench_clients({.model = options.model,
+                                          .num_clients = run.num_clients,
+                                          .num_prompt_tokens = run.prompt_lengths.front(),
+                                          .num_output_tokens = run.output_lengths.front(),
+                                          .num_repetitions = options.num_repetitions,
+                                          .preset_run = preset_run},
+                                         settings, command_line);
+  file.append(output.record);
+  fmt::print("{}", options.as_json ? output.record : output.table);
+  return kDone;
+}
+
+int bench_preset(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
+  const RecordFile refused_early(options.record);  // each run appends to the file itself
+  const std::vector<PresetRun> runs = preset_runs(options.preset, !options.draft_head.empty());
+  const std::vector<std::optional<double>> expected = expected_of(runs, options, settings);
+  if (!options.as_json) fmt::print("{}", plan_text(runs, expected));
+  for (const PresetRun& run : runs) {
+    if (!options.as_json) fmt::print("\n## {}: {}\n\n", run.name, run.what);
+    std::fflush(stdout);
+    bench_run(run, options, settings_of(run, settings), command_line);
+  }
+  return kDone;
+}
+
+void add_preset_flags(CLI::App& command, BenchOptions& options) {
+  CLI::Option* preset =
+      command
+          .add_option("--preset", options.preset,
+                      fmt::format("all measurements of a preset, or NAME:RUN,...: {}", preset_names()))
+          ->type_name("NAME");
+  for (const char* flag : {"-p", "-n", "-d", "--csv"}) preset->excludes(command.get_option(flag));
+  command
+      .add_option("--draft-head", options.draft_head,
+                  "with --preset: prefill and decode with this EAGLE-3 head too")
+      ->type_name("FOLDER")
+      ->needs(preset);
+}
+
 void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
   // MODEL is not required, because a subcommand has a MODEL of its own.
   add_model(command, options.model)->required(false);
@@ -137,6 +215,7 @@ void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
   command.add_flag("--csv", options.as_csv, "print the table as CSV");
   add_bench_flags(command, settings, options);
   command.get_option("--csv")->excludes("--json");
+  add_preset_flags(command, options);
   command.footer(kBenchFooter);
 }
 
@@ -163,7 +242,11 @@ Action define_bench(CLI::App& command, Settings& settings) {
     }
     if (options->model.empty())
       throw InputError("MODEL is required; 'nibble bench --help' says what is accepted");
-    return bench(*options, settings_of(*options, settings), command_line(command));
+    const Settings all = settings_of(*options, settings);
+    if (options->preset.empty()) return bench(*options, tests_of(*options), all, command_line(command));
+    BenchOptions of_preset = *options;
+    if (!is_given(command, *command.get_option("-r"))) of_preset.num_repetitions = kPresetRepetitions;
+    return bench_preset(of_preset, all, command_line(command));
   };
 }
 

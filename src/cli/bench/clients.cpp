@@ -29,20 +29,20 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kBenchClientsFooter{R"(
 Runs an engine under the load of N clients, without HTTP. Each client sends 4 requests, one after another. A request has a
 prompt of -p random tokens and an answer of -n. The difference from bench serve with the same lengths is the cost of HTTP.
-On a GPU the table also shows how long the GPU was idle between two decode steps, by its own clock.
+"TTFT" is the median time from a request's submission to its first token. On a GPU the table also shows how long the GPU was
+idle between two decode steps, by its own clock.
 
 Examples:
   nibble bench clients synthetic:gpt-oss-120b --tokenizer bytes --clients 1,16,64 -p 1024 -n 256
   nibble bench clients tiny --clients 4 -p 64 -n 64 --json)"};
-
-constexpr int kRequestsOfClient{4};  // number of requests that each client sends, one after another
 
 struct ClientsLoad {
   int num_clients;
   std::vector<double> tokens_per_second{};
   // mean time between two tokens of an answer; one element per repetition
   std::vector<double> seconds_per_token{};
-  std::vector<double> idle_seconds{};  // idle time of the device before each timed step (StepReport)
+  std::vector<double> first_token_seconds{};  // from submission to the first token, of each timed request
+  std::vector<double> idle_seconds{};         // idle time of the device before each timed step (StepReport)
 };
 
 // Makes random prompts that all differ, also across repetitions, so that the prefix cache never hits.
@@ -66,14 +66,15 @@ std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoa
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);
   const bool has_idle =
       std::any_of(loads.begin(), loads.end(), [](const auto& load) { return !load.idle_seconds.empty(); });
-  table += "| clients | output tok/s |      ± | ms between tokens |";
+  table += "| clients | output tok/s |      ± |   TTFT ms | ms between tokens |";
   table += has_idle ? " us idle between steps, p50 / p99 |\n" : "\n";
-  table += "| ------: | -----------: | -----: | ----------------: |";
+  table += "| ------: | -----------: | -----: | --------: | ----------------: |";
   table += has_idle ? " -------------------------------: |\n" : "\n";
   for (const ClientsLoad& load : loads) {
     const SampleStatistics speed = statistics_of(load.tokens_per_second);
-    table += fmt::format("| {:7} | {:12.1f} | {:6.1f} | {:17.2f} |", load.num_clients, speed.median,
-                         speed.standard_deviation, 1e3 * statistics_of(load.seconds_per_token).median);
+    table += fmt::format("| {:7} | {:12.1f} | {:6.1f} | {:9.1f} | {:17.2f} |", load.num_clients, speed.median,
+                         speed.standard_deviation, 1e3 * statistics_of(load.first_token_seconds).median,
+                         1e3 * statistics_of(load.seconds_per_token).median);
     const auto idle = percentiles_of(load.idle_seconds);
     if (has_idle)
       table += fmt::format(" {:>32} |",
@@ -124,17 +125,21 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
       const RequestsRun run = run_requests(engine, requests, load.num_clients);
       if (n < kNumWarmups) continue;
       load.tokens_per_second.push_back(static_cast<double>(run.num_tokens) / run.seconds);
+      load.first_token_seconds.insert(load.first_token_seconds.end(), run.first_token_seconds.begin(),
+                                      run.first_token_seconds.end());
       load.seconds_per_token.push_back(run.decode_seconds /
                                        static_cast<double>(run.num_tokens - requests.size()));
     }
   Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumWarmups));
   record["model"] = model.source.name;
+  if (!options.preset_run.empty()) record["preset_run"] = options.preset_run;
   record["num_prompt_tokens"] = options.num_prompt_tokens;
   record["num_output_tokens"] = options.num_output_tokens;
   record["requests_of_client"] = kRequestsOfClient;
   for (const ClientsLoad& load : loads)
     record["loads"].push_back({{"num_clients", load.num_clients},
                                {"tokens_per_second", load.tokens_per_second},
+                               {"first_token_seconds", load.first_token_seconds},
                                {"seconds_per_token", load.seconds_per_token},
                                {"device_idle_seconds", idle_json(load)}});
   return {table_of(options, loads), record_line(record)};

@@ -15,6 +15,7 @@ struct ClientsOptions {
   // tokens per request: at least 1 of the prompt, at least 2 of the answer
   int num_prompt_tokens, num_output_tokens;
   int num_repetitions{5};
+  std::string preset_run{};  // "spark: ladder-qkv-o"; empty: none
 };
 
 RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,

@@ -112,6 +112,7 @@ std::string csv_row(const BenchSetup& setup, const BenchResult& result) {
 Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
   Json json = to_json(setup.record);
   json["machine"]["read_bytes_per_second"] = setup.read_bandwidth;
+  if (!setup.preset_run.empty()) json["preset_run"] = setup.preset_run;
   json["model"] = setup.model;
   json["weight_bytes"] = setup.weight_bytes;
   json["num_parameters"] = setup.num_parameters;

@@ -19,6 +19,7 @@ namespace nibble::cli {
 
 struct BenchSetup {
   RunRecord record;
+  std::string preset_run{};  // "spark: grid-bf16"; empty: none
   std::string model;
   size_t weight_bytes{0}, num_parameters{0};
   std::string backend;

@@ -28,6 +28,7 @@ RequestsRun run_requests(Engine& engine, std::span<const GenerationRequest> requ
       run.num_tokens += static_cast<size_t>(finished->num_output_tokens);
       run.num_steps += static_cast<size_t>(finished->num_steps);
       run.decode_seconds += finished->decode_seconds;
+      run.first_token_seconds.push_back(finished->queue_seconds + finished->prefill_seconds);
     } else {
       throw InputError("{}", std::get<FailedEvent>(*event).message);
     }

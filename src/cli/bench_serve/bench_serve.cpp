@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/bench_serve/base_latency.h"
 #include "cli/bench_serve/flags.h"
 #include "cli/bench_serve/plan.h"
 #include "cli/bench_serve/rate_search.h"
@@ -43,6 +44,11 @@ tok/s counts prompt and output tokens; tok/s/user (interactivity) is 1 / median 
 its usage has more output tokens than before (stream_options.continuous_usage_stats: nibble, vLLM, SGLang). Of servers without
 such usage (llama.cpp), a token without text is seen only with the next one that has text.
 
+TTFR and est_ppt are those of llama-benchy, whose e2e_ttft is TTFT here. TTFR (time to first response) is from sending to the
+first event, with or without a token. est_ppt (estimated prompt processing time) is TTFR less a latency, which is measured three
+times before the first load: the time of the list of models (--latency-mode api), or that of an answer of one token
+(generation). pp tok/s is the median of (prompt tokens - cached ones) / est_ppt.
+
 Examples:
   nibble bench serve http://127.0.0.1:8080 --workload 1k1k --clients 1,4,16,64 \
        --requests 10x --warmup 2x
@@ -50,6 +56,8 @@ Examples:
        --prompt-tokens lognormal:1000:0.8 --output-tokens 50-400
   nibble bench serve http://127.0.0.1:8080 --slo ttft=3,tpot=0.08 --workload 8k1k
   nibble bench serve http://127.0.0.1:8080 --workload trace.jsonl
+  nibble bench serve http://127.0.0.1:8080 --prefix-tokens 8192 --prompt-tokens 2048 \
+       --output-tokens 32   # TTFT at depth 8192: warm-up requests fill the prefix cache
   nibble bench serve http://127.0.0.1:8080 --api chat --turns 5 --clients 16 --json
   nibble bench serve http://127.0.0.1:8080 --clients 16 \
        --extra-body '{"regex": "[a-z ]{4000}", "ignore_eos": false}')"};
@@ -57,12 +65,8 @@ Examples:
 class LoadRunner {
  public:
   LoadRunner(const Endpoint& endpoint, const Workload& workload, const Trace& trace, const LoadPlan& plan,
-             double timeout_seconds)
-      : endpoint_(endpoint),
-        workload_(workload),
-        trace_(trace),
-        plan_(plan),
-        timeout_seconds_(timeout_seconds) {}
+             std::optional<double> latency)
+      : endpoint_(endpoint), workload_(workload), trace_(trace), plan_(plan), latency_(latency) {}
 
   // Throws InputError if a warm-up request fails.
   BenchServeResult measure(const BenchLoad& load) {
@@ -77,9 +81,10 @@ class LoadRunner {
     // A load begins with the trace's first request.
     if (const uint64_t size = trace_.requests.size(); size > 0)
       num_sent_ = (num_sent_ + size - 1) / size * size;
-    const LoadAnswers run = send(load, count, plan_.min_seconds);
-    result.summary = summarise(run.answers);
+    LoadAnswers run = send(load, count, plan_.min_seconds);
+    result.summary = summarise(run.answers, latency_);
     if (plan_.slo) result.slo_share = share_within(*plan_.slo, run.answers);
+    if (plan_.keeps_answers) result.answers = std::move(run.answers);
     return result;
   }
 
@@ -91,7 +96,7 @@ class LoadRunner {
                              .count = count,
                              .arrivals = {.num_clients = load.num_clients, .times = times_of(load, count)},
                              .min_seconds = min_seconds,
-                             .timeout_seconds = timeout_seconds_,
+                             .timeout_seconds = plan_.timeout_seconds,
                              .conversation_of = [&](int i) {
                                return BenchConversation(workload_, first + static_cast<uint64_t>(i));
                              }});
@@ -117,8 +122,8 @@ class LoadRunner {
   const Workload& workload_;
   const Trace& trace_;
   const LoadPlan& plan_;
-  double timeout_seconds_;
-  uint64_t num_sent_{0};  // conversations over all loads, so that no prompt is sent twice
+  std::optional<double> latency_;  // base_latency()
+  uint64_t num_sent_{0};           // conversations over all loads, so that no prompt is sent twice
 };
 
 // Runs the loads, or the search. Calls `on_result` after each load.
@@ -147,21 +152,24 @@ int bench_serve(const BenchServeOptions& options, const std::string& command_lin
   Workload workload = workload_of(options, trace, status);
   if (!options.model) workload.model = first_model(endpoint, options.timeout_seconds);
   const int reported_gpus = status ? status->at("setup").at("num_devices").get<int>() : 1;
-  BenchServeSetup setup{.record = {.date = began,
-                                   .command_line = command_line,
-                                   .machine = describe_machine(std::nullopt),
-                                   .kernels = {},
-                                   .num_warmups = 0},
-                        .url = endpoint.url(),
-                        .workload = workload,
-                        .workload_name = options.workload,
-                        .prompt_tokens = prompt_tokens_text(options),
-                        .output_tokens = output_tokens_text(options),
-                        .num_gpus = options.num_gpus.value_or(reported_gpus),
-                        .slo = plan.slo};
+  BenchServeSetup setup{
+      .record = {.date = began,
+                 .command_line = command_line,
+                 .machine = describe_machine(std::nullopt),
+                 .kernels = {},
+                 .num_warmups = 0},
+      .url = endpoint.url(),
+      .workload = workload,
+      .workload_name = options.workload,
+      .prompt_tokens = prompt_tokens_text(options),
+      .output_tokens = output_tokens_text(options),
+      .num_gpus = options.num_gpus.value_or(reported_gpus),
+      .slo = plan.slo,
+      .latency_mode = options.latency_mode,
+      .latency = base_latency(endpoint, workload, options.latency_mode, options.timeout_seconds)};
   allow_open_files();
 
-  LoadRunner runner(endpoint, workload, trace, plan, options.timeout_seconds);
+  LoadRunner runner(endpoint, workload, trace, plan, setup.latency);
   if (!options.as_json) fmt::print("{}", serve_markdown_header(setup));
   BenchServeRun run = run_plan(runner, plan, [&](const BenchServeResult& result) {
     setup.record.num_warmups += result.num_warmups;

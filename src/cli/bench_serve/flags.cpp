@@ -106,7 +106,19 @@ void add_bench_serve_flags(CLI::App& command, BenchServeOptions& options) {
       ->capture_default_str();
   add_serve_option(command, "--extra-body", options.extra_body,
                    "members to add to each request or to replace in it", "JSON");
-  command.add_flag("--json", options.as_json, "one JSON object instead of the table; times are in seconds");
+  add_serve_option(
+      command, "--latency-mode", options.latency_mode,
+      "latency to subtract from TTFR for est_ppt: api (of the list of models), generation (of one "
+      "token), none",
+      "MODE")
+      ->check(CLI::IsMember({"api", "generation", "none"}))
+      ->capture_default_str();
+  auto* json = command.add_flag("--json", options.as_json,
+                                "one JSON object instead of the table; times are in seconds");
+  command
+      .add_flag("--token-times", options.with_token_times,
+                "add each request to the JSON, with the times of all its tokens in milliseconds")
+      ->needs(json);
 }
 
 }  // namespace nibble::cli

@@ -30,7 +30,8 @@ struct BenchServeOptions {
   std::optional<uint64_t> seed;
   double timeout_seconds{600};
   std::optional<std::string> extra_body;
-  bool as_json{false};
+  std::string latency_mode{"api"};
+  bool as_json{false}, with_token_times{false};
 };
 void add_bench_serve_flags(CLI::App& command, BenchServeOptions& options);
 

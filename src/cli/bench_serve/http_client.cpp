@@ -66,6 +66,7 @@ asio::awaitable<std::string> HttpClient::get(std::string path) {
                               asio::redirect_error(asio::use_awaitable, error));
   if (error) throw failure_of(error);
   check_status(answer.result_int(), answer.body());
+  if (answer.keep_alive()) keep(std::move(connection));
   co_return answer.body();
 }
 
@@ -81,10 +82,7 @@ asio::awaitable<StreamedAnswer> HttpClient::post(std::string path, std::string b
     error_code error;
     co_await http::async_write(connection->stream, request, asio::redirect_error(asio::use_awaitable, error));
     if (error) throw failure_of(error);
-    if (co_await listen(*connection, answer)) {
-      connection->stream.expires_never();
-      idle_.push_back(std::move(connection));
-    }
+    if (co_await listen(*connection, answer)) keep(std::move(connection));
   } catch (const HttpFailure& failure) {
     answer.times.error = failure.kind;
     answer.times.example = failure.example;
@@ -122,6 +120,11 @@ asio::awaitable<std::unique_ptr<HttpClient::Connection>> HttpClient::connect() {
   error_code ignored;
   connection->stream.socket().set_option(tcp::no_delay(true), ignored);
   co_return connection;
+}
+
+void HttpClient::keep(std::unique_ptr<Connection> connection) {
+  connection->stream.expires_never();
+  idle_.push_back(std::move(connection));
 }
 
 // Whether an idle connection can be reused: the server may have closed it.

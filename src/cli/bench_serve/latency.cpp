@@ -27,10 +27,30 @@ int64_t num_tokens_of(const TimedAnswer& answer) {
   return answer.num_output_tokens.value_or(static_cast<int64_t>(answer.events.size()));
 }
 
+struct AnswerSamples {
+  std::vector<double> ttfr, est_ppt, prefill_speed, ttft, itl, tpot, e2e;
+
+  void add(const TimedAnswer& answer, std::optional<double> latency) {
+    const AnswerTimes times = times_of(answer);
+    e2e.push_back(times.e2e);
+    if (times.ttft) ttft.push_back(*times.ttft);
+    if (times.tpot) tpot.push_back(*times.tpot);
+    for (size_t i = 1; i < answer.events.size(); ++i) itl.push_back(answer.events[i] - answer.events[i - 1]);
+    if (!times.ttfr) return;
+    ttfr.push_back(*times.ttfr);
+    if (!latency) return;
+    est_ppt.push_back(std::max(0.0, *times.ttfr - *latency));
+    if (!answer.num_prompt_tokens || est_ppt.back() == 0) return;
+    const int64_t num_computed = *answer.num_prompt_tokens - answer.num_cached_tokens.value_or(0);
+    prefill_speed.push_back(static_cast<double>(num_computed) / est_ppt.back());
+  }
+};
+
 }  // namespace
 
 AnswerTimes times_of(const TimedAnswer& answer) {
-  AnswerTimes times{.ttft = {}, .tpot = {}, .e2e = answer.ended - answer.sent};
+  AnswerTimes times{.ttfr = {}, .ttft = {}, .tpot = {}, .e2e = answer.ended - answer.sent};
+  if (answer.first_response) times.ttfr = *answer.first_response - answer.sent;
   if (answer.events.empty()) return times;
   times.ttft = answer.events.front() - answer.sent;
   const int64_t num_tokens = num_tokens_of(answer);
@@ -57,13 +77,13 @@ std::optional<Percentiles> percentiles_of(std::vector<double> samples) {
       sum / static_cast<double>(samples.size()), at(0.5), at(0.9), at(0.95), at(0.99), samples.back()};
 }
 
-LoadSummary summarise(std::span<const TimedAnswer> answers) {
+LoadSummary summarise(std::span<const TimedAnswer> answers, std::optional<double> latency) {
   NIBBLE_CHECK(!answers.empty(), "no answers");
   LoadSummary summary;
   summary.num_requests = static_cast<int>(answers.size());
   summary.max_open = most_at_once(answers);
   double first = answers[0].sent, last = answers[0].ended;
-  std::vector<double> ttft, itl, tpot, e2e;
+  AnswerSamples samples;
   for (const TimedAnswer& answer : answers) {
     first = std::min(first, answer.sent);
     last = std::max(last, answer.ended);
@@ -78,17 +98,16 @@ LoadSummary summarise(std::span<const TimedAnswer> answers) {
     summary.num_prompt_tokens += answer.num_prompt_tokens.value_or(0);
     if (answer.num_cached_tokens)
       summary.num_cached_tokens = summary.num_cached_tokens.value_or(0) + *answer.num_cached_tokens;
-    const AnswerTimes times = times_of(answer);
-    e2e.push_back(times.e2e);
-    if (times.ttft) ttft.push_back(*times.ttft);
-    if (times.tpot) tpot.push_back(*times.tpot);
-    for (size_t i = 1; i < answer.events.size(); ++i) itl.push_back(answer.events[i] - answer.events[i - 1]);
+    samples.add(answer, latency);
   }
   summary.seconds = last - first;
-  summary.ttft = percentiles_of(std::move(ttft));
-  summary.itl = percentiles_of(std::move(itl));
-  summary.tpot = percentiles_of(std::move(tpot));
-  summary.e2e = percentiles_of(std::move(e2e));
+  summary.ttfr = percentiles_of(std::move(samples.ttfr));
+  summary.est_ppt = percentiles_of(std::move(samples.est_ppt));
+  summary.prefill_speed = percentiles_of(std::move(samples.prefill_speed));
+  summary.ttft = percentiles_of(std::move(samples.ttft));
+  summary.itl = percentiles_of(std::move(samples.itl));
+  summary.tpot = percentiles_of(std::move(samples.tpot));
+  summary.e2e = percentiles_of(std::move(samples.e2e));
   return summary;
 }
 

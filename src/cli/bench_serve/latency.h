@@ -1,9 +1,11 @@
 // Throughput of a server under load and percentiles of these times, defined as in vllm bench serve (failed
-// answers are left out):
-//   TTFT   time to first token: from sending to the first event with a token
-//   ITL    inter-token latency: from one event with tokens to the next, over all answers
-//   TPOT   time per output token: (E2E - TTFT) / (output tokens - 1), one value per answer
-//   E2E    end to end: from sending to the complete answer
+// answers are left out), TTFR and est_ppt as in llama-benchy:
+//   TTFR     time to first response: from sending to the first event, with or without a token
+//   est_ppt  estimated prompt processing time: TTFR less the latency of a request without a prompt
+//   TTFT     time to first token, end to end: from sending to the first event with a token
+//   ITL      inter-token latency: from one event with tokens to the next, over all answers
+//   TPOT     time per output token: (E2E - TTFT) / (output tokens - 1), one value per answer
+//   E2E      end to end: from sending to the complete answer
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,9 @@ namespace nibble::cli {
 
 struct TimedAnswer {  // times of one request, in seconds on a clock that all requests share
   double sent{0}, ended{0};
-  std::vector<double> events;  // when events with tokens arrived, also tokens without text
+  std::optional<double> first_response{};  // when the first event arrived
+  std::vector<double> events{};            // when events with tokens arrived, also tokens without text
+  std::vector<int64_t> event_tokens{};     // number of tokens of each of these events
   // Token counts of the server. If it reports none, events with tokens count as output tokens.
   std::optional<int64_t> num_prompt_tokens, num_output_tokens, num_cached_tokens;
   std::string error;    // kind of the error; empty: the answer is complete
@@ -26,6 +30,7 @@ struct TimedAnswer {  // times of one request, in seconds on a clock that all re
 
 // Seconds of one answer.
 struct AnswerTimes {
+  std::optional<double> ttfr;  // nullopt: there was no event
   std::optional<double> ttft;  // nullopt: no event had a token
   std::optional<double> tpot;  // nullopt: fewer than two tokens
   double e2e{0};
@@ -47,11 +52,13 @@ struct LoadSummary {
   int num_requests{0}, num_failed{0};
   double seconds{0};  // from sending the first request to the end of the last answer
   int64_t num_prompt_tokens{0}, num_output_tokens{0};
-  std::optional<int64_t> num_cached_tokens;         // prompt tokens from the prefix cache, if reported
-  int num_uncounted{0};                             // answers without usage from the server
-  int max_open{0};                                  // most concurrent requests
-  std::optional<Percentiles> ttft, itl, tpot, e2e;  // seconds
-  std::map<std::string, ErrorCount> errors;         // by kind
+  std::optional<int64_t> num_cached_tokens;  // prompt tokens from the prefix cache, if reported
+  int num_uncounted{0};                      // answers without usage from the server
+  int max_open{0};                           // most concurrent requests
+  std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
+  // Tokens per second of est_ppt, one value per answer; without prompt tokens from the prefix cache.
+  std::optional<Percentiles> prefill_speed;
+  std::map<std::string, ErrorCount> errors;  // by kind
 
   double requests_per_second() const { return (num_requests - num_failed) / seconds; }
   double prompt_tokens_per_second() const { return static_cast<double>(num_prompt_tokens) / seconds; }
@@ -60,6 +67,7 @@ struct LoadSummary {
   // Output tokens per second that a user sees: 1 / median TPOT.
   std::optional<double> interactivity() const;
 };
-LoadSummary summarise(std::span<const TimedAnswer> answers);  // at least one answer
+// `latency`: of a request without a prompt, in seconds; without it est_ppt is unknown. At least one answer.
+LoadSummary summarise(std::span<const TimedAnswer> answers, std::optional<double> latency = {});
 
 }  // namespace nibble::cli

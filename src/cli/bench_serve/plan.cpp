@@ -65,6 +65,8 @@ LoadPlan load_plan(const BenchServeOptions& options, bool trace_has_times) {
   if (!options.clients.empty())
     for (const int clients : read_numbers(options.clients, "--clients", 1, kMostClients))
       plan.loads.push_back({.num_clients = clients});
+  plan.timeout_seconds = options.timeout_seconds;
+  plan.keeps_answers = options.with_token_times;
   if (options.slo) plan.slo = read_slo(*options.slo, "--slo");
   const bool is_replay = plan.loads.empty() && trace_has_times;
   const bool is_search = plan.loads.empty() && !is_replay && plan.slo;

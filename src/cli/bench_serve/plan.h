@@ -20,6 +20,8 @@ namespace nibble::cli {
 struct LoadPlan {
   std::vector<BenchLoad> loads;  // empty: a search
   std::optional<RequestCount> requests, warmup;
+  double timeout_seconds{0};  // of a request
+  bool keeps_answers{false};  // for --token-times
   double min_seconds{0};
   std::optional<Slo> slo;
 

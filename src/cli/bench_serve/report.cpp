@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "cli/measure/or_null.h"
 #include "cli/version.h"
 
@@ -15,10 +18,10 @@ struct Column {
   const char* title;
   int width;
 };
-constexpr Column kColumns[]{{"load", 11},         {"requests", 8},      {"failed", 6},  {"req/s", 7},
-                            {"prompt tok/s", 12}, {"output tok/s", 12}, {"tok/s", 9},   {"tok/s/GPU", 9},
-                            {"tok/s/user", 10},   {"TTFT ms", 23},      {"ITL ms", 23}, {"TPOT ms", 23},
-                            {"E2E ms", 26}};
+constexpr Column kColumns[]{{"load", 11},         {"requests", 8},      {"failed", 6},   {"req/s", 7},
+                            {"prompt tok/s", 12}, {"output tok/s", 12}, {"tok/s", 9},    {"tok/s/GPU", 9},
+                            {"tok/s/user", 10},   {"pp tok/s", 9},      {"TTFR ms", 23}, {"est_ppt ms", 23},
+                            {"TTFT ms", 23},      {"ITL ms", 23},       {"TPOT ms", 23}, {"E2E ms", 26}};
 constexpr Column kSloColumn{"SLO met", 7};
 
 // The load is on the left, figures are on the right of their column; "SLO met" is last.
@@ -49,6 +52,32 @@ Json errors_json(const LoadSummary& summary) {
   return errors;
 }
 
+// The requests in the order of their answers. `sent_ms` counts from the first request sent, other times from
+// `sent_ms`.
+Json requests_json(const std::vector<TimedAnswer>& answers) {
+  const auto by_sent = [](const TimedAnswer& one, const TimedAnswer& other) { return one.sent < other.sent; };
+  const double start = std::min_element(answers.begin(), answers.end(), by_sent)->sent;
+  const auto in_ms = [](double seconds) { return std::round(seconds * 1e6) / 1e3; };
+  Json list = Json::array();
+  for (const TimedAnswer& answer : answers) {
+    Json tokens = Json::array();
+    for (size_t i = 0; i < answer.events.size(); ++i)
+      for (int64_t n = 0; n < answer.event_tokens.at(i); ++n)
+        tokens.push_back(in_ms(answer.events[i] - answer.sent));
+    Json first;
+    if (answer.first_response) first = in_ms(*answer.first_response - answer.sent);
+    list.push_back({{"sent_ms", in_ms(answer.sent - start)},
+                    {"ttfr_ms", std::move(first)},
+                    {"token_ms", std::move(tokens)},
+                    {"e2e_ms", in_ms(answer.ended - answer.sent)},
+                    {"num_prompt_tokens", or_null(answer.num_prompt_tokens)},
+                    {"num_cached_tokens", or_null(answer.num_cached_tokens)},
+                    {"num_output_tokens", or_null(answer.num_output_tokens)},
+                    {"error", answer.error.empty() ? Json() : Json(answer.error)}});
+  }
+  return list;
+}
+
 Json result_json(const BenchServeResult& result, int num_gpus) {
   const LoadSummary& summary = result.summary;
   Json json{{"load", name(result.load)},
@@ -69,12 +98,16 @@ Json result_json(const BenchServeResult& result, int num_gpus) {
             {"tokens_per_second", summary.tokens_per_second()},
             {"tokens_per_second_per_gpu", summary.tokens_per_second() / num_gpus},
             {"interactivity", or_null(summary.interactivity())}};
+  json["prefill_tokens_per_second"] = percentiles_json(summary.prefill_speed);
+  json["ttfr_seconds"] = percentiles_json(summary.ttfr);
+  json["est_ppt_seconds"] = percentiles_json(summary.est_ppt);
   json["ttft_seconds"] = percentiles_json(summary.ttft);
   json["itl_seconds"] = percentiles_json(summary.itl);
   json["tpot_seconds"] = percentiles_json(summary.tpot);
   json["e2e_seconds"] = percentiles_json(summary.e2e);
   json["slo_share"] = or_null(result.slo_share);
   json["errors"] = errors_json(summary);
+  if (!result.answers.empty()) json["requests"] = requests_json(result.answers);
   return json;
 }
 
@@ -99,6 +132,16 @@ std::string server_text(const Json& server) {
   return fmt::format("- server: nibble {} on {}{}{}\n", server["server"]["version"].get<std::string>(),
                      server["server"]["device"].get<std::string>(),
                      launches.empty() ? "" : "; steps: ", fmt::join(launches, ", "));
+}
+
+std::string latency_text(const BenchServeSetup& setup) {
+  if (!setup.latency)
+    return fmt::format("- est_ppt is unknown: the latency could not be measured (--latency-mode {})\n",
+                       setup.latency_mode);
+  return fmt::format(
+      "- est_ppt is TTFR less a latency of {:.2f} ms (--latency-mode {}); pp tok/s: prompt tokens that "
+      "were not cached / est_ppt, median\n",
+      *setup.latency * 1e3, setup.latency_mode);
 }
 
 std::string bounds_text(const RateBounds& bounds) {
@@ -148,6 +191,9 @@ std::string serve_markdown_row(const BenchServeSetup& setup, const BenchServeRes
                                  number(summary.tokens_per_second()),
                                  number(summary.tokens_per_second() / setup.num_gpus),
                                  interactivity ? number(*interactivity) : "-",
+                                 summary.prefill_speed ? number(summary.prefill_speed->p50) : "-",
+                                 milliseconds(summary.ttfr),
+                                 milliseconds(summary.est_ppt),
                                  milliseconds(summary.ttft),
                                  milliseconds(summary.itl),
                                  milliseconds(summary.tpot),
@@ -162,13 +208,15 @@ std::string serve_markdown_footer(const BenchServeSetup& setup, const BenchServe
   std::string out = fmt::format(
       "\n- `{}`, {}: nibble {}, commit {}, {}, {}, on {}\n- {}{} of {}: {}, ids below {}, seed {}; warm-up "
       "requests: {}\n"
-      "- times: 50th / 90th / 99th percentile; TTFT to the first event with a token, ITL from event to "
-      "event,\n"
-      "  TPOT (E2E - TTFT) / (output tokens - 1), tok/s/user 1 / median TPOT; tok/s: prompt and output\n",
+      "- times: 50th / 90th / 99th percentile; TTFR to the first event, TTFT to the first event with a "
+      "token,\n"
+      "  ITL from event to event, TPOT (E2E - TTFT) / (output tokens - 1), tok/s/user 1 / median TPOT;\n"
+      "  tok/s: prompt and output\n",
       setup.record.command_line, setup.record.date, build.version, build.commit, build.kind, build.compiler,
       setup.record.machine.cpu, setup.url,
       workload.api == BenchApi::kChat ? "/chat/completions" : "/completions", workload.model,
       workload_text(setup), workload.vocab_size, workload.seed, setup.record.num_warmups);
+  out += latency_text(setup);
   out += server_text(run.server);
   if (run.bounds) out += bounds_text(*run.bounds);
   for (const BenchServeResult& result : run.results) out += doubts_text(result);
@@ -193,6 +241,8 @@ Json serve_json(const BenchServeSetup& setup, const BenchServeRun& run) {
   json["temperature"] = workload.temperature;
   json["seed"] = workload.seed;
   json["num_gpus"] = setup.num_gpus;
+  json["latency_mode"] = setup.latency_mode;
+  json["latency_seconds"] = or_null(setup.latency);
   json["slo_seconds"] = setup.slo ? Json(setup.slo->limits) : Json();
   if (run.bounds)
     json["highest_rate"] = {{"holds", or_null(run.bounds->holds)}, {"fails", or_null(run.bounds->fails)}};

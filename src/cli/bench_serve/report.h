@@ -23,13 +23,16 @@ struct BenchServeSetup {
   std::string prompt_tokens, output_tokens;  // as in the flags
   int num_gpus{1};                           // of the server
   std::optional<Slo> slo;
+  std::string latency_mode{"api"};
+  std::optional<double> latency{};  // base_latency()
 };
 
 struct BenchServeResult {
   BenchLoad load;
   LoadSummary summary;
   int num_warmups{0};
-  std::optional<double> slo_share;  // of the requests
+  std::optional<double> slo_share;     // of the requests
+  std::vector<TimedAnswer> answers{};  // with --token-times
 };
 
 struct BenchServeRun {

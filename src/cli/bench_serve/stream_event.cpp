@@ -74,7 +74,12 @@ void add_event(const StreamEvent& event, double arrived, TimedAnswer& answer) {
   const int64_t num_known =
       std::max(answer.num_output_tokens.value_or(0), static_cast<int64_t>(answer.events.size()));
   const bool counts_more = event.has_choice && event.num_output_tokens.value_or(0) > num_known;
-  if (event.has_text || counts_more) answer.events.push_back(arrived);
+  if (!answer.first_response && !event.is_done) answer.first_response = arrived;
+  if (event.has_text || counts_more) {
+    answer.events.push_back(arrived);
+    const int64_t num_new = event.num_output_tokens.value_or(1) - answer.num_output_tokens.value_or(0);
+    answer.event_tokens.push_back(event.num_output_tokens ? std::max(int64_t{0}, num_new) : 1);
+  }
   if (event.num_prompt_tokens) answer.num_prompt_tokens = event.num_prompt_tokens;
   if (event.num_output_tokens) answer.num_output_tokens = event.num_output_tokens;
   if (event.num_cached_tokens) answer.num_cached_tokens = event.num_cached_tokens;

@@ -52,6 +52,7 @@ struct BenchResult {
 };
 
 inline constexpr int kNumWarmups{1};
+inline constexpr int kRequestsOfClient{4};  // that each client of bench clients sends, one after another
 
 struct SpeedTests {
   std::span<const BenchTest> tests{};

@@ -7,11 +7,13 @@
 #include <span>
 
 #include "cli/measure/number_list.h"
+#include "cli/measure/preset.h"
 #include "cli/measure/run_record.h"
 #include "cli/predict/report.h"
 #include "core/error.h"
 #include "kv/page_counts.h"
 #include "setup/capacity.h"
+#include "setup/memory.h"
 #include "setup/model.h"
 #include "setup/requirements.h"
 #include "setup/resolve.h"
@@ -34,8 +36,8 @@ other chips only the rates differ; some of these are from datasheets ("expected"
 time for one row (or --sum-latency microseconds) plus the transfer over the link. --expert-parallel also predicts whole experts
 on each GPU, with the load of the fullest GPU, expected with random routing. Real routing is less even.
 
-The memory is what `nibble serve` takes by default: 90 % of the GPU's memory, of which the KV cache gets what weights and
-workspace leave. --context sets the maximum number of tokens per sequence.
+The memory is what `nibble serve` takes by default: 90 % of the GPU's memory, or 70 % if it is the host's memory. The KV cache
+gets what weights and workspace leave. --context sets the maximum number of tokens per sequence.
 
 --replicas R: R servers behind a gateway, each running --batch requests of -p and -n tokens in waves. The time of the
 gateway itself and an uneven load are not counted. If the first --prefix-tokens of a prompt are one of --prefixes prefixes,
@@ -66,6 +68,7 @@ struct PredictOptions {
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"}, batches{"1"},
       replicas{};
   int prefix_tokens{0}, num_prefixes{1};
+  std::string preset;  // empty: none
   bool as_json{false};
 };
 
@@ -101,10 +104,10 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
 }
 
 // Returns for each GPU the bytes that weights, workspace and KV cache may take.
-std::vector<size_t> budgets_of(const ResolvedSettings& setup, size_t memory_bytes) {
-  return std::vector<size_t>(
-      setup.own.cuda.parts.size(),
-      static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory_bytes)));
+std::vector<size_t> budgets_of(const ResolvedSettings& setup, const PredictedDevice& device) {
+  const double share = memory_share(setup, device.uses_host_memory);
+  return std::vector<size_t>(setup.own.cuda.parts.size(),
+                             static_cast<size_t>(share * static_cast<double>(device.memory_bytes)));
 }
 
 PredictedMemory predict_memory(const Model& model, const ResolvedSettings& setup,
@@ -115,7 +118,7 @@ PredictedMemory predict_memory(const Model& model, const ResolvedSettings& setup
         model.config, backend_options(model.config, setup, {context, num_sequences}), setup.own);
   };
   const MemoryPlan one = plan(1);
-  const std::vector<size_t> budgets = budgets_of(setup, device.memory_bytes);
+  const std::vector<size_t> budgets = budgets_of(setup, device);
   PredictedMemory memory{.total_bytes = device.memory_bytes,
                          .budget_bytes = budgets.front(),
                          .weight_bytes = one.weight_bytes,
@@ -152,14 +155,15 @@ Request request_of(const PredictOptions& options, std::span<const BenchTest> tes
 
 // Predicts round-robin routing and, with several replicas and shared prefixes, routing by prefix.
 std::vector<PredictedReplicas> predict_replicas(const Request& request, std::span<const int> counts,
-                                                const PredictedMemory& memory, const Predictor& predictor) {
+                                                const PredictedMemory& memory, const PredictedDevice& device,
+                                                const Predictor& predictor) {
   const Model& model = predictor.model();
   if (!counts.empty() && memory.most_sequences == 0)
     throw InputError("--replicas: no sequence of {} tokens fits", memory.context);
   const StepSeconds seconds = [&](const PredictedStep& step) {
     return total_of(predictor(step).operations) / 1e6;
   };
-  const std::vector<size_t> budgets = budgets_of(predictor.setup(), memory.total_bytes);
+  const std::vector<size_t> budgets = budgets_of(predictor.setup(), device);
   std::vector<PredictedReplicas> found;
   for (const int count : counts)
     for (const PredictedMemory::Row& row : memory.rows) {
@@ -182,8 +186,32 @@ void refuse_what_has_no_effect(const Settings& settings) {
     if (is_given) throw InputError("{} is not supported by predict; leave it out", flag);
 }
 
+// The expected duration of each run of a preset of bench.
+int predict_preset(const PredictOptions& options, Settings settings) {
+  if (!settings.backend) settings.backend = "cuda";
+  const std::vector<PresetRun> runs = preset_runs(options.preset, false);
+  std::vector<std::optional<double>> seconds;
+  for (const PresetRun& run : runs) {
+    const ResolvedSettings setup = resolve(settings_of(run, settings));
+    if (!setup.backend->device) throw InputError("--preset needs --backend cuda");
+    const Model model = open_model(options.model, setup.places);
+    const Predictor predictor(options, setup, model);
+    const StepPrediction any = predictor({});
+    const int max_batch_tokens =
+        settings.max_batch_tokens.value_or(setup.backend->making.batch_sizes(options.gpu).max_batch_tokens);
+    if (seconds.empty())
+      fmt::print("A prediction, not a measurement: {} on {}\n\n", model.source.name, any.device.description);
+    seconds.emplace_back(expected_seconds(
+        run, kPresetRepetitions, max_batch_tokens,
+        [&](const PredictedStep& step) { return total_of(predictor(step).operations) / 1e6; }));
+  }
+  fmt::print("{}", plan_text(runs, seconds));
+  return kDone;
+}
+
 int predict(const PredictOptions& options, Settings settings, const std::string& command_line) {
   refuse_what_has_no_effect(settings);
+  if (!options.preset.empty()) return predict_preset(options, settings);
   const std::vector<BenchTest> tests =
       list_tests(read_numbers(options.prompt_lengths, "-p", 0, kMaxPredictedTokens),
                  read_numbers(options.output_lengths, "-n", 0, kMaxPredictedTokens),
@@ -204,7 +232,7 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
   const Predictor predictor(options, setup, model);
   const StepPrediction any = predictor({});
   if (!settings.max_batch_tokens)
-    setup.options.max_batch_tokens = backend.making.batch_sizes(any.device.memory_bytes).max_batch_tokens;
+    setup.options.max_batch_tokens = backend.making.batch_sizes(options.gpu).max_batch_tokens;
   const BackendOptions room = room_for(tests, model.config, setup);
   RemoteKernels remote =
       backend.device->kernels_on(options.gpu, model.config, room, setup.own, model.source.name);
@@ -232,7 +260,7 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
     }
   if (!replicas.empty()) {
     found.request = request_of(options, tests, found.memory.context);
-    found.replicas = predict_replicas(found.request, replicas, found.memory, predictor);
+    found.replicas = predict_replicas(found.request, replicas, found.memory, found.device, predictor);
   }
   options.as_json ? print_json(found) : print_text(found);
   return kDone;
@@ -275,7 +303,11 @@ Action define_predict(CLI::App& command, Settings& settings) {
   };
   add_number("--prefix-tokens", options->prefix_tokens, "length of the prefix that prompts share [0]", 0);
   add_number("--prefixes", options->num_prefixes, "number of different prefixes, used equally often [1]", 1);
-  command.add_flag("--json", options->as_json, "one JSON object instead of the tables");
+  CLI::Option* preset = command
+                            .add_option("--preset", options->preset,
+                                        "only how long each run of this preset of bench would take")
+                            ->type_name("NAME");
+  command.add_flag("--json", options->as_json, "one JSON object instead of the tables")->excludes(preset);
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kPredictFooter);
   return [options, &settings, &command] { return predict(*options, settings, command_line(command)); };

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/verify/child_process.h"
+#include "cli/verify/golden_check.h"
 #include "cli/verify/probe_verdict.h"
 #include "cli/verify/report.h"
 #include "cli/verify/verdict.h"
@@ -22,6 +23,7 @@
 #include "core/log.h"
 #include "core/new_file.h"
 #include "setup/backends.h"
+#include "setup/model_source.h"
 #include "setup/resolve.h"
 
 namespace nibble::cli {
@@ -38,13 +40,16 @@ outputs, against plain loops in double precision. "worst" is the largest error r
 float32 justify; it must be at most 1. A row that crashes or hangs is reported, and the others are still checked. The exit
 code is 1 if a row is not ok, or the result of a probe is "other".
 
+--model MODEL then runs the model, the bundled one for example, and compares its logits with those of another implementation,
+as `nibble eval MODEL --golden` does. Packages have golden data for tiny.
+
 The report of a complete run is kept in ~/.local/state/nibble, or $XDG_STATE_HOME/nibble.
 
 Covers the kernels of the CUDA backend; those of the CPU backend are checked by the unit tests.
 
 Examples:
   nibble verify
-  nibble verify --json this-machine.json
+  nibble verify --model tiny --json this-machine.json
   compute-sanitizer nibble verify --row qkv/BF16
   nibble verify --probe rates)"};
 
@@ -53,7 +58,7 @@ constexpr std::chrono::minutes kProbeLimit{1};  // timeout of a probe, which usu
 constexpr auto kReplace = Json::error_handler_t::replace;
 
 struct VerifyOptions {
-  std::optional<std::string> row, probe;
+  std::optional<std::string> row, probe, model, golden;
   std::optional<std::string> json_file;  // empty: stdout
   bool prints_json() const { return json_file && json_file->empty(); }
 };
@@ -121,11 +126,11 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                    fmt::join(names, ", "));
 }
 
-// Returns the given flags of the group kDevice, to pass them to the children.
-std::vector<std::string> device_flags(const Settings& settings) {
+// Returns the given flags of a group, to pass them to the children.
+std::vector<std::string> flags_of(const Settings& settings, SettingGroup group) {
   std::vector<std::string> flags;
   for (const Setting& setting : setting_table()) {
-    if (setting.group != SettingGroup::kDevice) continue;
+    if (setting.group != group) continue;
     if (const std::string value = value_of(settings, setting); value != default_of(setting))
       flags.insert(flags.end(), {flag(setting), value});
   }
@@ -162,10 +167,11 @@ int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptio
                    fmt::join(names, ", "));
 }
 
+std::string program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
 // Command line of a child that checks one row or runs one probe.
 std::vector<std::string> command_for(const BackendRow& backend, const char* flag, std::string_view name) {
-  static const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-  return {program, "verify", "--backend", std::string(backend.name), flag, std::string(name), "--json"};
+  return {program(), "verify", "--backend", std::string(backend.name), flag, std::string(name), "--json"};
 }
 
 // ask_all() runs all probes, check_all() checks all kernels. Both append verdicts to `found`, print them
@@ -197,8 +203,46 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
   return all_ok;
 }
 
-int verify_all(const BackendRow& backend, const VerifyOptions& options, const OwnOptions& own,
-               const std::vector<std::string>& flags) {
+// What --model and --golden name.
+struct GoldenData {
+  std::string model;
+  std::filesystem::path file;  // empty: the model has no golden data
+};
+std::optional<GoldenData> golden_data(const VerifyOptions& options, const Places& places) {
+  if (!options.model) return std::nullopt;
+  const ModelSource source = find_model(*options.model, places);
+  return GoldenData{*options.model,
+                    options.golden ? std::filesystem::path(*options.golden) : golden_of(source.folder())};
+}
+
+// Compares the results of a whole model with golden data. Returns whether they agree, or there are none.
+bool compare_golden(const BackendRow& backend, const GoldenData& data, bool is_quiet,
+                    const Settings& settings, Json& found) {
+  if (data.file.empty()) {
+    if (!is_quiet) fmt::print("\n{} has no golden.json: no golden data were compared\n", data.model);
+    return true;
+  }
+  std::vector<std::string> child{
+      program(), "eval", data.model, "--golden", data.file, "--backend", std::string(backend.name), "--json"};
+  for (const SettingGroup group : {SettingGroup::kDevice, SettingGroup::kPlaces}) {
+    const std::vector<std::string> flags = flags_of(settings, group);
+    child.insert(child.end(), flags.begin(), flags.end());
+  }
+  const Verdict verdict = golden_verdict_of(run_child(child, kLimit));
+  found = verdict_json(backend.name, "golden data", verdict);
+  found["model"] = data.model;
+  found["file"] = data.file.string();
+  if (!is_quiet) {
+    fmt::print("\n{} with golden data, from {}; \"numbers\" are prompts\n", data.model, data.file.string());
+    print_header();
+    print_verdict("golden data", verdict);
+  }
+  return verdict.result == Result::kOk;
+}
+
+int verify_all(const BackendRow& backend, const VerifyOptions& options, const ResolvedSettings& setup,
+               const Settings& settings) {
+  const std::optional<GoldenData> golden = golden_data(options, setup.places);
   const bool is_quiet = options.prints_json();
   std::optional<NewFile> file;  // Open the file first, so that a bad name fails before the checks.
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
@@ -207,8 +251,12 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options, const Ow
   Json probes = Json::array(), kernels = Json::array();
   const bool all_fine = ask_all(backend, is_quiet, probes);
   if (!is_quiet) fmt::print("\n");
-  const bool all_ok = check_all(backend, is_quiet, own, flags, kernels);
-  const Json report = report_json(machine, std::move(probes), std::move(kernels));
+  const bool all_ok =
+      check_all(backend, is_quiet, setup.own, flags_of(settings, SettingGroup::kDevice), kernels);
+  Json of_golden;
+  const bool agrees = !golden || compare_golden(backend, *golden, is_quiet, settings, of_golden);
+  Json report = report_json(machine, std::move(probes), std::move(kernels));
+  if (golden) report["golden"] = std::move(of_golden);
   if (machine.device)
     if (const std::string reason = keep_report(*machine.device, report); !reason.empty())
       log::warn("the report was not saved: {}", reason);
@@ -217,17 +265,17 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options, const Ow
     file->write(report_text(report));
     file->finish();
   }
-  return all_fine && all_ok ? kDone : kCheckFailed;
+  return all_fine && all_ok && agrees ? kDone : kCheckFailed;
 }
 
 int verify(const VerifyOptions& options, const Settings& settings) {
   const std::vector<const BackendRow*> backends = choose_backends(settings);
-  const OwnOptions own = resolve(settings).own;
-  if (options.row) return verify_here(backends, options, own);
+  const ResolvedSettings setup = resolve(settings);
+  if (options.row) return verify_here(backends, options, setup.own);
   if (options.probe) return probe_here(backends, options);
   int code = kDone;
   for (const BackendRow* backend : backends)
-    code = std::max(code, verify_all(*backend, options, own, device_flags(settings)));
+    code = std::max(code, verify_all(*backend, options, setup, settings));
   return code;
 }
 
@@ -243,12 +291,20 @@ Action define_verify(CLI::App& command, Settings& settings) {
       ->type_name("NAME")
       ->excludes("--row");
   command
+      .add_option("--model", options->model,
+                  "also compare the results of this model with golden data, if its folder has golden.json")
+      ->type_name("MODEL")
+      ->excludes("--row", "--probe");
+  command.add_option("--golden", options->golden, "with --model: compare with these golden data")
+      ->type_name("FILE")
+      ->needs("--model");
+  command
       .add_option("--json", options->json_file,
                   "write the report as a JSON object to FILE, for an issue; without FILE to stdout, instead "
                   "of the table")
       ->type_name("[FILE]")
       ->expected(0, 1);
-  add_settings(command, settings, {SettingGroup::kDevice});
+  add_settings(command, settings, {SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kVerifyFooter);
   return [options, &settings] { return verify(*options, settings); };
 }

@@ -158,7 +158,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   ChatRequest request;
   ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
-  co_await offload_if_long(service, exchange, [&] {
+  co_await tokenise(service, exchange, [&] {
     request = read_chat_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
     apply_options(service, request.params);

@@ -205,7 +205,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   ChunkUsage usage;
   size_t num_prompt_rows = 0;
   std::vector<GenerationRequest> prompts;
-  co_await offload_if_long(service, exchange, [&] {
+  co_await tokenise(service, exchange, [&] {
     request = read_completion_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
     apply_options(service, request.params);

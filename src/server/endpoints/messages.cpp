@@ -66,7 +66,7 @@ asio::awaitable<void> messages(Service& service, Exchange& exchange) {
   AnthropicRequest request;
   ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
-  co_await offload_if_long(service, exchange, [&] {
+  co_await tokenise(service, exchange, [&] {
     request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/true, service.options.defaults);
     check_model(service, request.chat.params);
     apply_options(service, request.chat.params);

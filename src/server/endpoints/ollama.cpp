@@ -133,7 +133,7 @@ asio::awaitable<void> answer(Service& service, Exchange& exchange, bool is_chat)
   OllamaRequest request;
   ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
-  co_await offload_if_long(service, exchange, [&] {
+  co_await tokenise(service, exchange, [&] {
     request = is_chat ? read_ollama_chat(exchange.body(), service.options.defaults)
                       : read_ollama_generate(exchange.body(), service.options.defaults);
     check_model(service, request.chat.params);

@@ -146,6 +146,7 @@ asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<Backgr
   }
   service.metrics.observe_key(response->exchange);
   log_access(response->exchange, response->exchange.record().clock.seconds());
+  service.recent_requests.add(response->exchange);
   if (!response->is_deleted)
     store(service, response->exchange.record().key_owner, id, response->request, object.json());
   service.background.erase(id);
@@ -162,7 +163,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const ChatPrompt new_message;
   std::optional<HttpError> failure;
   try {
-    co_await offload_if_long(service, exchange, [&] {
+    co_await tokenise(service, exchange, [&] {
       prompts.push_back(make_generation_request(service, request.params, prompt_of(service, request).tokens));
     });
     co_await constrain_chat(service, request.params, request.offered, new_message, prompts);

@@ -42,6 +42,29 @@ Json engine_json(const EngineState& state, const MetricsTotals& totals) {
           {"launches", std::move(launches)}};
 }
 
+Json requests_json(const RecentRequests& requests) {
+  Json list = Json::array();
+  requests.for_each([&](const RecentRequests::Request& request) {
+    const RequestTimes& times = request.times;
+    const auto or_null = [](const std::optional<double>& seconds) {
+      return seconds ? Json(*seconds) : Json();
+    };
+    list.push_back({{"status", request.status},
+                    {"prompt_tokens", request.num_prompt_tokens},
+                    {"cached_tokens", request.num_cached_tokens},
+                    {"output_tokens", request.num_output_tokens},
+                    {"seconds",
+                     {{"tokenised", or_null(times.tokenised)},
+                      {"queued", or_null(times.queued)},
+                      {"first_kernel", or_null(times.first_kernel)},
+                      {"first_token", or_null(times.first_token)},
+                      {"first_byte", or_null(times.first_byte)},
+                      {"last_token", or_null(times.last_token)},
+                      {"end", request.seconds}}}});
+  });
+  return list;
+}
+
 Json setup_json(const SetupFacts& setup) {
   Json kernels = Json::array(), memory = Json::array();
   for (const SetupFacts::Kernel& kernel : setup.kernels)
@@ -84,6 +107,7 @@ asio::awaitable<void> status(Service& service, Exchange& exchange) {
     json["answers"] = Json::array();
     for (const EngineGate::InWork& answer : service.gate->in_work())
       json["answers"].push_back({{"seconds", answer.seconds}, {"tokens", answer.num_tokens}});
+    json["requests"] = requests_json(service.recent_requests);
     json["defaults"] = defaults_json(service.options.defaults);
     json["setup"] = setup_json(service.model->setup);
   }

@@ -18,6 +18,17 @@ namespace asio = boost::asio;
 inline constexpr std::string_view kJsonType{"application/json"};
 inline constexpr int kClientGone{499};  // the status that nginx logs when the client disconnects
 
+// When a request that generates reached each stage, in seconds after it was read. nullopt: it has not. With
+// several answers, the stages are those of the answer whose token came first; the last token is that of all.
+struct RequestTimes {
+  std::optional<double> tokenised;     // all its prompts are tokens
+  std::optional<double> queued;        // the engine received it
+  std::optional<double> first_kernel;  // the backend was given the first step with a row of it
+  std::optional<double> first_token;   // the step that sampled its first token has ended
+  std::optional<double> first_byte;    // the first bytes of the answer were written to the connection
+  std::optional<double> last_token;
+};
+
 // Facts about a request for the log and the metrics.
 struct RequestRecord {
   std::string client;       // address of the client
@@ -28,7 +39,7 @@ struct RequestRecord {
   std::string model;  // as the request names it
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read
-  std::optional<double> first_token_seconds;
+  RequestTimes times;
   // "stop", "length", "abort" or "error"; with several choices, that of the choice that ended last.
   std::string_view finish_reason;
 };

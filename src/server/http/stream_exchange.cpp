@@ -101,6 +101,7 @@ asio::awaitable<void> StreamExchange::write(const std::string& bytes) {
   stream_.expires_after(limits_.write_timeout);
   co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
   stream_.expires_never();
+  if (!record().times.first_byte) record().times.first_byte = record().clock.seconds();
 }
 
 void StreamExchange::add_header(std::string_view name, std::string_view value) {

@@ -69,6 +69,16 @@ function showAnswers(answers) {
     h("tr", {}, cell(seconds.toFixed(1), "right"), cell(whole(tokens), "right"))));
 }
 
+const kStages = ["tokenised", "queued", "first_kernel", "first_token", "first_byte", "last_token", "end"];
+
+function showRequests(requests) {
+  fill("requests", requests.map((request) => {
+    const counts = ["status", "prompt_tokens", "cached_tokens", "output_tokens"].map((name) => whole(request[name]));
+    const times = kStages.map((name) => request.seconds[name] === null ? "" : (1000 * request.seconds[name]).toFixed(1));
+    return h("tr", {}, ...[...counts, ...times].map((text) => cell(text, "right")));
+  }));
+}
+
 // The setup does not change while the server runs.
 let hasSetup = false;
 function showSetup(setup) {
@@ -85,7 +95,7 @@ function showSetup(setup) {
 let before = null, beforeMs = 0;
 async function poll() {
   try {
-    const { model, version, state, max_context, engine, answers, setup } = await getJson("status.json");
+    const { model, version, state, max_context, engine, answers, requests, setup } = await getJson("status.json");
     byId("fault").textContent = "";
     byId("model").textContent = engine
       ? `${model}, ${state}; ${setup.backend}: ${setup.device}; up to ${whole(max_context)} tokens; version ${version}`
@@ -96,6 +106,7 @@ async function poll() {
       [before, beforeMs] = [engine, nowMs];
       showNow(engine);
       showAnswers(answers);
+      showRequests(requests);
       showSetup(setup);
     }
   } catch (error) {

@@ -18,6 +18,18 @@ std::string as_word(std::string_view text) {
   return word;
 }
 
+void add_times(const RequestTimes& times, std::vector<log::Field>& fields) {
+  const auto add = [&](std::string_view name, const std::optional<double>& seconds) {
+    if (seconds) fields.push_back({name, *seconds * 1e3});
+  };
+  add("tokenised_ms", times.tokenised);
+  add("queued_ms", times.queued);
+  add("first_kernel_ms", times.first_kernel);
+  add("ttft_ms", times.first_token);
+  add("first_byte_ms", times.first_byte);
+  add("last_token_ms", times.last_token);
+}
+
 }  // namespace
 
 void log_access(const Exchange& exchange, double seconds) {
@@ -30,7 +42,7 @@ void log_access(const Exchange& exchange, double seconds) {
                              {"prompt_tokens", record.num_prompt_tokens},
                              {"cached_tokens", record.num_cached_tokens},
                              {"output_tokens", record.num_output_tokens}});
-    if (record.first_token_seconds) more.push_back({"ttft_ms", *record.first_token_seconds * 1e3});
+    add_times(record.times, more);
     const bool is_gone = exchange.status() == kClientGone;
     more.push_back({"finish_reason", is_gone ? "abort" : record.finish_reason});
   }

@@ -78,6 +78,7 @@ Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts,
     if (const auto fault = gate_.engine_.fault_of(prompt)) throw HttpError(400, "{}", *fault);
   gate_.check_room(num_wanted);
   ids_.reserve(num_wanted);
+  submitted_ = {};
   for (GenerationRequest& prompt : prompts) submit(std::move(prompt), num_choices);
 }
 

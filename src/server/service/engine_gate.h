@@ -73,6 +73,8 @@ class Generation {
   Generation& operator=(const Generation&) = delete;
 
   size_t num_choices() const { return ids_.size(); }
+  // Started right before the engine got the answers.
+  const Stopwatch& submitted() const { return submitted_; }
 
   struct ChoiceEvent {
     size_t choice;
@@ -104,6 +106,7 @@ class Generation {
   EngineGate& gate_;
   // indexed by choice; nullopt if the choice has ended or was cancelled
   std::vector<std::optional<RequestId>> ids_;
+  Stopwatch submitted_;
   std::deque<ChoiceEvent> events_;
   boost::asio::steady_timer event_came_;
   bool is_abandoned_{false};

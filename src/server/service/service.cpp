@@ -83,6 +83,11 @@ asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std:
   });
 }
 
+asio::awaitable<void> tokenise(Service& service, Exchange& exchange, std::function<void()> work) {
+  co_await offload_if_long(service, exchange, std::move(work));
+  exchange.record().times.tokenised = exchange.record().clock.seconds();
+}
+
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work) {
   if (!is_long) {
     work();
@@ -227,7 +232,8 @@ class ReplyEvents {
  private:
   std::string on_token(size_t choice, TokenEvent& token) {
     RequestRecord& record = exchange_.record();
-    if (counts_.num_output++ == 0) record.first_token_seconds = record.clock.seconds();
+    note_times(record.times, token);
+    ++counts_.num_output;
     // The choices of a prompt share its cached tokens.
     if (!has_begun_[choice] && choice % static_cast<size_t>(params_.num_choices) == 0)
       counts_.num_cached += token.num_cached_tokens;
@@ -242,6 +248,15 @@ class ReplyEvents {
       --num_open_;
     }
     return events;
+  }
+  static void note_times(RequestTimes& times, const TokenEvent& token) {
+    const double first_kernel = *times.queued + token.queue_seconds;
+    const double sampled = first_kernel + token.run_seconds;
+    if (!times.first_token) {
+      times.first_kernel = first_kernel;
+      times.first_token = sampled;
+    }
+    times.last_token = std::max(times.last_token.value_or(0), sampled);
   }
   std::string on_finished(size_t choice, FinishedEvent& finished) {
     if (finished.reason == FinishReason::kCancelled)
@@ -281,6 +296,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
   RequestRecord& record = exchange.record();
   note_start(service, params, record, prompts);
   Generation running(*service.gate, std::move(prompts), params.num_choices);
+  record.times.queued = record.clock.seconds_to(running.submitted());
   const DisconnectGuard guard(exchange, running);
   const TimeLimit limit(service.options);
   ReplyEvents reply(running, params, listener, exchange);

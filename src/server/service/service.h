@@ -17,6 +17,7 @@
 #include "server/http/exchange.h"
 #include "server/service/metrics.h"
 #include "server/service/options.h"
+#include "server/service/recent_requests.h"
 
 namespace nibble::server {
 
@@ -47,6 +48,7 @@ struct Service {
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
   std::vector<std::function<void()>> on_reload;  // called by reload(); each reports its own errors
+  RecentRequests recent_requests;                // those that generated, for /status
   uint64_t num_answered{0};                      // number of HTTP requests answered
   std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
   int num_offloaded{0};                          // requests that wait for parse_pool
@@ -61,6 +63,8 @@ struct Service {
 // if the client leaves before `work` starts.
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
+// offload_if_long() for the work that ends with the prompts' tokens; notes its end in the request's record.
+asio::awaitable<void> tokenise(Service& service, Exchange& exchange, std::function<void()> work);
 
 // Reads the API keys again, on SIGHUP. On failure logs the reason and keeps the old keys.
 void reload_keys(Service& service);

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backend/cuda/kernel_table.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/golden/golden.h"
@@ -200,6 +202,22 @@ TEST(CudaGraphs, HaveSpareRowsThatChangeNoBit) {
       EXPECT_TRUE(std::ranges::equal(together.logits(s), alone[static_cast<size_t>(s)]))
           << "sequence " << s << " of " << num_sequences;
   }
+}
+
+TEST(CudaUpload, ReportsRisingBytesUpToAllOfTheWeights) {
+  const auto weights = open_shared("models/tiny-gpt-oss");
+  BackendOptions options = options_of(Fulfilment::kNumPages);
+  std::vector<size_t> reports;
+  const size_t all = plan(weights->config, options, pretended()).weight_bytes;
+  options.report_upload = [&](size_t done, size_t total) {
+    EXPECT_EQ(total, all);
+    reports.push_back(done);
+  };
+  make(weights, options, pretended());
+  EXPECT_TRUE(std::is_sorted(reports.begin(), reports.end()));
+  EXPECT_GT(reports.size(), weights->layers.size());
+  EXPECT_EQ(reports.front(), 0u);
+  EXPECT_EQ(reports.back(), all);
 }
 
 TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {

@@ -45,6 +45,23 @@ TEST(Latency, ALoadComesToThroughputAndTimes) {
   EXPECT_EQ(summary.errors.at("HTTP 429").example, "full");
 }
 
+TEST(Latency, PromptProcessingIsTheTimeToTheFirstEventLessTheLatency) {
+  const LoadSummary summary = summarise(some_answers(), 0.125);
+  EXPECT_DOUBLE_EQ(summary.ttfr->mean, (0.25 + 1 + 0.125) / 3);
+  EXPECT_DOUBLE_EQ(summary.est_ppt->mean, (0.125 + 0.875 + 0) / 3);
+  // 100 - 64 tokens in 0.125 s, and 50 in 0.875 s. The third answer did not report its prompt's tokens.
+  EXPECT_DOUBLE_EQ(summary.prefill_speed->mean, (36 / 0.125 + 50 / 0.875) / 2);
+}
+
+TEST(Latency, PromptProcessingIsNeverNegativeAndUnknownWithoutALatency) {
+  const LoadSummary slow = summarise(some_answers(), 2);
+  EXPECT_EQ(slow.est_ppt->most, 0);
+  EXPECT_FALSE(slow.prefill_speed);
+  const LoadSummary unknown = summarise(some_answers());
+  EXPECT_TRUE(unknown.ttfr);
+  EXPECT_FALSE(unknown.est_ppt || unknown.prefill_speed);
+}
+
 TEST(Latency, AnAnswerWithoutTextHasAnEndAndNoFirstToken) {
   std::vector<TimedAnswer> answers(1);
   answers[0].ended = 2;

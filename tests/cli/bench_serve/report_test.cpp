@@ -79,6 +79,47 @@ TEST(ServeReport, TheRecordHasAllFigures) {
   EXPECT_EQ(load["errors"][0]["kind"], "HTTP 429");
 }
 
+TEST(ServeReport, StatesTheLatencyThatPromptProcessingLeavesOut) {
+  BenchServeSetup setup = some_setup();
+  setup.latency_mode = "generation";
+  setup.latency = 0.125;
+  BenchServeRun run = run_of({.rate = 2.5}, some_answers());
+  run.results[0].summary = summarise(some_answers(), setup.latency);
+  EXPECT_THAT(serve_markdown_footer(setup, run),
+              HasSubstr("est_ppt is TTFR less a latency of 125.00 ms (--latency-mode generation)"));
+  EXPECT_THAT(serve_markdown_row(setup, run.results[0]), HasSubstr("| 125.00 / 725.00 /"));  // est_ppt
+  const auto json = serve_json(setup, run);
+  EXPECT_EQ(json["latency_mode"], "generation");
+  EXPECT_EQ(json["latency_seconds"], 0.125);
+  EXPECT_EQ(json["loads"][0]["ttfr_seconds"]["p50"], 0.25);
+  EXPECT_EQ(json["loads"][0]["est_ppt_seconds"]["p50"], 0.125);
+  EXPECT_EQ(json["loads"][0]["prefill_tokens_per_second"]["max"], 36 / 0.125);
+  setup.latency.reset();
+  EXPECT_THAT(serve_markdown_footer(setup, run), HasSubstr("est_ppt is unknown"));
+  EXPECT_TRUE(serve_json(setup, run)["latency_seconds"].is_null());
+}
+
+TEST(ServeReport, HasTheTimesOfEveryTokenIfTheAnswersAreKept) {
+  BenchServeRun run = run_of({.rate = 2.5}, some_answers());
+  EXPECT_FALSE(serve_json(some_setup(), run)["loads"][0].contains("requests"));
+  run.results[0].answers = some_answers();
+  run.results[0].answers[1].event_tokens = {1, 2};
+  const auto requests = serve_json(some_setup(), run)["loads"][0]["requests"];
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_EQ(requests[0], (nlohmann::ordered_json{{"sent_ms", 0.0},
+                                                 {"ttfr_ms", 250.0},
+                                                 {"token_ms", {500.0, 750.0, 1500.0}},
+                                                 {"e2e_ms", 1500.0},
+                                                 {"num_prompt_tokens", 100},
+                                                 {"num_cached_tokens", 64},
+                                                 {"num_output_tokens", 3},
+                                                 {"error", nullptr}}));
+  EXPECT_EQ(requests[1]["sent_ms"], 1000);
+  EXPECT_EQ(requests[1]["token_ms"], (nlohmann::ordered_json{1000.0, 2000.0, 2000.0}));  // two in one event
+  EXPECT_EQ(requests[2]["error"], "HTTP 429");
+  EXPECT_TRUE(requests[2]["ttfr_ms"].is_null());
+}
+
 TEST(ServeReport, ASearchHasItsRateAndTheSharesThatDecidedIt) {
   BenchServeSetup setup = some_setup();
   setup.slo = read_slo("ttft=3,tpot=0.08", "");

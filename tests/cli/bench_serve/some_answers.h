@@ -12,7 +12,9 @@ inline std::vector<TimedAnswer> some_answers() {
   std::vector<TimedAnswer> answers(4);
   answers[0] = {.sent = 10,
                 .ended = 11.5,
+                .first_response = 10.25,
                 .events = {10.5, 10.75, 11.5},
+                .event_tokens = {1, 1, 1},
                 .num_prompt_tokens = 100,
                 .num_output_tokens = 3,
                 .num_cached_tokens = 64,
@@ -20,7 +22,9 @@ inline std::vector<TimedAnswer> some_answers() {
                 .example = {}};
   answers[1] = {.sent = 11,
                 .ended = 13,
+                .first_response = 12,
                 .events = {12, 13},
+                .event_tokens = {1, 1},
                 .num_prompt_tokens = 50,
                 .num_output_tokens = 2,
                 .num_cached_tokens = 0,
@@ -28,7 +32,9 @@ inline std::vector<TimedAnswer> some_answers() {
                 .example = {}};
   answers[2] = {.sent = 10.25,
                 .ended = 20,
+                .first_response = {},
                 .events = {15},
+                .event_tokens = {1},
                 .num_prompt_tokens = {},
                 .num_output_tokens = {},
                 .num_cached_tokens = {},
@@ -36,7 +42,9 @@ inline std::vector<TimedAnswer> some_answers() {
                 .example = "full"};
   answers[3] = {.sent = 13,
                 .ended = 14,
+                .first_response = 13.125,
                 .events = {13.25, 14},
+                .event_tokens = {1, 1},
                 .num_prompt_tokens = {},
                 .num_output_tokens = {},
                 .num_cached_tokens = {},

@@ -54,7 +54,17 @@ TEST(StreamEvent, ATokenWithoutTextIsSeenByItsUsage) {
        R"({"choices":[],"usage":{"completion_tokens":3}})"});
   EXPECT_THAT(answer.events, ElementsAre(2, 3, 5));
   EXPECT_EQ(answer.num_output_tokens, 3);
+  EXPECT_EQ(answer.first_response, 1);  // the role is a response, but no token
 }
+
+TEST(StreamEvent, AnEventCountsItsTokens) {
+  const TimedAnswer answer = answer_of({R"({"choices":[{"text":"a"}],"usage":{"completion_tokens":1}})",
+                                        R"({"choices":[{"text":"bcd"}],"usage":{"completion_tokens":4}})",
+                                        R"({"choices":[{"text":"e"}],"usage":{"completion_tokens":4}})"});
+  EXPECT_THAT(answer.event_tokens, ElementsAre(1, 3, 0));  // the last text was held back
+}
+
+TEST(StreamEvent, TheEndOfAStreamIsNoResponse) { EXPECT_FALSE(answer_of({"[DONE]"}).first_response); }
 
 TEST(StreamEvent, AServerThatReportsUsageAtTheEndIsTimedByText) {
   const TimedAnswer answer = answer_of(
@@ -62,6 +72,7 @@ TEST(StreamEvent, AServerThatReportsUsageAtTheEndIsTimedByText) {
        R"({"choices":[{"text":"","finish_reason":"stop"}],"usage":{"completion_tokens":2}})",
        R"({"choices":[],"usage":{"completion_tokens":2}})"});
   EXPECT_THAT(answer.events, ElementsAre(1, 3));
+  EXPECT_THAT(answer.event_tokens, ElementsAre(1, 1));
   // All tokens stayed invisible: only the usage after the end counts them, which says nothing about times.
   EXPECT_THAT(answer_of({R"({"choices":[],"usage":{"completion_tokens":2}})"}).events, ElementsAre());
 }

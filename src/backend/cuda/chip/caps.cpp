@@ -96,6 +96,10 @@ constexpr ChipRow kChips[]{
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, "0.91 of 8000")},
 };
 
+// The family of a GPU limited to less shared memory than it has: one with kernels that every chip runs. The
+// limited GPU then launches exactly what the smaller chip does, without kernels and tuning of its own family.
+constexpr Family kFamilyOfLimited{Family::kSm80};
+
 const ChipRow& chip_of(std::string_view name) {
   for (const ChipRow& chip : kChips)
     if (name == chip.name || name == fmt::format("sm_{}", chip.compute_capability)) return chip;
@@ -153,6 +157,14 @@ std::vector<std::string> known_gpu_names() {
   return names;
 }
 
+std::string known_name_of(const DeviceProperties& properties) {
+  for (const ChipRow& chip : kChips)
+    if (chip.compute_capability == properties.compute_capability &&
+        chip.num_multiprocessors == properties.num_multiprocessors)
+      return chip.name;
+  return {};
+}
+
 Target target_of(const DeviceCaps& caps, const CudaOptions& options) {
   const std::optional<Budget> largest = largest_budget(caps.shared_bytes);
   if (!largest)
@@ -174,6 +186,7 @@ Target target_of(const DeviceCaps& caps, const CudaOptions& options) {
       throw InputError("--shared-budget {}: {} has {} KB of shared memory per CTA: at most {} is possible",
                        *options.shared_budget, caps.name, caps.shared_bytes >> 10, kilobytes(*largest));
     target.budget = *forced;
+    if (*forced < *largest) target.family = kFamilyOfLimited;
   }
   if (options.num_multiprocessors) {
     if (*options.num_multiprocessors < 1 || *options.num_multiprocessors > caps.num_multiprocessors)

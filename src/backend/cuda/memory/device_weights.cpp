@@ -73,7 +73,8 @@ size_t device_weight_bytes(const Config& whole, const Share& share, const DenseF
   return arena.size();
 }
 
-DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads) {
+DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
+                     const ReportProgress& report) {
   const Config& whole = weights.config;
   // If host and device share memory, the weights do not fit besides their copy in the page cache, and a full
   // page cache (after a download) leaves the driver nothing to allocate. On other machines the page cache
@@ -85,6 +86,11 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
   DeviceWeights device = place(whole, share, dense, arena);
   device.storage = std::move(storage);
 
+  const auto report_until = [&, total = device.storage.bytes()](const void* end) {
+    if (report)
+      report(static_cast<size_t>(static_cast<const uint8_t*>(end) - device.storage.as<uint8_t>()), total);
+  };
+  report_until(device.embedding);  // nothing yet: buffers are pinned first, which takes seconds
   Uploader uploader(weights.source, dropped_files, num_threads);
   uploader.rows(weights.embedding, "the embedding", device.embedding);
   const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),
@@ -100,6 +106,7 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
   for (size_t l = 0; l < weights.layers.size(); ++l) {
     const LayerWeights& from = weights.layers[l];
     const DeviceLayer& to = device.layers[l];
+    report_until(to.attention_norm);
     uploader.vector(from.attention_norm, to.attention_norm);
     uploader.dense(from.q, "q", q, 0, to.qkv);
     uploader.dense(from.k, "k", kv, q.rows.count, to.qkv);
@@ -118,9 +125,11 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
     uploader.vectors(from.gate_up.bias(expert), num_experts, up.rows, to.up_bias);
     bias_added_once(share.adds_down_bias(), from.down.bias(expert), num_experts, to.down_bias);
   }
+  report_until(device.final_norm);
   uploader.vector(weights.final_norm, device.final_norm);
   uploader.dense(weights.unembedding, "the unembedding", share.unembedding(whole), 0, device.unembedding);
   uploader.finish(device.storage.bytes());
+  report_until(device.storage.as<uint8_t>() + device.storage.bytes());
   if (share.rank == 0) log_conversions(weights, dense, device);
   return device;
 }

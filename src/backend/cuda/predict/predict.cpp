@@ -177,8 +177,9 @@ StepPrediction predict_on(std::string_view gpu, const Config& config, const Stor
   const ChipSpeeds chip = known_speeds(gpu);
   const Reached reached = reached_by(chip, target_of(caps, own));
   const int num_gpus = own.num_ranks();
-  StepPrediction found{
-      {describe(caps), chip.read_bandwidth, chip.is_read_measured, chip.source, caps.total_bytes}, {}};
+  StepPrediction found{{describe(caps), chip.read_bandwidth, chip.is_read_measured, chip.source,
+                        caps.total_bytes, caps.is_integrated},
+                       {}};
   if (num_gpus == 1) {
     found.operations = operations_of(reached, {config, load_of_all(config, step), 1}, formats, step);
     return found;

@@ -43,7 +43,7 @@ struct Case {
   Format kv{Format::kBf16};
   Split split{Split::kNone};
   std::optional<BlockFormat> prompt_activations{};
-  std::optional<int> shared_budget{};
+  std::optional<int> shared_budget{}, num_multiprocessors{};
 };
 
 std::vector<Case> cases() {
@@ -104,8 +104,10 @@ struct Setup {
       : share(share_of(of)),
         config(config_of(whole_config(of), share)),
         options(options_of(of)),
-        plan(config, options, target_of(known_gpu(of.gpu), {.shared_budget = of.shared_budget}), of.name,
-             {of.prompt_activations}),
+        plan(config, options,
+             target_of(known_gpu(of.gpu),
+                       {.shared_budget = of.shared_budget, .num_multiprocessors = of.num_multiprocessors}),
+             of.name, {of.prompt_activations}),
         kv(config, options, Stream{}) {
     place_weights(of);
     place_workspace(of);
@@ -318,19 +320,17 @@ const std::map<std::string, std::string> kListed{{"sm_90 decode-4 1", "sm_90-dec
                                                  {"sm_120/mxfp8 prompt 64", "sm_120-mxfp8-64.txt"}};
 constexpr const char* kFolder{"tests/backend/cuda/emulated/launches/"};
 
-// Calls f(step, num_tokens, launches) for every step.
+// Calls f(step, num_tokens, launches) for every step of a case.
 template <typename F>
-void for_each_step(const F& f) {
-  for (const Case& each : cases()) {
-    const Setup setup(each);
-    for (const auto& [kind, name] : kKinds) {
-      // Ranks with sequences of their own take no trees (Backend::takes_trees).
-      if (kind == Kind::kTrees && setup.share.has_own_sequences) continue;
-      for (const int num_tokens : kNumTokens) {
-        if (kind == Kind::kTrees && num_tokens == 1) continue;  // that is no tree
-        const StepShape shape = shape_of(kind, num_tokens, setup.share.has_own_sequences);
-        f(fmt::format("{} {}", each.name, name), num_tokens, launches_of(setup, each.split, shape));
-      }
+void for_each_step_of(const Case& each, const F& f) {
+  const Setup setup(each);
+  for (const auto& [kind, name] : kKinds) {
+    // Ranks with sequences of their own take no trees (Backend::takes_trees).
+    if (kind == Kind::kTrees && setup.share.has_own_sequences) continue;
+    for (const int num_tokens : kNumTokens) {
+      if (kind == Kind::kTrees && num_tokens == 1) continue;  // that is no tree
+      const StepShape shape = shape_of(kind, num_tokens, setup.share.has_own_sequences);
+      f(fmt::format("{} {}", each.name, name), num_tokens, launches_of(setup, each.split, shape));
     }
   }
 }
@@ -351,7 +351,7 @@ TEST(EmulatedSteps, LaunchTheSameKernelsWithTheSameArguments) {
   std::string& hashes = files["hashes.txt"];
   std::string kind;
   int num_different = 0;
-  for_each_step([&](const std::string& step, int num_tokens, const std::string& launches) {
+  const auto compare = [&](const std::string& step, int num_tokens, const std::string& launches) {
     const std::string name = fmt::format("{} {}", step, num_tokens);
     ASSERT_EQ(launches.find("unknown"), std::string::npos) << name << '\n' << launches;
     if (std::exchange(kind, step) != step) hashes += (hashes.empty() ? "" : "\n") + step;
@@ -360,13 +360,45 @@ TEST(EmulatedSteps, LaunchTheSameKernelsWithTheSameArguments) {
       ADD_FAILURE() << "from this step on the launches differ: " << name << '\n' << launches;
     if (const auto listed = kListed.find(name); listed != kListed.end()) files[listed->second] = launches;
     if (all.is_open()) all << "== " << name << '\n' << launches;
-  });
+  };
+  for (const Case& each : cases()) for_each_step_of(each, compare);
   hashes += '\n';
   EXPECT_EQ(files.size(), kListed.size() + 1);
   for (const auto& [file, text] : files) {
     EXPECT_TRUE(read(file) == text) << file << " differs";
     if (folder) std::ofstream(fmt::format("{}/{}", folder, file), std::ios::binary) << text;
   }
+}
+
+// The launches of every step of a case, by its kind and number of tokens.
+std::map<std::string, std::string> launches_of(const Case& of) {
+  std::map<std::string, std::string> found;
+  for_each_step_of(of, [&](const std::string& step, int num_tokens, const std::string& launches) {
+    found[fmt::format("{} {}", step, num_tokens)] = launches;
+  });
+  return found;
+}
+
+// What runs on a GB10 thus runs on Hopper first: the same kernels, grids, shared memory and arguments.
+TEST(EmulatedSteps, OfAHopperGpuWithTheLimitsOfAGb10LaunchWhatAGb10Launches) {
+  prepare_kernels();
+  constexpr Format kFormats[]{Format::kBf16, Format::kE4m3, Format::kMxfp4};
+  for (const Format dense : kFormats)
+    for (const Format kv : {Format::kBf16, Format::kE4m3})
+      for (const std::optional<BlockFormat> activations :
+           {std::optional<BlockFormat>{}, std::optional(BlockFormat::kMxfp8x2)}) {
+        Case gb10{.name = std::string(nibble::name(dense)), .gpu = "gb10", .model = "gpt-oss-120b"};
+        gb10.dense = {dense, dense, dense};
+        gb10.kv = kv;
+        gb10.prompt_activations = activations;
+        Case limited = gb10;
+        limited.gpu = "h200";
+        limited.shared_budget = 99;
+        limited.num_multiprocessors = 48;
+        const auto expected = launches_of(gb10), found = launches_of(limited);
+        ASSERT_EQ(found.size(), expected.size());
+        for (const auto& [step, launches] : expected) ASSERT_EQ(found.at(step), launches) << step;
+      }
 }
 
 }  // namespace

@@ -108,6 +108,30 @@ TEST(CudaPlan, UsesTheRequestedPromptActivations) {
     }
 }
 
+// What a large GPU limited to the size of a GB10 has checked and timed is then what a GB10 runs.
+TEST(CudaPlan, OnAnH200WithTheLimitsOfAGb10HasTheRowsOfAGb10) {
+  constexpr int kMostRows{8192};
+  const Target gb10 = target_of(known_gpu("gb10"), {}),
+               limited = target_of(known_gpu("h200"), {.shared_budget = 99, .num_multiprocessors = 48});
+  std::vector<std::optional<BlockFormat>> prompt_activations{std::nullopt};
+  prompt_activations.insert(prompt_activations.end(), std::begin(kBlockFormats), std::end(kBlockFormats));
+  for (const char* model : {"gpt-oss-20b", "gpt-oss-120b"})
+    for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+      for (const Format kv : {Format::kBf16, Format::kE4m3})
+        for (const std::optional<BlockFormat> activations : prompt_activations) {
+          BackendOptions options = options_with(dense, kv);
+          options.max_batch_tokens = kMostRows;
+          const Config config = *named_config(model);
+          const Plan on_gb10(config, options, gb10, model, {activations}),
+              on_limited(config, options, limited, model, {activations});
+          for (const Operation operation : kOperations)
+            for (int rows = 1; rows <= kMostRows; ++rows)
+              ASSERT_EQ(on_limited.find(operation, rows), on_gb10.find(operation, rows))
+                  << nibble::name(operation) << " of " << rows << " rows, dense layers in "
+                  << nibble::name(dense);
+        }
+}
+
 // wgmma reads activations as swizzled tiles (images), block-scaled kernels read them row by row.
 TEST(CudaPlan, UsesNoWgmmaWithBlockScaledActivations) {
   const Plan plan = plan_with(BlockFormat::kMxfp8, "h200");

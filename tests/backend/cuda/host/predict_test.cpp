@@ -2,6 +2,7 @@
 // tests/e2e/test_cli.py limits the errors. Needs no GPU.
 #include "backend/cuda/predict/predict.h"
 #include "backend/cuda/chip/caps.h"
+#include "backend/cuda/predict/batch_tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -235,6 +236,23 @@ TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
   odd.num_kv_heads = 6;
   EXPECT_THAT(error_of([&] { predict_on("h200", odd, {}, among(4), kDecode); }),
               HasSubstr("6 key/value heads"));
+}
+
+// On a GB10 a step of 8,192 rows takes 1.3 s. Smaller default steps are for slow GPUs only.
+TEST(CudaPredict, DefaultStepsOfASlowGpuHaveFewerRows) {
+  for (const auto& [gpu, rows] :
+       {std::pair("gb10", 4096), std::pair("h100", 8192), std::pair("h200", 8192), std::pair("b200", 8192),
+        std::pair("a100", 8192), std::pair("pro6000", 8192), std::pair("rtx5090", 2048),
+        std::pair("l40s", 2048)}) {
+    const DeviceCaps caps = known_gpu(gpu);
+    EXPECT_EQ(default_batch_tokens(caps), rows) << gpu;
+    if (has_much_memory(caps)) {
+      EXPECT_LE(time_on(gpu, {rows, rows}) / 1e6, kMostStepSeconds) << gpu;
+    }
+  }
+  DeviceCaps unknown = known_gpu("gb10");
+  unknown.num_multiprocessors = 47;
+  EXPECT_EQ(default_batch_tokens(unknown), 8192);
 }
 
 TEST(CudaPredict, AnUnknownGpuIsAnsweredWithTheKnownOnes) {

@@ -160,6 +160,14 @@ TEST(CudaRecipe, PagesAreLoadedAheadOnHopperAlone) {
   EXPECT_EQ(recipe_for(plan_for_recipes("h200"), 1).num_pages_ahead, 256);
 }
 
+// tests/backend/cuda/emulated/launches_of_steps.cpp compares all launches.
+TEST(CudaRecipe, PagesAreNotLoadedAheadOnAHopperGpuLimitedToASmallerBudget) {
+  const Target limited = target_of(known_gpu("h200"), {.shared_budget = 99});
+  const Plan plan(*named_config("gpt-oss-120b"), {}, limited, "gpt-oss-120b");
+  for (int tokens = 1; tokens <= BackendOptions{}.max_batch_tokens; ++tokens)
+    EXPECT_EQ(recipe_for(plan, tokens).ahead_page_bytes, 0) << tokens;
+}
+
 TEST(CudaRecipe, LogitsTakeANormOfTheirRowsWhereManyAreMultiplied) {
   for (const Family family : kFamilies) {
     const Plan plan = plan_for_recipes(name(family));

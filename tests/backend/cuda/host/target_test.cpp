@@ -47,7 +47,14 @@ TEST(CudaTarget, MayBeASmallerChipThanTheOneThatIsThere) {
   const Target target = target_of(known_gpu("h200"), {.shared_budget = 99, .num_multiprocessors = 48});
   EXPECT_EQ(target.budget, Budget::k99);
   EXPECT_EQ(target.num_multiprocessors, 48);
-  EXPECT_EQ(target.family, Family::kSm90);  // still uses its code
+  EXPECT_EQ(target.family, Family::kSm80);  // whose kernels every chip runs
+  EXPECT_TRUE(target.has_dependent_launch && target.has_clusters);
+}
+
+TEST(CudaTarget, KeepsItsFamilyInItsOwnBudget) {
+  EXPECT_EQ(target_of(known_gpu("h200"), {.shared_budget = 227, .num_multiprocessors = 48}).family,
+            Family::kSm90);
+  EXPECT_EQ(target_of(known_gpu("gb10"), {.shared_budget = 99}).family, Family::kSm121);
 }
 
 TEST(CudaTarget, IsNeverMoreThanTheChipHas) {

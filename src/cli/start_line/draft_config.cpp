@@ -1,0 +1,38 @@
+#include "cli/start_line/draft_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/start_line/values.h"
+namespace nibble::cli {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kNumRows{"num_speculative_tokens + 1"};
+
+}  // namespace
+
+void DraftConfig::add(const std::string& flag, const json& members) {
+  flags_.push_back(flag);
+  config_.update(members);
+}
+
+std::string DraftConfig::flags() const { return fmt::format("{}", fmt::join(flags_, ", ")); }
+
+// SGLang's --speculative-num-draft-tokens also counts the token that the drafts follow. For chains SGLang
+// ignores it if the number of steps is given.
+std::string DraftConfig::text() const {
+  const bool is_ngram = config_.value("method", json()) == "ngram";
+  const bool is_tree = config_.value("topk", json(1)) != json(1);
+  json config = json::object();
+  for (const auto& [key, value] : config_.items())
+    if (key != kNumRows && !(is_ngram && key == "topk")) config[key] = value;
+  const json num_rows = config_.value(kNumRows, json());
+  if (num_rows.is_number_integer() && (is_tree || !config.contains("num_speculative_tokens")))
+    config["num_speculative_tokens"] = num_rows.get<int64_t>() - 1;
+  return to_line(config);
+}
+
+}  // namespace nibble::cli

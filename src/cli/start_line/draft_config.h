@@ -1,0 +1,23 @@
+// The JSON of --speculative-config, collected from vLLM's dotted flags and from SGLang's flags.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+
+namespace nibble::cli {
+
+class DraftConfig {
+ public:
+  void add(const std::string& flag, const nlohmann::json& members);  // `flag`: for flags()
+  bool empty() const { return flags_.empty(); }
+  std::string flags() const;  // all that were added: "--speculative-algorithm, --speculative-num-steps"
+  std::string text() const;
+
+ private:
+  std::vector<std::string> flags_;
+  nlohmann::json config_ = nlohmann::json::object();
+};
+
+}  // namespace nibble::cli

@@ -1,0 +1,31 @@
+// The last requests that generated, with their times, for /status. I/O thread only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+
+#include "server/http/exchange.h"
+
+namespace nibble::server {
+
+class RecentRequests {
+ public:
+  struct Request {
+    int status{0};
+    int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
+    RequestTimes times;
+    double seconds{0};  // from reading the request to the end of its answer
+  };
+
+  // Keeps the facts of a request that has ended. Ignores requests that did not reach the engine.
+  void add(const Exchange& exchange);
+  void for_each(const std::function<void(const Request&)>& visit) const;  // newest first
+
+ private:
+  static constexpr size_t kNumKept{32};
+  std::array<Request, kNumKept> kept_;
+  size_t num_added_{0};
+};
+
+}  // namespace nibble::server

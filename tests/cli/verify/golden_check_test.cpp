@@ -1,0 +1,68 @@
+// Tests the verdict of `nibble verify --model` on golden data. Scripts stand for the child process.
+#include "cli/verify/golden_check.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+#include "tests/folders.h"
+
+namespace nibble::cli {
+namespace {
+
+using testing::HasSubstr;
+using Result = Verdict::Result;
+
+Verdict golden_verdict_of_script(const std::string& script) {
+  return golden_verdict_of(run_child({"/bin/sh", "-c", script}, std::chrono::seconds(60)));
+}
+
+// What `eval --golden --json` prints about two prompts, the second of which is at `distance`.
+std::string eval_says(double distance, bool is_within) {
+  return fmt::format(
+      R"(echo '{{"tolerance": {{"relative_l2": 0.02}}, "prompts": [{{"name": "a", "relative_l2": 0.005,)"
+      R"( "is_within": true}}, {{"name": "b", "relative_l2": {}, "is_within": {}}}]}}'; exit {})",
+      distance, is_within, is_within ? kDone : kCheckFailed);
+}
+
+TEST(VerifyGolden, PromptsWithinTheToleranceAreOk) {
+  const Verdict verdict = golden_verdict_of_script(eval_says(0.01, true));
+  EXPECT_EQ(verdict.result, Result::kOk);
+  EXPECT_EQ(verdict.finding.worst, 0.5);
+  EXPECT_EQ(verdict.finding.num_compared, 2u);
+}
+
+TEST(VerifyGolden, APromptOutsideIsWrongAndNamed) {
+  const Verdict verdict = golden_verdict_of_script(eval_says(0.04, false));
+  EXPECT_EQ(verdict.result, Result::kWrong);
+  EXPECT_EQ(verdict.finding.worst, 2);
+  EXPECT_EQ(verdict.finding.at, "prompt b");
+}
+
+// Its tokens may differ, not its logits.
+TEST(VerifyGolden, APromptOutsideForAnotherReasonIsWrongToo) {
+  EXPECT_EQ(golden_verdict_of_script(eval_says(0.01, false)).result, Result::kWrong);
+}
+
+TEST(VerifyGolden, NoPromptsAreWrong) {
+  EXPECT_EQ(golden_verdict_of_script(R"(echo '{"tolerance": {"relative_l2": 1}, "prompts": []}')").result,
+            Result::kWrong);
+}
+
+TEST(VerifyGolden, ACrashAndARefusalAreFindings) {
+  const Verdict crash = golden_verdict_of_script("kill -SEGV $$"),
+                refusal = golden_verdict_of_script("echo 'nibble: x.json is for another model' >&2; exit 2");
+  EXPECT_EQ(crash.result, Result::kCrashed);
+  EXPECT_EQ(refusal.result, Result::kCrashed);
+  EXPECT_THAT(refusal.reason, HasSubstr("x.json is for another model"));
+}
+
+TEST(VerifyGolden, DataAreFoundInTheModelsFolder) {
+  EXPECT_EQ(golden_of(test::source_path("tests/golden")), test::source_path("tests/golden") + "/golden.json");
+  EXPECT_TRUE(golden_of(test::source_path("models")).empty());
+  EXPECT_TRUE(golden_of({}).empty());
+}
+
+}  // namespace
+}  // namespace nibble::cli
