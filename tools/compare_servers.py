@@ -1,4 +1,5 @@
 """Servers in turns under the load of `nibble bench serve`, for tools/compare_engines."""
+import collections
 import contextlib
 import json
 import os
@@ -58,7 +59,7 @@ def wait_until_ready(process, url, seconds, log):
 
 @contextlib.contextmanager
 def serving(command, url, seconds):
-    """Runs a server in a process group of its own, and ends the group."""
+    """Runs a server in a process group of its own, yields the group's id, and ends the group."""
     with tempfile.TemporaryFile() as log:
         try:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
@@ -66,13 +67,25 @@ def serving(command, url, seconds):
             raise Absent(f"{command[0]}: {error.strerror}") from None
         try:
             wait_until_ready(process, url, seconds, log)
-            yield
+            yield process.pid
         finally:
             for kind in signal.SIGTERM, signal.SIGKILL:  # the second also for workers that outlive their parent
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, kind)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(60)
+
+
+def cpu_ticks(group):
+    """Returns the user and system CPU time of a process group by the name of the thread, in clock ticks."""
+    ticks = collections.Counter()
+    for stat in pathlib.Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(") ")
+            fields = rest.split()  # of proc(5), from field 3 on
+            if int(fields[2]) == group:
+                ticks[name] += int(fields[11]) + int(fields[12])
+    return ticks
 
 
 def measure_one(name, template, args, turn):
@@ -84,14 +97,16 @@ def measure_one(name, template, args, turn):
     url = f"http://127.0.0.1:{port}"
     load = shlex.split(args.load)
     shared = [] if "--vocab-size" in load else ["--vocab-size", TEXT_TOKENS]
-    with serving(command, url, args.start_seconds):
+    with serving(command, url, args.start_seconds) as group:
         # The same seed gives all engines of a round the same prompts.
         bench = [args.nibble, "bench", "serve", url, *load, *shared, "--seed", str(turn), "--json"]
+        ticks_before = cpu_ticks(group)
         result = subprocess.run(bench, capture_output=True, text=True)
+        ticks = cpu_ticks(group) - ticks_before
     if result.returncode != 0:
         raise SystemExit(f"{name}: {result.stderr.strip()}")
     return {"engine": name, "model": pathlib.Path(args.model).name, "round": turn, "server_command": shlex.join(command),
-            **json.loads(result.stdout)}
+            "server_cpu_seconds": {thread: used / os.sysconf("SC_CLK_TCK") for thread, used in ticks.items()}, **json.loads(result.stdout)}
 
 
 def measure(args):
@@ -114,24 +129,32 @@ def measure(args):
                     print(f"{name}, {load['load']}: {load['output_tokens_per_second']:.1f} output tok/s, {load['num_failed']} failed", flush=True)
 
 
+def figures_of(line):
+    """Yields the load, the title and the value of each figure of a run."""
+    for load in line.get("loads", []):
+        yield from ((load["load"], title, value_of(load)) for title, value_of, _ in FIGURES)
+    num_tokens = sum(load["num_output_tokens"] for load in line.get("loads", []))
+    for thread, seconds in line.get("server_cpu_seconds", {}).items():
+        if num_tokens > 0:
+            yield "all loads", f"CPU us/token of threads '{thread}'", 1e6 * seconds / num_tokens
+
+
 def report(args):
     """Prints medians of the record's lines for this model. The ratio is above 1 where nibble is better than the best other."""
-    samples, order = {}, []
+    samples = {}
     for line in map(json.loads, open(args.record)):
         if line["model"] != pathlib.Path(args.model).name or line["engine"] not in args.servers:
             continue
-        for load in line.get("loads", []):
-            for title, value_of, _ in FIGURES:
-                if (value := value_of(load)) is not None:
-                    samples.setdefault((load["load"], title), {}).setdefault(line["engine"], []).append(value)
-            order += [load["load"]] if load["load"] not in order else []
+        for load, title, value in figures_of(line):
+            if value is not None:
+                samples.setdefault((load, title), {}).setdefault(line["engine"], []).append(value)
     print("| load | | " + " | ".join(args.servers) + " | ratio |")
     print("| --- | --- |" + " ---: |" * (len(args.servers) + 1))
-    for load in order:
-        for title, _, more_is_better in FIGURES:
-            medians = {name: statistics.median(values) for name, values in samples.get((load, title), {}).items()}
-            cells = [f"{medians[name]:.1f}" if name in medians else "" for name in args.servers]
-            ours = medians.pop("nibble", None)
-            best = (max if more_is_better else min)(medians.values(), default=None)
-            ratio = f"{(ours / best if more_is_better else best / ours):.2f}" if ours and best else ""
-            print(f"| {load} | {title} | " + " | ".join(cells) + f" | {ratio} |")
+    for (load, title), of_engines in samples.items():
+        more_is_better = any(title == figure and more for figure, _, more in FIGURES)
+        medians = {name: statistics.median(values) for name, values in of_engines.items()}
+        cells = [f"{medians[name]:.1f}" if name in medians else "" for name in args.servers]
+        ours = medians.pop("nibble", None)
+        best = (max if more_is_better else min)(medians.values(), default=None)
+        ratio = f"{(ours / best if more_is_better else best / ours):.2f}" if ours and best else ""
+        print(f"| {load} | {title} | " + " | ".join(cells) + f" | {ratio} |")

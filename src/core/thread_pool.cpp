@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "core/check.h"
+#include "core/thread_name.h"
 
 namespace nibble {
 namespace {
@@ -77,6 +78,7 @@ uint64_t ThreadPool::run_items(int thread) {
 }
 
 void ThreadPool::work(int thread) {
+  name_thread("compute");
   while (true) {
     const uint64_t seen = run_items(thread);
     if (is_ending_.load(std::memory_order_relaxed)) return;  // set before the destructor changes next_

@@ -76,8 +76,8 @@ void Drafting::add_tokens(RequestId id, const Sequence& sequence, size_t num_kno
 }
 
 void Drafting::fill_in(RequestId id, const Drafts& made, Launched& next) {
-  for (size_t i = 0; i < next.slices.size() && !made.tokens.empty(); ++i)
-    if (next.slices[i].request == id && next.slices[i].follows)
+  for (size_t i = 0; i < next.slices.size(); ++i)
+    if (next.slices[i].request == id && next.slices[i].follows && next.slices[i].num_drafts > 0)
       for (size_t n = 0; n < next.trees[i].drafts.size(); ++n)
         next.trees[i].drafts[n] = made.tokens.at(n).token;
 }

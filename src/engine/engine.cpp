@@ -22,6 +22,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "core/thread_name.h"
 #include "core/with_memory.h"
 #include "engine/drafting.h"
 #include "engine/scheduler.h"
@@ -133,12 +134,12 @@ struct Engine::Impl {
   }
   std::optional<Launched> launch();  // returns nullopt if no sequence can run, or the launch failed
   std::vector<Slice> plan(Drafting::Trees& trees);
-  // Collects the result of a step and hands out its tokens. `next`: the step already launched after it; if
-  // null, the draft model drafts for the step to come.
-  void finish(Launched& step, Launched* next);
-  std::optional<StepResult> collect(Launched& step, Launched* next);  // returns nullopt if the step failed
+  // Collects the result of the step under way and hands out its tokens. If no step was launched `ahead`,
+  // the draft model drafts for the step to come.
+  void finish();
+  std::optional<StepResult> collect(Launched& step);  // returns nullopt if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
-  int hand_out(Launched& step, StepResult& result, Launched* next);  // returns the number of tokens added
+  int hand_out(Launched& step, StepResult& result);  // returns the number of tokens added
   void fail_step(const std::exception& error);
   // Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
@@ -151,7 +152,10 @@ struct Engine::Impl {
   void add_token(Sequence& sequence, SampledToken token, bool is_first);
   void end(RequestId id, Event event);
   void fail(RequestId id, const std::string& message);
-  void put(Event event);  // publish() sends it
+  template <typename AnyEvent>
+  void put(AnyEvent event) {                                      // publish() sends it
+    with_memory([&] { unsent.emplace_back(std::move(event)); });  // if this throws, `event` is unchanged
+  }
 
   Backend& backend;
   const Tokenizer& tokenizer;
@@ -178,10 +182,10 @@ struct Engine::Impl {
   std::string lost;        // EngineState::lost
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
-  std::optional<StepPace> pace;  // set if itl_target is set
-  std::optional<Launched> under_way;
-  int num_launched{0};                  // steps launched and not collected yet
-  std::optional<Stopwatch> since_step;  // started when the last step ended
+  std::optional<StepPace> pace;              // set if itl_target is set
+  std::optional<Launched> under_way, ahead;  // ahead: launched while the step under way runs
+  int num_launched{0};                       // steps launched and not collected yet
+  std::optional<Stopwatch> since_step;       // started when the last step ended
   // Device clock at the end of the last step. Set if the device reports times, no sequence of that step was
   // still in its prompt (Launched::has_prompt), and the engine has not been idle since.
   std::optional<uint64_t> decode_ended_ns;
@@ -190,6 +194,7 @@ struct Engine::Impl {
 };
 
 void Engine::Impl::run() {
+  name_thread("engine");
   for (bool is_open = true; is_open;) {
     try {
       is_open = advance();
@@ -204,15 +209,15 @@ bool Engine::Impl::advance() {
   if (!take_orders() || !gather()) return false;
   if (!lost.empty()) under_way.reset();
   if (under_way && (!scheduler.goes_on() || waits_for_tokens())) {
-    finish(*under_way, nullptr);
+    finish();
     under_way.reset();
     if (!scheduler.goes_on()) return true;
   }
-  std::optional<Launched> next = launch();
-  if (under_way) finish(*under_way, next ? &*next : nullptr);
-  under_way = std::move(next);
+  ahead = launch();
+  if (under_way) finish();
+  under_way = std::exchange(ahead, std::nullopt);
   if (!under_way || backend.steps_ahead() > 0) return true;
-  finish(*under_way, nullptr);
+  finish();
   under_way.reset();
   return true;
 }
@@ -227,6 +232,7 @@ void Engine::Impl::discard_steps() {
     }
   }
   under_way.reset();
+  ahead.reset();
   progress.end_all_steps();
 }
 
@@ -279,7 +285,7 @@ void Engine::Impl::take(Order& order) {
   }
   if (!lost.empty()) return fail(order.id, lost);
   const int max_output = max_output_tokens(*order.request, limits);
-  const Sequence& sequence =
+  Sequence& sequence =
       sequences
           .try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer, order.submitted)
           .first->second;
@@ -317,16 +323,14 @@ std::optional<Launched> Engine::Impl::launch() {
   publish();
   if (next.slices.empty()) return {};  // every sequence was cancelled or waits for its last token
   next.has_prompts_alone = true;
-  next.trees.reserve(next.slices.size());
-  std::vector<Sequence*> running;
-  running.reserve(next.slices.size());
-  for (const Slice& slice : next.slices) {
-    Sequence& sequence = *running.emplace_back(&sequences.at(slice.request));
+  for (size_t i = 0; i < next.slices.size(); ++i) {
+    const Slice& slice = next.slices[i];
+    Sequence& sequence = *slice.sequence;
     next.has_prompt |= sequence.output().empty() || !slice.gives_token;
     next.has_prompts_alone &= slice.first_position < std::ssize(sequence.prompt());
-    DraftTree& tree = next.trees.emplace_back();
     if (slice.num_drafts == 0) continue;
-    tree = std::move(trees.at(slice.request));
+    next.trees.resize(next.slices.size());
+    DraftTree& tree = next.trees[i] = std::move(trees.at(slice.request));
     tree.cut(slice.num_drafts);
   }
   next.num_to_draft = drafting.num_to_draft();
@@ -335,8 +339,8 @@ std::optional<Launched> Engine::Impl::launch() {
   next.num_rows = num_rows_of(next);
   progress.begin_step(next.num_rows);
   try {
-    const StepBatch batch(next, running, under_way ? &*under_way : nullptr, drafting.head());
-    for (size_t i = 0; i < running.size(); ++i) running[i]->start(next.slices[i].first_position);
+    const StepBatch batch(next, under_way ? &*under_way : nullptr, drafting.head());
+    for (const Slice& slice : next.slices) slice.sequence->start(slice.first_position);
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {
@@ -349,21 +353,22 @@ std::optional<Launched> Engine::Impl::launch() {
   return next;
 }
 
-void Engine::Impl::finish(Launched& step, Launched* next) {
-  std::optional<StepResult> result = collect(step, next);
+void Engine::Impl::finish() {
+  Launched& step = *under_way;
+  std::optional<StepResult> result = collect(step);
   if (!result) return;
   StepReport report = measure(step, *result);
   const Stopwatch& handing_out = since_step.emplace();
-  const int num_tokens = hand_out(step, *result, next);
+  const int num_tokens = hand_out(step, *result);
   publish();
   const speculative::DraftModel::CatchUp catch_up =
-      next ? speculative::DraftModel::CatchUp{} : drafting.draft(step);
-  if (!next) report.other_seconds += handing_out.seconds();
-  drafting.learn({step, report, num_tokens, next, catch_up});
+      ahead ? speculative::DraftModel::CatchUp{} : drafting.draft(step);
+  if (!ahead) report.other_seconds += handing_out.seconds();
+  drafting.learn({step, report, num_tokens, ahead ? &*ahead : nullptr, catch_up});
   if (on_step) on_step(report);
 }
 
-std::optional<StepResult> Engine::Impl::collect(Launched& step, Launched* next) {
+std::optional<StepResult> Engine::Impl::collect(Launched& step) {
   try {
     --num_launched;
     StepResult result = backend.wait();
@@ -377,8 +382,8 @@ std::optional<StepResult> Engine::Impl::collect(Launched& step, Launched* next) 
     decode_ended_ns.reset();
     if (step.slices.empty()) return {};
     fail_step(error);
-    // fail_step() also failed the sequences of `next`. Without slices, the result of `next` is ignored.
-    if (next) *next = {.num_rows = next->num_rows};
+    // fail_step() also failed the sequences of `ahead`. Without slices, the result of `ahead` is ignored.
+    if (ahead) *ahead = {.num_rows = ahead->num_rows};
     return {};
   }
 }
@@ -400,37 +405,37 @@ StepReport Engine::Impl::measure(const Launched& step, const StepResult& result)
   return report;
 }
 
-int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
+int Engine::Impl::hand_out(Launched& step, StepResult& result) {
   if (!step.slices.empty()) num_same_faults = 0;
   NIBBLE_CHECK(step.slices.empty() || std::ssize(result.outputs) == step.num_outputs, "{} tokens for {} rows",
                result.outputs.size(), step.num_outputs);
   with_memory([&] { unsent.reserve(result.outputs.size()); });
+  const Drafts none;
   int num_tokens = 0;
   auto output = result.outputs.begin();
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const Slice& slice = step.slices[i];
     const auto end_of_prompt = output + step.num_prompt_rows[i];
     const auto prompt_rows = std::exchange(output, end_of_prompt);
-    const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.trees[i].rows.size()) : 0;
-    const Drafts none, &made = result.drafts.empty() ? none : result.drafts[i];
+    const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.tree(i).rows.size()) : 0;
+    const Drafts& made = result.drafts.empty() ? none : result.drafts[i];
     std::span<SampledToken> tokens{std::exchange(output, output + num_rows), output};
-    const auto found = sequences.find(slice.request);
-    if (found == sequences.end()) continue;  // the sequence ended after this step was launched
+    if (!slice.sequence) continue;  // it ended after this step was launched
     try {
-      for (auto row = prompt_rows; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
+      for (auto row = prompt_rows; row != end_of_prompt; ++row) slice.sequence->push_prompt(std::move(*row));
       if (!slice.gives_token) continue;
       std::vector<SampledToken> tokens_of_path;
-      if (!step.trees[i].is_chain()) {
+      if (!step.tree(i).is_chain()) {
         for (int& row : result.kept.at(i)) row -= slice.num_tokens - slice.num_drafts;
         tokens = tokens_of_path = step.trees[i].keep(result.kept[i], tokens);
       }
-      num_tokens += add_tokens(found->second, slice, step.trees[i], tokens, made);
+      num_tokens += add_tokens(*slice.sequence, slice, step.tree(i), tokens, made);
     } catch (const std::exception& error) {
       const std::string why =
           with_memory([&] { return fmt::format("the answer could not be continued: {}", cause(error)); });
-      if (sequences.contains(slice.request)) fail(slice.request, why);
+      if (slice.sequence) fail(slice.request, why);
     }
-    if (next) Drafting::fill_in(slice.request, made, *next);
+    if (ahead && !made.tokens.empty()) Drafting::fill_in(slice.request, made, *ahead);
   }
   return num_tokens;
 }
@@ -532,10 +537,11 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
     if (sequence.fault()) failure = FailedEvent{slice.request, *sequence.fault(), true};
   }
   const auto num_added = static_cast<int>(added().size());
-  sequence.count_step(slice.num_drafts, num_right());
+  const int num_accepted = num_right();
+  sequence.count_step(slice.num_drafts, num_accepted);
   if (slice.num_drafts > 0) {
-    drafting.count(slice.num_drafts, num_right());
-    if (!failure) scheduler.accept(slice.request, num_right());
+    drafting.count(slice.num_drafts, num_accepted);
+    if (!failure) scheduler.accept(slice.request, num_accepted);
   }
   if (failure) {
     end(slice.request, *std::move(failure));
@@ -565,16 +571,14 @@ void Engine::Impl::end(RequestId id, Event event) {
   if (std::holds_alternative<FinishedEvent>(event)) drafting.keep_answer(sequences.at(id));
   drafting.remove(id);
   scheduler.remove(id);
+  for (std::optional<Launched>* step : {&under_way, &ahead})
+    if (*step) (*step)->forget(id);
   sequences.erase(id);
   put(std::move(event));
 }
 
 void Engine::Impl::fail(RequestId id, const std::string& message) {
   end(id, with_memory([&] { return FailedEvent{id, message}; }));
-}
-
-void Engine::Impl::put(Event event) {
-  with_memory([&] { unsent.push_back(std::move(event)); });  // if this throws, `event` is unchanged
 }
 
 Engine::Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions& options)

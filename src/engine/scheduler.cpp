@@ -17,6 +17,12 @@ int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
 }
 
+// Reserves positions that the pages have room for.
+void reserve(SequencePages& pages, int num_tokens) {
+  const bool has_room = pages.reserve(num_tokens);
+  NIBBLE_CHECK(has_room);
+}
+
 // Orders sequences by priority, then by arrival.
 template <typename A, typename B>
 bool comes_before(const A& a, const B& b) {
@@ -357,8 +363,7 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
     slice->num_drafts = std::clamp(quotas[i].num_drafts, 0, most);
     slice->num_tokens += slice->num_drafts;
     num_rows_left -= slice->num_drafts;
-    const bool has_room = running->pages.reserve(num_places(*slice, *running));
-    NIBBLE_CHECK(has_room);
+    reserve(running->pages, num_places(*slice, *running));
     running->num_drafts = slice->num_drafts;
   }
 }
@@ -397,12 +402,12 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
     // The last sequence in order has no room. It keeps its pages until another sequence needs them.
     if (num_tokens == 0) continue;
-    const bool has_room = sequence->pages.reserve(num_unsure + num_tokens);
-    NIBBLE_CHECK(has_room);
+    reserve(sequence->pages, num_unsure + num_tokens);
     num_rows_left -= num_tokens;
     const int first_position = sequence->pages.length();
     const bool gives_token = num_tokens == num_missing(*sequence);
     slices.push_back({.request = sequence->request,
+                      .sequence = sequence->needs.sequence,
                       .first_position = first_position,
                       .num_tokens = num_tokens,
                       .gives_token = gives_token,

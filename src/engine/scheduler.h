@@ -58,6 +58,8 @@
 
 namespace nibble {
 
+class Sequence;  // the engine's side of a sequence: the scheduler only passes its address on
+
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
   int max_shared_rows{0};     // limit of prompt rows of a step if several sequences run or wait; 0: none
@@ -80,6 +82,7 @@ int needed_pages(int num_prompt_tokens, int max_output_tokens, int window);
 
 struct Slice {  // the part of a step that belongs to one sequence
   RequestId request{};
+  Sequence* sequence{nullptr};  // from SequenceNeeds
   int first_position{0};    // in the sequence's first slice: the number of tokens found in the prefix cache
   int num_tokens{0};        // including drafts
   int num_drafts{0};        // at the end of the slice, after the known tokens
@@ -107,9 +110,10 @@ struct SequenceNeeds {
   // The tokens of the previous step decide how the next token is sampled: no row in a step that is planned
   // before they are known (Scheduler::waits_for_tokens()).
   bool known_tokens{false};
-  bool whole_prompt{false};  // run the prompt from its first token, even if part of it is cached
-  int priority{0};           // lower numbers come first
-  std::string cache_salt{};  // the sequence shares pages only with sequences of the same salt
+  bool whole_prompt{false};     // run the prompt from its first token, even if part of it is cached
+  int priority{0};              // lower numbers come first
+  std::string cache_salt{};     // the sequence shares pages only with sequences of the same salt
+  Sequence* sequence{nullptr};  // passed on in Slice::sequence
 };
 
 // Totals since the start. A prompt's tokens are counted when its sequence is first admitted.

@@ -42,13 +42,13 @@ Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_token
   if (request.prompt_logprobs >= 0) prompt_logprobs_ = request.prompt_logprobs;
 }
 
-std::vector<SampleParams> Sequence::take_prompt_rows(int first_position, int num_tokens) {
-  std::vector<SampleParams> rows;
-  if (!prompt_logprobs_) return rows;
+int Sequence::take_prompt_rows(int first_position, int num_tokens, std::vector<SampleParams>& rows) {
+  if (!prompt_logprobs_) return 0;
+  const size_t num_before = rows.size();
   const size_t end = std::min(static_cast<size_t>(first_position + num_tokens), num_prompt_tokens_ - 1);
   for (; num_prompt_rows_ < end; ++num_prompt_rows_)
     rows.push_back(choosing(tokens_[num_prompt_rows_ + 1], *prompt_logprobs_));
-  return rows;
+  return static_cast<int>(rows.size() - num_before);
 }
 
 void Sequence::push_prompt(SampledToken token) {
@@ -64,7 +64,7 @@ void Sequence::start(int first_position) {
 }
 
 const SampleParams& Sequence::sample(std::span<const TokenId> output, int index) {
-  if (!forced_.empty()) return forced_sample_ = choosing(forced_.front(), num_logprobs_);
+  if (!forced_.empty()) return forced_sample_ = choosing(forced_.back(), num_logprobs_);
   return sampling_.at(output, index);
 }
 
@@ -121,7 +121,7 @@ class Sequence::TreeBuilder {
 
   Continuation after_known_tokens() {
     const AllowedTokens* allowed_next = sequence_.allowed_.are_all() ? nullptr : &sequence_.allowed_;
-    const std::vector<TokenId> forced(sequence_.forced_.begin(), sequence_.forced_.end());
+    const std::vector<TokenId> forced(sequence_.forced_.rbegin(), sequence_.forced_.rend());
     Continuation root = add_forced(-1, forced, forced.empty() ? nullptr : fork(allowed_next));
     if (forced.empty()) root.allowed = allowed_next;
     return root;
@@ -201,37 +201,29 @@ FailedEvent Sequence::failure_at(int position) const {
 
 std::optional<TokenId> Sequence::next_forced() const {
   if (forced_.empty() || num_logprobs_ >= 0) return std::nullopt;
-  return forced_.front();
+  return forced_.back();
 }
 
 TokenEvent Sequence::push(SampledToken token, const Stopwatch& step_end) {
-  if (forced_.empty()) {
-    for (const TokenId next : allowed_.push(token.token)) forced_.push_back(next);
-  } else {
-    if (num_logprobs_ >= 0) correct(token, forced_.front());
-    forced_.pop_front();
+  if (!forced_.empty()) {
+    if (num_logprobs_ >= 0) correct(token, forced_.back());
+    forced_.pop_back();
+  } else if (allowed_.depend_on_answer()) {
+    forced_ = allowed_.push(token.token);
+    std::reverse(forced_.begin(), forced_.end());
   }
   const TokenId id = token.token;
   tokens_.push_back(id);
   last_token_seconds_ = clock_->seconds_to(step_end);
   if (output().size() == 1) first_token_seconds_ = last_token_seconds_;
-
+  const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
   TokenEvent event{.request = id_,
                    .token = std::move(token),
+                   .text = text_of(id, is_stop_token),
                    .num_cached_tokens = num_cached_tokens_,
                    .prompt = std::exchange(prompt_tokens_, {}),
                    .queue_seconds = queue_seconds_,
                    .run_seconds = last_token_seconds_};
-  const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
-  if (tokenizer_->is_special(id)) {
-    // No text spans a control token: a partial character or stop string before it will never be completed.
-    event.text = stop_strings_.push(utf8_.finish());
-    event.text += stop_strings_.flush();
-  } else if (!is_stop_token || stop_.keeps_stop) {
-    event.text = utf8_.push(tokenizer_->bytes(id));
-    const bool is_searched = output().size() > static_cast<size_t>(stop_.min_tokens);
-    if (is_searched) event.text = stop_strings_.push(event.text);
-  }
   if (is_stop_token)
     end_ = FinishReason::kStopToken;
   else if (stop_strings_.has_stopped())
@@ -240,6 +232,19 @@ TokenEvent Sequence::push(SampledToken token, const Stopwatch& step_end) {
     end_ = output().size() == static_cast<size_t>(stop_.max_tokens) ? FinishReason::kMaxTokens
                                                                     : FinishReason::kContextFull;
   return event;
+}
+
+// Returns the text that the last token makes final.
+std::string Sequence::text_of(TokenId token, bool is_stop_token) {
+  if (tokenizer_->is_special(token)) {
+    // No text spans a control token: a partial character or stop string before it will never be completed.
+    std::string text = stop_strings_.push(utf8_.finish());
+    return text += stop_strings_.flush();
+  }
+  if (is_stop_token && !stop_.keeps_stop) return {};
+  std::string text = utf8_.push(tokenizer_->bytes(token));
+  const bool is_searched = output().size() > static_cast<size_t>(stop_.min_tokens);
+  return is_searched ? stop_strings_.push(std::move(text)) : text;
 }
 
 FinishedEvent Sequence::finish(FinishReason reason) {

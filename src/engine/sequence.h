@@ -1,7 +1,6 @@
 // One request while it waits and runs: its tokens, text, end and times. The scheduler knows its pages.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,17 +49,18 @@ class Sequence {
 
   // `launches_before_drafts`: a step may be planned before it is known which drafts of the previous step are
   // accepted. Then neither the answer's tokens nor their number are known.
-  SequenceNeeds needs(bool launches_before_drafts) const {
+  SequenceNeeds needs(bool launches_before_drafts) {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
                             (launches_before_drafts && is_unlike_others),
             .whole_prompt = prompt_logprobs_.has_value(),
             .priority = priority_,
-            .cache_salt = cache_salt_};
+            .cache_salt = cache_salt_,
+            .sequence = this};
   }
-  // With prompt log-probabilities, returns how to sample the prompt's rows in a step of `num_tokens` tokens
-  // from `first_position` on, except rows of earlier steps. Without, returns nothing.
-  std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
+  // With prompt log-probabilities, adds to `rows` how to sample the prompt's rows in a step of `num_tokens`
+  // tokens from `first_position` on, except rows of earlier steps. Returns the number of rows added.
+  int take_prompt_rows(int first_position, int num_tokens, std::vector<SampleParams>& rows);
   void push_prompt(SampledToken token);
   // After steps were abandoned without a result: the next steps run their prompt rows again.
   void take_prompt_rows_again() {
@@ -87,6 +87,7 @@ class Sequence {
 
  private:
   class TreeBuilder;
+  std::string text_of(TokenId token, bool is_stop_token);
 
   RequestId id_;
   size_t num_prompt_tokens_;
@@ -95,8 +96,8 @@ class Sequence {
   int num_logprobs_;
   BannedSampling sampling_;
   AllowedTokens allowed_;
-  std::deque<TokenId> forced_;  // tokens that the constraint forces next
-  SampleParams forced_sample_;  // result of sample() while a token is forced
+  std::vector<TokenId> forced_;  // tokens that the constraint forces next, in reverse order
+  SampleParams forced_sample_;   // result of sample() while a token is forced
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;
   std::optional<int> prompt_logprobs_;

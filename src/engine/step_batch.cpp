@@ -13,31 +13,26 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 }  // namespace
 
 // The public constructor delegates to this one, so if it throws later, the destructor removes the drafts.
-StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences)
-    : step_(step), sequences_(sequences) {
-  prompt_rows_.reserve(step.slices.size());
+StepBatch::StepBatch(Launched& step) : step_(step) {
   step.num_prompt_rows.reserve(step.slices.size());
   step.output_rows.reserve(step.slices.size());
-  for (size_t i = 0; i < step.slices.size(); ++i) {
-    const Slice& slice = step.slices[i];
-    prompt_rows_.push_back(sequences[i]->take_prompt_rows(slice.first_position, slice.num_tokens));
-    step.num_prompt_rows.push_back(static_cast<int>(prompt_rows_.back().size()));
+  for (const Slice& slice : step.slices) {
+    step.num_prompt_rows.push_back(
+        slice.sequence->take_prompt_rows(slice.first_position, slice.num_tokens, prompt_rows_));
     step.num_outputs += step.num_prompt_rows.back() + slice.gives_token;
   }
   for (const DraftTree& tree : step.trees) step.num_outputs += static_cast<int>(tree.rows.size());
   size_t num_added = 0;
   try {
-    for (; num_added < step.slices.size(); ++num_added)
-      sequences_[num_added]->add_drafts(step.trees[num_added].drafts);
+    for (; num_added < step.trees.size(); ++num_added)
+      step.slices[num_added].sequence->add_drafts(step.trees[num_added].drafts);
   } catch (...) {  // after an exception here the destructor does not run
     drop_drafts(num_added);
     throw;
   }
 }
 
-StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
-                     const Head& head)
-    : StepBatch(step, sequences) {
+StepBatch::StepBatch(Launched& step, const Launched* under_way, const Head& head) : StepBatch(step) {
   outputs_.reserve(static_cast<size_t>(step.num_outputs));
   runs_.reserve(step.slices.size());
   size_t before = 0;  // slice of `under_way`, whose sequences are in the same order
@@ -52,21 +47,21 @@ StepBatch::StepBatch(Launched& step, std::span<Sequence* const> sequences, const
   }
 }
 
-StepBatch::~StepBatch() { drop_drafts(step_.slices.size()); }
+StepBatch::~StepBatch() { drop_drafts(step_.trees.size()); }
 
-void StepBatch::drop_drafts(size_t num_slices) {
-  for (size_t i = 0; i < num_slices; ++i) sequences_[i]->drop_drafts(step_.trees[i].drafts.size());
+void StepBatch::drop_drafts(size_t num_trees) {
+  for (size_t i = 0; i < num_trees; ++i) step_.slices[i].sequence->drop_drafts(step_.trees[i].drafts.size());
 }
 
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
-  Sequence& sequence = *sequences_[i];
+  Sequence& sequence = *slice.sequence;
   // First row for prompt log-probabilities. The last prompt token has none: it gives the first answer token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
       slice.first_position - step_.num_prompt_rows[i];
-  for (const SampleParams& params : prompt_rows_[i])
-    outputs_.push_back({.token_index = row++, .sample = &params, .prompt = {}, .output = {}});
+  for (int n = 0; n < step_.num_prompt_rows[i]; ++n)
+    outputs_.push_back({.token_index = row++, .sample = &prompt_rows_[num_prompt_outputs_++]});
   step_.output_rows.push_back(static_cast<int>(outputs_.size()));
   if (!slice.gives_token) return;
   const int num_known = slice.num_tokens - slice.num_drafts;
@@ -84,9 +79,9 @@ void StepBatch::add_outputs(size_t i) {
 // Adds the rows that verify drafts. `output`: the known tokens of the answer.
 void StepBatch::add_tree(size_t i, std::span<const TokenId> output) {
   const Slice& slice = step_.slices[i];
+  if (slice.num_drafts == 0) return;
   const DraftTree& tree = step_.trees[i];
-  if (tree.drafts.empty()) return;
-  const Sequence& sequence = *sequences_[i];
+  const Sequence& sequence = *slice.sequence;
   const int num_known = slice.num_tokens - slice.num_drafts;
   const bool is_chain = tree.is_chain();
   for (const DraftTree::Row& checked : tree.rows) {
@@ -110,13 +105,13 @@ void StepBatch::add_tree(size_t i, std::span<const TokenId> output) {
 
 Run StepBatch::run_of(size_t i, size_t first_output, const Head& head) {
   Slice& slice = step_.slices[i];
-  const Sequence& sequence = *sequences_[i];
+  const Sequence& sequence = *slice.sequence;
   Run run{.first_position = slice.first_position,
           .full = std::exchange(slice.full, {}),
           .sliding = std::exchange(slice.sliding, {}),
           .outputs = std::span(outputs_).subspan(first_output),
           .drafted = {.count = slice.num_drafts}};
-  if (!step_.trees[i].is_chain()) run.drafted.parents = parents_.back();
+  if (slice.num_drafts > 0 && !step_.trees[i].is_chain()) run.drafted.parents = parents_.back();
   if (!slice.gives_token)
     run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
   else if (head.is_there && step_.num_to_draft > 0 && num_drafting_++ < kMaxDraftingRuns)

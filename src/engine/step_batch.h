@@ -20,7 +20,7 @@ using Sequences = std::unordered_map<RequestId, Sequence>;
 // A step that was launched. Its slices have no page tables any more.
 struct Launched {
   std::vector<Slice> slices{};
-  std::vector<DraftTree> trees{};      // drafts of each slice
+  std::vector<DraftTree> trees{};      // drafts of each slice; empty if no slice has drafts
   std::vector<int> num_prompt_rows{};  // for each slice: output rows for prompt log-probabilities
   std::vector<int> output_rows{};      // for each slice: index of its first output row for the answer
   int num_outputs{0};
@@ -31,6 +31,16 @@ struct Launched {
   double planning_seconds{0};     // time of planning, if the backend idled meanwhile
   Stopwatch clock{};              // started at the launch
   bool has_prompts_alone{false};  // all slices begin within the prompt
+
+  const DraftTree& tree(size_t slice) const {
+    static const DraftTree none;
+    return trees.empty() ? none : trees[slice];
+  }
+  // Called when a sequence ends. Its slices then have no sequence, and their tokens are ignored.
+  void forget(RequestId request) {
+    for (Slice& slice : slices)
+      if (slice.request == request) slice.sequence = nullptr;
+  }
 };
 
 // Holds the runs of a step and their data while the backend reads them. Until destruction, the drafts of the
@@ -42,26 +52,24 @@ class StepBatch {
     int topk{1};
   };
 
-  // Adds the output rows to `step`. `sequences`: one for each slice. `under_way`: the previous step if it
-  // has not ended, otherwise null.
-  StepBatch(Launched& step, std::span<Sequence* const> sequences, const Launched* under_way,
-            const Head& head);
+  // Adds the output rows to `step`. `under_way`: the previous step if it has not ended, otherwise null.
+  StepBatch(Launched& step, const Launched* under_way, const Head& head);
   ~StepBatch();  // removes the drafts from the sequences
   StepBatch(const StepBatch&) = delete;
 
   Batch batch() const { return {.runs = runs_}; }
 
  private:
-  StepBatch(Launched& step, std::span<Sequence* const> sequences);  // prepares rows and drafts, but no runs
-  void drop_drafts(size_t num_slices);                              // removes the drafts of the first slices
+  explicit StepBatch(Launched& step);  // prepares rows and drafts, but no runs
+  void drop_drafts(size_t num_trees);  // removes the drafts of the first trees
   void add_outputs(size_t slice);
   void add_tree(size_t slice, std::span<const TokenId> output);
   Run run_of(size_t slice, size_t first_output, const Head& head);
 
   Launched& step_;
-  std::span<Sequence* const> sequences_;                // one for each slice
-  std::vector<std::vector<SampleParams>> prompt_rows_;  // one vector for each slice
-  std::vector<OutputRow> outputs_;                      // the runs have spans of this vector
+  std::vector<SampleParams> prompt_rows_;  // of all slices
+  size_t num_prompt_outputs_{0};           // number of prompt_rows_ that outputs_ includes
+  std::vector<OutputRow> outputs_;         // the runs have spans of this vector
   // For each row after a draft of a tree: the answer up to and including that draft.
   std::deque<std::vector<TokenId>> outputs_then_;
   std::deque<std::vector<int>> parents_;  // storage of DraftedTokens::parents

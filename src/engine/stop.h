@@ -16,7 +16,7 @@ class StopStrings {
   explicit StopStrings(std::span<const std::string> strings, bool keeps_stop = false);
 
   // Adds `text`. Returns text that can no longer be part of a stop string; returns nothing after the stop.
-  std::string push(std::string_view text);
+  std::string push(std::string text);
   // Returns the text that was held back, and resets the match: no stop string spans this point.
   std::string flush();
   bool has_stopped() const { return has_stopped_; }
@@ -25,7 +25,9 @@ class StopStrings {
  private:
   struct Matcher {  // Knuth-Morris-Pratt automaton of one string: amortised constant time per byte
     explicit Matcher(std::string text);
-    void advance(char next);
+    // Reads text[at] and further bytes before `end`, until the string is complete. Returns the end of what it
+    // has read.
+    size_t read(std::string_view text, size_t at, size_t end);
     bool is_complete() const { return num_matched == string.size(); }
 
     std::string string;
@@ -34,8 +36,11 @@ class StopStrings {
     size_t num_matched{0};  // length of the longest prefix of the string that is a suffix of the text
   };
 
+  // Text that is held back: the longest prefix of a stop string with which the text ends.
+  std::string_view held() const;
+
   std::vector<Matcher> matchers_;
-  std::string held_, stopped_by_;
+  std::string stopped_by_;
   bool keeps_stop_, has_stopped_{false};
 };
 

@@ -1,13 +1,18 @@
 // Page counts of one sequence.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+#include "model/batch.h"
 
 namespace nibble {
 
 // First page that a token at `position` sees through a window of `window` positions, its own included.
-int first_reached_page(int position, int window);
-int num_pages_for(int num_tokens);
+inline int first_reached_page(int position, int window) {
+  return std::max(0, position - (window - 1)) / kPageTokens;
+}
+inline int num_pages_for(int num_tokens) { return (num_tokens + kPageTokens - 1) / kPageTokens; }
 // Maximum number of sliding pages of a sequence if a step runs at most `chunk` of its tokens.
 int max_sliding_pages(int window, int chunk);
 

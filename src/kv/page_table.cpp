@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "kv/page_counts.h"
 
 namespace nibble {
 namespace {
@@ -46,23 +45,18 @@ void SequencePages::resume(const Prefix& prefix) {
   num_known_pages_ = full_.size();
 }
 
-int SequencePages::make_room() {
-  // Positions from length_ on reach no earlier page.
-  const int first_reached = first_reached_page(length_, window_);
-  if (const int num_left = first_reached - first_sliding_page_; num_left > 0) {
-    const auto end = sliding_.begin() + num_left;
-    give_back(*pool_, {sliding_.begin(), end});
-    sliding_.erase(sliding_.begin(), end);
-    first_sliding_page_ = first_reached;
-  }
-  // Every 32 positions take a page of each kind.
-  return (static_cast<int>(full_.size()) + pool_->num_free() / 2) * kPageTokens - length_;
+void SequencePages::drop_sliding_before(int page) {
+  const auto end = sliding_.begin() + (page - first_sliding_page_);
+  give_back(*pool_, {sliding_.begin(), end});
+  sliding_.erase(sliding_.begin(), end);
+  first_sliding_page_ = page;
 }
 
 bool SequencePages::reserve(int num_tokens) {
   NIBBLE_CHECK(num_tokens >= 0, "{} tokens", num_tokens);
   if (num_tokens > make_room()) return false;
   const int num_pages = num_pages_for(length_ + num_tokens);
+  if (num_pages <= static_cast<int>(full_.size())) return true;  // `sliding_` ends at the same page
   // Reserve before taking pages: a taken page would leak if push_back() threw.
   reserve_places(full_, num_pages);
   reserve_places(sliding_, num_pages - first_sliding_page_);
@@ -106,9 +100,5 @@ void SequencePages::add_to(PrefixCache& cache, std::span<const TokenId> tokens, 
     }
   }
 }
-
-PageTableView SequencePages::full() const { return {full_, 0}; }
-
-PageTableView SequencePages::sliding() const { return {sliding_, first_sliding_page_}; }
 
 }  // namespace nibble

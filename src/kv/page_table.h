@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kv/page_counts.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_cache.h"
 #include "model/batch.h"
@@ -25,7 +26,13 @@ class SequencePages {
   // Returns false, and takes none, if the pool has too few pages.
   bool reserve(int num_tokens);
   // Largest num_tokens that reserve() would accept now. Gives back the same sliding pages as reserve().
-  int make_room();
+  int make_room() {
+    // Positions from length_ on reach no earlier page.
+    const int first_reached = first_reached_page(length_, window_);
+    if (first_reached > first_sliding_page_) drop_sliding_before(first_reached);
+    // Every kPageTokens positions take a page of each kind.
+    return (static_cast<int>(full_.size()) + pool_->num_free() / 2) * kPageTokens - length_;
+  }
   // Counts `num_tokens` reserved positions as filled by a planned step.
   void advance(int num_tokens);
   // Gives back pages without a filled position, except those for the next `num_kept` positions.
@@ -35,10 +42,12 @@ class SequencePages {
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens, std::string_view salt = {});
 
   int length() const { return length_; }  // positions filled once the steps planned so far have run
-  PageTableView full() const;
-  PageTableView sliding() const;
+  PageTableView full() const { return {full_, 0}; }
+  PageTableView sliding() const { return {sliding_, first_sliding_page_}; }
 
  private:
+  void drop_sliding_before(int page);
+
   PagePool* pool_;
   std::vector<PageId> full_, sliding_;
   int window_;

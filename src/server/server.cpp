@@ -24,6 +24,7 @@
 #include "core/log.h"
 #include "core/memory_handler.h"
 #include "core/service_manager.h"
+#include "core/thread_name.h"
 #include "core/with_memory.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
@@ -123,6 +124,7 @@ struct Server::Impl {
 
 // An exception that escapes a handler, such as bad_alloc, ends only that handler.
 void Server::Impl::run_io() {
+  name_thread("http");
   for (bool is_running = true; is_running;) {
     try {
       io->run();

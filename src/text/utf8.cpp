@@ -70,6 +70,7 @@ size_t ascii_prefix(std::string_view bytes) {
     std::memcpy(&eight, bytes.data() + at, sizeof eight);
     if ((eight & 0x8080808080808080u) != 0) break;
   }
+  while (at < bytes.size() && static_cast<uint8_t>(bytes[at]) < 0x80) ++at;
   return at;
 }
 

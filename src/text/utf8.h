@@ -35,7 +35,7 @@ Character first_character(std::string_view text);
 // The code point must not be a surrogate or above U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-// Number of leading ASCII bytes, rounded down to a multiple of 8. This is a fast path: most text is ASCII.
+// Number of leading ASCII bytes. This is a fast path: most text is ASCII.
 size_t ascii_prefix(std::string_view bytes);
 
 // Number of leading bytes that form complete characters.

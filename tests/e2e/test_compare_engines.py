@@ -1,11 +1,16 @@
 """Tests tools/compare_engines with nibble, a program that imitates llama-bench, and servers."""
 
 import json
+import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 from test_cli import NIBBLE, ROOT, answer
+
+sys.path.insert(0, str(ROOT / "tools"))
+from compare_servers import cpu_ticks
 
 LLAMA_BENCH = """#!/bin/sh
 case "$*" in *--help*) echo "--n-depth"; exit;; esac
@@ -54,9 +59,24 @@ def test_servers_run_in_turns_and_those_that_do_not_start_are_left_out(tmp_path)
     assert done.stdout.count("broken: left out: ended with status 2: nibble: unknown flag '--no-such-flag'") == 1
     table = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert table[0] == "| load | | nibble | other | gone | broken | ratio |"
-    assert len(table) == 2 + 2 * 4 and table[2].startswith("| 1 client | output tok/s | ")
+    cpu = [line for line in table if line.startswith("| all loads | CPU us/token of threads ")]
+    assert len(table) == 2 + 2 * 4 + len(cpu) and table[2].startswith("| 1 client | output tok/s | ")
+    assert set().union(*(line["server_cpu_seconds"] for line in lines)) <= {"nibble", "compute", "engine", "http"}
     again = compare_servers("--server", "nibble", "--record", record, "--report")
     assert again.returncode == 0 and again.stdout.splitlines()[2].startswith("| 1 client | output tok/s | ")
+
+
+def test_cpu_time_is_counted_by_the_name_of_the_thread():
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+    try:
+        name = pathlib.Path(f"/proc/{process.pid}/comm").read_text().strip()
+        end = time.time() + 60
+        while (ticks := cpu_ticks(process.pid))[name] == 0 and time.time() < end:
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.wait()
+    assert ticks.keys() == {name} and ticks[name] > 0
 
 
 @pytest.mark.parametrize("flags, told", [(("--server", "unheard-of"), "expected one of nibble, vllm, sglang, llama.cpp, or NAME=COMMAND"),

@@ -30,10 +30,8 @@ Speed speed_of(const Config& config, const StorageFormats& formats, const Finish
 
 std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts) {
   std::vector<double> shares;
-  for (const uint64_t num_accepted : drafts.accepted_at) {
-    if (num_accepted == 0) break;
+  for (const uint64_t num_accepted : drafts.accepted_at)
     shares.push_back(static_cast<double>(num_accepted) / static_cast<double>(drafts.num_drafts));
-  }
   return shares;
 }
 

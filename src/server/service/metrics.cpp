@@ -201,8 +201,7 @@ void Metrics::Impl::copy(const EngineState& state) {
   raise(draft_tokens, state.drafts.num_tokens);
   raise(accepted_tokens, state.drafts.num_accepted);
   for (size_t place = 0; place < state.drafts.accepted_at.size(); ++place)
-    if (const uint64_t count = state.drafts.accepted_at[place]; count > 0)
-      raise(accepted_at.Add({{"position", std::to_string(place)}}), count);
+    raise(accepted_at.Add({{"position", std::to_string(place)}}), state.drafts.accepted_at[place]);
 }
 
 // Returns the label for a key's name; "other" beyond 256 names, to bound the time series over reloads.
