@@ -184,7 +184,8 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       connection_(std::move(connection)),
       threads_(cards_of(plans)),
       cards_(cards_of(plans).size()),
-      pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
+      pinned_logits_(static_cast<size_t>(kDownloadedRows) * static_cast<size_t>(config_.vocab) *
+                     sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
   open_memory(connection_, devices);
   threads_.run([&](size_t n) {
@@ -325,8 +326,10 @@ void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
     card.graphs.count_step_without();
     enqueue_layers(card);
     if (draws(card)) first_rank().input().upload_masks(card.stream);
-    for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
-      const int count = std::min(kOutputRows, shape.num_outputs - first);
+    // All ranks use the same number of rows, and other processes do not know of requested logits.
+    const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
+    for (int first = 0; first < shape.num_outputs; first += most_rows) {
+      const int count = std::min(most_rows, shape.num_outputs - first);
       enqueue_unembed(card, first, count);
       enqueue_sample(card, first, count, takes_logits);
       if (takes_logits) take_logits(count, step.logits);

@@ -137,10 +137,10 @@ constexpr TableRow kProjectRows[]{
     {.rows = {kMaxColumns + 1, kSplitTokens}, .engine = kWgmma, .pass = kWgmmaPass,
      .launcher = &project_split, .max_rows = kSplitTokens, .shared_bytes = &wgmma,
      .kernel = "project_split: segments of strips for 64 tokens", .reason = kBatch},
-    {.rows = {kSplitTokens + 1, kNarrowTokens}, .engine = kWgmma, .pass = kWgmmaPass,
+    {.rows = {kSplitTokens + 1, kNarrowProject}, .engine = kWgmma, .pass = kWgmmaPass,
      .launcher = &project_narrow, .shared_bytes = &wgmma,
      .kernel = "project_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
-    {.rows = {kNarrowTokens + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &project_wgmma,
+    {.rows = {kNarrowProject + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &project_wgmma,
      .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
@@ -240,12 +240,14 @@ constexpr TableRow kUnembedRows[]{
      .shared_bytes = &dense_hidden, .kernel = "unembed: norm, strips of 16 rows", .reason = kStrips},
     {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &unembed_many,
      .shared_bytes = &many, .kernel = "unembed_many: strips of 16 rows for 64 tokens", .reason = kMany},
-    {.rows = {kOwnNorms + 1, kAnyRows}, .engine = kWgmma, .only = {kBf16}, .pass = kWgmmaPass,
-     .launcher = &unembed_wgmma, .shared_bytes = &wgmma,
-     .kernel = "unembed_wgmma: strips of 16 rows for 64 tokens", .reason = kDealt},
-    {.rows = {kMaxColumns + 1, kAnyRows}, .engine = kWgmma, .only = {kE4m3, kMxfp4}, .pass = kWgmmaPass,
-     .launcher = &unembed_wgmma, .shared_bytes = &wgmma,
-     .kernel = "unembed_wgmma: strips of 16 rows for 64 tokens", .reason = kFour},
+    {.rows = {kOwnNorms + 1, kManyColumns}, .engine = kWgmma, .only = {kBf16}, .pass = kWgmmaPass,
+     .launcher = &unembed_narrow, .shared_bytes = &wgmma,
+     .kernel = "unembed_narrow: strips of 16 rows for 64 tokens", .reason = kDealt},
+    {.rows = {kMaxColumns + 1, kManyColumns}, .engine = kWgmma, .only = {kE4m3, kMxfp4}, .pass = kWgmmaPass,
+     .launcher = &unembed_narrow, .shared_bytes = &wgmma,
+     .kernel = "unembed_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
+    {.rows = {kManyColumns + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &unembed_wgmma,
+     .shared_bytes = &wgmma, .kernel = "unembed_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
 constexpr TableRow kSampleRows[]{

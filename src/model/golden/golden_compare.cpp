@@ -33,13 +33,13 @@ RowError compare_row(std::span<const float> expected, std::span<const float> our
 
 // Compares the logits of the last positions, the only ones with golden logits.
 void compare_logits(const GoldenPrompt& golden, std::span<const float> logits, size_t vocab,
-                    double router_margin, GoldenDifference& result) {
+                    double tied_margin, GoldenDifference& result) {
   const std::span<const float> expected(golden.logits), ours = logits.last(golden.logits.size());
   for (size_t row = 0; row < expected.size(); row += vocab) {
     const RowError error =
         compare_row(expected.subspan(row, vocab), ours.subspan(row, vocab), result.max_logit);
     const size_t position = golden.ids.size() - (expected.size() - row) / vocab;
-    const bool is_tied = !golden.router_margin.empty() && golden.router_margin[position] <= router_margin;
+    const bool is_tied = !golden.router_margin.empty() && golden.router_margin[position] <= tied_margin;
     keep_worst(is_tied ? result.tied_l2 : result.relative_l2, error.relative_l2);
   }
 }
@@ -88,7 +88,7 @@ GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
     const size_t vocab = golden.logits.size() / golden.num_logit_rows;
     NIBBLE_CHECK(answer.logits.size() == golden.ids.size() * vocab, "{} logits of {} tokens, vocabulary {}",
                  answer.logits.size(), golden.ids.size(), vocab);
-    compare_logits(golden, answer.logits, vocab, tolerance.router_margin, result);
+    compare_logits(golden, answer.logits, vocab, tolerance.tied_margin, result);
     double top_gap = tolerance.top_gap;
     for (size_t t = 0; t < golden.top_ids.size() / kGoldenTop; ++t) {
       if (golden.router_margin[t] <= tolerance.router_margin) {

@@ -77,7 +77,7 @@ Figures measure(const TestOptions& options, const std::shared_ptr<const Weights>
   const GoldenAnswer answer{.logits = logits.first(prompt.ids.size() * vocab), .greedy = {}, .hidden = {}};
   GoldenTolerance alike = tolerance;
   alike.top_gap_after_tie = tolerance.top_gap;
-  alike.router_margin = std::min(tolerance.router_margin, 1e-2);
+  alike.router_margin = alike.tied_margin = std::min(tolerance.router_margin, 1e-2);
   Figures figures{prompt.name, compare(prompt, answer, tolerance), compare(prompt, answer, alike), {}};
   for (size_t i = 0; i < prompt.greedy.size(); ++i) {
     const auto last = logits.subspan((prompt.ids.size() - 1 + i) * vocab, vocab);

@@ -108,6 +108,20 @@ TEST_F(CompareWithGolden, RelativeL2IsOfTheRowsThatGoldenDataHave) {
   EXPECT_EQ(difference().relative_l2, 0);
 }
 
+TEST_F(CompareWithGolden, ARowWithASmallMarginHasALimitOfItsOwn) {
+  tolerance.tied_margin = 1e-2;
+  tolerance.tied_l2 = 0.1;
+  logits[8 + 7] += 0.5f;
+  golden.router_margin[1] = 5e-3f;
+  EXPECT_EQ(difference().relative_l2, 0);
+  EXPECT_DOUBLE_EQ(difference().tied_l2, 0.5 / std::sqrt(140.0));
+  EXPECT_TRUE(is_within(difference(), tolerance));
+  logits[8 + 7] += 1;
+  EXPECT_FALSE(is_within(difference(), tolerance));
+  golden.router_margin[1] = 2e-2f;
+  EXPECT_DOUBLE_EQ(difference().relative_l2, 1.5 / std::sqrt(140.0));
+}
+
 TEST_F(CompareWithGolden, ANanIsNeverWithin) {
   for (const size_t i : {size_t{8}, size_t{15}}) {
     std::vector<float> kept = logits;

@@ -1,10 +1,17 @@
-// Shared by the attention kernels: cache elements, rope, and the softmax of a page.
+// Code that the attention kernels share: cache elements, rope, and the softmax of a page.
 //
-// Each page of a row gets a partial softmax relative to a power of two: exponentials are 2^(score - R), where
-// R is the page's largest score rounded up to a whole number. Partial softmaxes of a chunk (8 pages from the
-// row's first) are merged in order, then those of chunks. Rescaling to another R multiplies by a power of
-// two, which is exact. So decoding, which merges chunks computed in parallel relative to the largest R, and
-// prefill, which merges them serially, give the same bits unless a sum falls below 2^-126, which rounds.
+// Exponentials are 2^(score - R) and are rounded to bfloat16. The reference R is the same for all pages of a
+// row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need no
+// maximum, and their sums are added without factors. Only if an exponential of a page is 2 or more does the
+// page take its own R: its largest score, rounded up. A reference far above the scores costs no precision,
+// because exponentials are floating-point numbers: what falls below 2^-126 is less than 2^(kHeadroom - 126)
+// of the sink's share.
+//
+// The products with the values of a chunk (8 pages, counted from the row's first) form one chain of sums, in
+// the order of positions; then chunks are added in order. Rescaling a sum or an exponential to another
+// reference multiplies it by a power of two, which is exact. So decoding, which knows all references of a
+// chunk before it multiplies, and prefill, which rescales its sums when it meets a larger one, give the same
+// bits (unless a number falls below 2^-126, where float32 loses bits).
 #pragma once
 
 #include <cuda_fp8.h>
@@ -45,10 +52,11 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // E4M3 bits at their place in a bfloat16 mean 2^-120 times the value, as exponent biases differ by 120.
+  // Shifting a code's exponent and mantissa to where bfloat16 has them gives the value times 2^-120; the
+  // multiplication undoes that.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // a code in each upper byte
+      const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
       const __nv_bfloat162 value =
           __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
@@ -71,18 +79,21 @@ struct Rotation {
   }
 };
 
-// A query element as multiplied with keys: divided by sqrt(D) and times log2(e), so that products are
-// exponents of powers of two. Rounded once, after this factor.
+// Returns an element of a query as multiplied with keys: divided by sqrt(D) and times log2(e), so that
+// exponentials are powers of two. It is rounded once, after this factor, and the products are then the
+// exponents directly.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v as qkv() writes it: one or two partial sums (dense/args.h), which reading adds.
+// A row of q, k and v, as qkv() writes it: one or two partial sums (dense/args.h). Reading an element adds
+// them.
 struct QkvRow {
   const float* row;
   size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
+// `args`: AttendArgs or AppendArgs.
 template <typename Args>
 __device__ QkvRow qkv_row(const Args& args, int row) {
   const int width = (args.num_heads + 2 * args.num_kv_heads) * kHeadDim;
@@ -95,7 +106,7 @@ __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& inp
   return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
 }
 
-// Returns the keys of one head in page number `page` of a row. `args`: AppendArgs or AttendTilesArgs.
+// Returns the keys of one head on a page of a row. `args`: AppendArgs or AttendTilesArgs.
 template <KvFormat format, typename Args>
 __device__ typename KvCodec<format>::Element* page_of(const Args& args, const RowInput& row, int page,
                                                       int kv_head) {
@@ -104,45 +115,85 @@ __device__ typename KvCodec<format>::Element* page_of(const Args& args, const Ro
          (size_t{2} * id * args.num_kv_heads + kv_head) * kPageElements;
 }
 
-// 2^exponent for a whole exponent of at most 0; 0 below -126, for -inf and for NaN. Adding the constant puts
-// the exponent into the sum's lowest bits; a conversion would use the unit that computes exponentials.
+// Returns 2^exponent for a whole exponent of at most 0. Returns 0 if the exponent is below -126, -inf or NaN.
+// Adding the constant puts the exponent into the lowest bits of the sum. A conversion instruction would use
+// the unit that also computes exponentials.
 __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
+
+// Returns R of the pages of a head with this sink (times log2(e)). Scores up to kHeadroom above the sink, 55
+// in units of logits, need no other reference. A very low sink stands for none: then each page takes its own.
+inline constexpr float kHeadroom{80};
+__device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
 // Returns R for the largest score of a page: that score rounded up to a whole number. If all scores are
 // masked (-inf), R is -2^126, so that every exponential is 0, not NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
-// The largest of a lane's scores of row g (half 0) or row g + 8 (half 1) of the product. Scores of positions
-// 8 n + 2 t and 8 n + 2 t + 1 are elements [n][2 half] and [n][2 half + 1]. Masked scores are -inf.
+// Returns the largest score that a lane holds of one row: the upper row g (half 0) or the lower row g + 8
+// (half 1). The lane's scores of that row are for positions 8 n + {2 t, 2 t + 1}, in elements [n][2 half] and
+// [n][2 half + 1]. Masked scores are -inf.
 template <int half>
 __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
+// The exponentials of a page that a lane holds: the A registers of two products, pairs of adjacent positions
+// in bfloat16. Those of the row `half` are elements [n / 2][n % 2 * 2 + half].
+using Exponentials = uint32_t[2][4];
+
 template <int half>
-__device__ void take_exponentials(float (&scores)[4][4], float reference) {
+__device__ void take_exponentials(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
 #pragma unroll
   for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int c = 2 * half; c < 2 * half + 2; ++c) scores[n][c] = exp2_of(scores[n][c] - reference);
+    exponentials[n / 2][n % 2 * 2 + half] =
+        pair_of(exp2_of(scores[n][2 * half] - reference), exp2_of(scores[n][2 * half + 1] - reference));
 }
-// Replaces the scores of one row on a page with their exponentials; returns R.
+// Multiplies the exponentials of a row by a power of two, which is exact.
 template <int half>
-__device__ float exponentials_of_page(float (&scores)[4][4]) {
-  const float reference = reference_of(reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum()));
-  take_exponentials<half>(scores, reference);
-  return reference;
+__device__ void scale(Exponentials& exponentials, float power) {
+  // The upper half of a float32 power of two is its bfloat16.
+  const __nv_bfloat162 factor = __high2bfloat162(reinterpret_cast<const __nv_bfloat162&>(power));
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+    uint32_t& pair = exponentials[n / 2][n % 2 * 2 + half];
+    const __nv_bfloat162 scaled = __hmul2(reinterpret_cast<const __nv_bfloat162&>(pair), factor);
+    pair = reinterpret_cast<const uint32_t&>(scaled);
+  }
 }
 
-// Two ones in bfloat16. A product with ones sums the same rounded exponentials that multiply the values: if
-// one position outweighs all others, the output is exactly its value.
+// A number of at least 2 in bfloat16 is one whose uppermost bit of the exponent is set. So the bits of several
+// pairs, combined by "or", show whether one of them is too large for its reference.
+inline constexpr uint32_t kTooLarge{0x40004000};
+struct BitwiseOr {
+  __device__ uint32_t operator()(uint32_t a, uint32_t b) const { return a | b; }
+};
+template <int half>
+__device__ uint32_t bits_of_row(const Exponentials& exponentials) {
+  return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
+         exponentials[1][2 + half];
+}
+// Returns R of a row on a page with these exponentials, which are relative to `reference`, and their scores.
+// If one is too large, R is the row's own reference, and the exponentials are replaced.
+template <int half>
+__device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
+  const float largest = reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum());
+  const uint32_t bits = reduce_neighbours<4>(bits_of_row<half>(exponentials), BitwiseOr());
+  if ((bits & kTooLarge) == 0) return reference;
+  const float own = reference_of(largest);
+  take_exponentials<half>(scores, own, exponentials);
+  return own;
+}
+
+// Two ones in bfloat16. The sum of exponentials is computed as a product with ones, so it adds the same
+// rounded exponentials that multiply the values. So if one position outweighs all others, the output is its
+// value, unchanged.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references and adds them.
 struct Join {
-  float reference, before, more;  // the larger reference; factors of the two: one is 1
+  float reference, before, more;  // factors of the first and the second; one of them is 1
   __device__ Join(float reference_before, float reference_more)
       : reference(fmaxf(reference_before, reference_more)) {
     const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));
@@ -154,7 +205,8 @@ struct Join {
   }
 };
 
-// Applies the sink, added to the sum of exponentials once, after all pages. Divides once per row and head.
+// Applies the sink, which is added to the sum of exponentials once, after all pages. Divides once per row and
+// head, then multiplies each output.
 class SinkFactor {
  public:
   __device__ SinkFactor(float reference, float sum, float sink_logit) {

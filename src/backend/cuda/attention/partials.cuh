@@ -1,7 +1,6 @@
-// Partial softmaxes of attend_rows() (rows.cu). Warps of a CTA exchange partial softmaxes of pages in shared
-// memory; CTAs exchange those of chunks in global memory. If a row has many chunks, several CTAs poll a
-// mailbox, and each merges one head at a time (join_head()). If the mailbox is too small or not all CTAs are
-// resident, the last CTA to finish merges all chunks.
+// Partial softmaxes of the chunks of attend_rows() (rows.cu), which CTAs exchange in global memory: if a row
+// has many chunks, several CTAs poll a mailbox, and each merges one head at a time (join_head()). Otherwise,
+// or if the mailbox is too small or not all CTAs are resident, the last CTA to finish merges all of them.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -13,20 +12,12 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// Partial softmaxes of a page or chunk: outputs [8 heads][64], references [8], sums [8]. The float4s of a
-// head's outputs are permuted: stores of a page and loads of two floats per lane then have no bank conflicts.
+// The partial softmax of a chunk in global memory: outputs [8 heads][64], then references [8], then sums [8].
 struct Partial {
   float* data;
-  __device__ float4& four(int head, int i) const {
-    return reinterpret_cast<float4*>(data)[head * (kHeadDim / 4) + (i ^ (i / 8 + head % 2 * 2))];
-  }
+  // Elements 2 i and 2 i + 1 of a head's output.
   __device__ float2& two(int head, int i) const {
-    return reinterpret_cast<float2*>(&four(head, i / 2))[i % 2];
-  }
-  // Index of the element of a head's output that is stored at `place`.
-  static __device__ int element_at(int head, int place) {
-    const int four = place / 4;
-    return 4 * (four ^ (four / 8 + head % 2 * 2)) + place % 4;
+    return reinterpret_cast<float2*>(data)[head * (kHeadDim / 2) + i];
   }
   __device__ float& reference(int head) const { return data[kMaxGroupHeads * kHeadDim + head]; }
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
@@ -43,38 +34,26 @@ struct Joined {
   }
 };
 
-using PagePartials = float[kAttendWarps][kPartialFloats];  // a chunk's pages, in shared memory
+// A warp's part of the partial softmax of a chunk: columns 8 w to 8 w + 7 of every head, where w is the
+// warp's number. Lane (g, t) has columns 8 w + 2 t and the next of head g.
+struct ChunkSums {
+  float reference, sum;
+  float2 out;
 
-__device__ inline Joined join_pages(PagePartials& of_pages, int head, int num_pages) {  // called by a warp
-  // Lane p holds page p's reference in `factor`, later the factor that rescales page p.
-  const int lane = threadIdx.x % 32;
-  float factor = -INFINITY, sum = 0;
-  if (lane < num_pages) {
-    const Partial part{of_pages[lane]};
-    factor = part.reference(head);
-    sum = part.sum(head);
+  __device__ void store(const Partial& to, int group_heads) const {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, head = lane / 4;
+    if (head >= group_heads) return;
+    store_relaxed(&to.two(head, 4 * warp + lane % 4), {as_word(out.x), as_word(out.y)});
+    if (warp == 0 && lane % 4 == 0) {
+      store_relaxed(&to.reference(head), as_word(reference));
+      store_relaxed(&to.sum(head), as_word(sum));
+    }
   }
-  Joined joined;
-  joined.reference = reduce_warp(factor, Maximum());
-  factor = power_of_two(factor - joined.reference);
-#pragma unroll
-  for (int p = 0; p < kAttendWarps; ++p)
-    if (p < num_pages)
-      joined.add(__shfl_sync(~0u, factor, p), __shfl_sync(~0u, sum, p), Partial{of_pages[p]}.two(head, lane));
-  return joined;
-}
+};
 
-__device__ inline void store_chunk(const Joined& joined, int head, const Partial& to) {
-  const int lane = threadIdx.x % 32;
-  store_relaxed(&to.two(head, lane), {as_word(joined.out.x), as_word(joined.out.y)});
-  if (lane == 0) {
-    store_relaxed(&to.reference(head), as_word(joined.reference));
-    store_relaxed(&to.sum(head), as_word(joined.sum));
-  }
-}
-
-// Merges one head's chunks in a warp of the last CTA of a row and key/value head; all are in memory. Memory
-// latency dominates, so a lane loads the values of 32 chunks ahead. `of_row`: the row's first chunk.
+// Merges the chunks of one head, all of which are in memory. Called by a warp of the last CTA of a row and
+// key/value head. It waits mostly for memory, so a lane loads outputs of 32 chunks ahead, with references and
+// sums, and replaces each output that it adds with that of 32 chunks later. `of_row`: the row's first chunk.
 __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
   const float2* const outs = &of_row.two(head, lane);
@@ -83,7 +62,7 @@ __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_ch
 #pragma unroll
   for (int i = 0; i < 32; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  float reference = -INFINITY, sum = 0;  // of the lane's chunk among the current 32
+  float reference = -INFINITY, sum = 0;  // of chunk `lane` of the current 32
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
     sum = c < num_chunks ? __ldcg(&of_row.sum(head) + c * kPartialFloats) : 0;
@@ -110,14 +89,15 @@ __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_ch
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-inline constexpr int kTileChunks{72};  // chunks of a head that JoinedTile holds; 16,384 positions have 64
+// Number of chunks whose partial softmaxes of one head fit in JoinedTile, in shared memory.
+inline constexpr int kTileChunks{72};  // a whole row of 16,384 positions
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Merges one head's chunks as they arrive in the mailbox, and clears their words. `of_row`: the first chunk.
-// All threads call it; lane l of warp 0 gets the elements at places 2 l and 2 l + 1 (Partial::element_at).
+// Merges the chunks of one head as they arrive in the mailbox, and clears their words there. All threads of a
+// CTA call it; its first warp gets the result. `of_row`: the row's first chunk in the mailbox.
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);

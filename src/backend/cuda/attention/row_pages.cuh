@@ -1,27 +1,33 @@
-// How a warp of attend_rows() (rows.cu) finds, loads and multiplies its pages, one of each chunk of its CTA.
+// The pages that a warp of attend_rows() (rows.cu) attends to: one page of each of its CTA's chunks. A warp
+// finds and loads its page, and multiplies the queries with its keys. The exponentials and the values of the
+// chunk's pages then pass through shared memory, and each warp multiplies them for 8 columns of the output.
 //
 // Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A
-// lane's B registers are 16 bytes of the key of position g. It gets the scores of head g at positions 2 t and
-// 2 t + 1, which are its A registers of the second product, heads x D. A value is read as 16 bytes of D for
-// one position; byte permutations pair two positions: the lane's column n of tile j is element 8 n + j of D.
+// lane's B registers are 16 bytes of the key of position g, and it gets the scores of head g at positions 2 t
+// and 2 t + 1. The second product, heads x D over positions, needs exactly these as its A registers, so lanes
+// with the same number exchange them. A value is read as 16 bytes of D for one position, and stored with its
+// pieces swizzled, so that neither the stores nor the transposing loads of 8 columns conflict.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/attention/partials.cuh"
+#include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
 
 namespace nibble::cuda {
 
-struct SeenPositions {  // the positions that a row sees
+// The positions that a row sees.
+struct SeenPositions {
   int first, last;
 };
 
-// A CTA's share of the launch: one row, one key/value head, chunks first_chunk, first_chunk - chunk_step, ...
+// A CTA's share of the launch: one row, one key/value head, and chunks first_chunk, first_chunk - chunk_step,
+// and so on.
 struct RowShare {
   int kv_head;
-  int launch_row, row_index;  // the row's index in the launch and in the step
+  int launch_row, row_index;  // the row, counted from the launch's first row and from the step's
   RowInput row;
   SeenPositions seen;
   int first_page, num_pages;
@@ -33,7 +39,8 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
-// The row's rotated query heads and its encoded key and value (if the CTA writes them), in shared memory.
+// The row's own data in shared memory: rotated query heads and, if the CTA writes them, its key and value,
+// encoded as in the cache.
 template <KvFormat format>
 struct RowQkv {
   using Element = typename KvCodec<format>::Element;
@@ -54,20 +61,22 @@ struct RowQkv {
   }
 };
 
+// The keys and values of one page in a lane's registers.
 template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
   using Eight = typename KvCodec<format>::Eight;
-  Eight keys[4][2];    // [n][half]: key of position 8 n + g, its elements from 32 half + 8 t on
-  Eight values[2][4];  // [half][i]: value of position position_of(half, i), from element 8 g on
+  Eight keys[4][2];    // position 8 n + g, elements 32 half + 8 t ..
+  Eight values[2][4];  // position position_of(half, i), elements 8 g ..
 
   // Distance in positions from the lane's first value to its value [half][i].
   static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // keys_from(position, element) returns a function at(positions, elements) for addresses relative to that
-  // element: `positions` keys and `elements` elements further on. Both are compile-time constants.
+  // Calls keys_from(position, element) with the lane's own indices. The returned function at(positions,
+  // elements) gives the address that many positions and elements further on; its arguments are compile-time
+  // constants.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -89,7 +98,8 @@ struct PageRegisters {
       for (int i = 0; i < 4; ++i)
         values[half][i] = *reinterpret_cast<const Eight*>(value_at(values_apart(half, i), 0));
   }
-  // Replaces the key and value of `position`: the page was loaded before the current row was in the cache.
+  // Inserts the key and value at `position` of the page: those of the current row, which were not in the
+  // cache yet when the page was loaded.
   __device__ void replace(int position, const Element* key, const Element* value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -106,33 +116,23 @@ struct PageRegisters {
   }
 };
 
-// A lane's part of a page's partial softmax for head g: the sum of exponentials 2^(score - reference), and
-// the undivided outputs in product tile j, columns 2 t and 2 t + 1.
-struct PageSums {
-  float reference, sum;
-  float out[8][2];
-
-  __device__ void store(const Partial& to) const {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {  // elements 16 t + 4 n to 16 t + 4 n + 3
-      const int c = n / 2, j = n % 2 * 4;
-      to.four(g, 4 * t + n) = make_float4(out[j][c], out[j + 1][c], out[j + 2][c], out[j + 3][c]);
-    }
-    if (t == 0) {
-      to.reference(g) = reference;
-      to.sum(g) = sum;
-    }
-  }
+// What the warps of a CTA exchange: the exponentials and values of the pages of a chunk, in shared memory.
+struct ChunkPages {
+  uint4 exponentials[kAttendWarps][32];  // the pairs of a lane: positions 8 n + {2 t, 2 t + 1} of head g
+  uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // piece p of position i is at p ^ (i % 8)
+  float references[kAttendWarps][kMaxGroupHeads];
 };
 
-// Returns the partial softmax of a page. `queries`: the lane's A registers of the four 16-wide steps over D.
-// Positions that the row does not see, at most all but one, are masked; most pages skip that code. Calls
-// keys_are_used() when the page's key registers may be overwritten.
+// Stores the exponentials and values of the warp's page in `pages`, and returns whether a head has its own
+// reference there. `queries`: the lane's A registers of the four 16-wide steps over D. `reference`:
+// head_reference() of head g. Positions that the row does not see are masked; it sees at least one position of
+// the page. Most pages are seen entirely and skip the masking code. Calls keys_are_used() when the registers
+// of the page's keys may be overwritten.
 template <KvFormat format, typename KeysAreUsed>
-__device__ PageSums attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
-                                const uint32_t (&queries)[4][2], const KeysAreUsed& keys_are_used) {
-  const int t = threadIdx.x % 4;
+__device__ bool attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
+                            const uint32_t (&queries)[4][2], float reference, ChunkPages& pages,
+                            const KeysAreUsed& keys_are_used) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const bool has_end = page_first + kPagePositions - 1 > seen.last;
   float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
 #pragma unroll
@@ -160,39 +160,77 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, con
       for (int i = 0; i < 4; ++i)
         if (page_first + PageRegisters<format>::position_of(half, i) > seen.last) page.values[half][i] = {};
   }
-  PageSums sums{exponentials_of_page<0>(scores), 0, {}};
-  float total[4]{};
+  Exponentials exponentials{};
+  take_exponentials<0>(scores, reference, exponentials);
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // each product over values covers 16 positions
-    uint4 v[4];
+  for (int half = 0; half < 2; ++half)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = KvCodec<format>::to_bf16(page.values[half][i]);
-    const uint32_t a0 = pair_of(scores[2 * half][0], scores[2 * half][1]);
-    const uint32_t a2 = pair_of(scores[2 * half + 1][0], scores[2 * half + 1][1]);
-    mma_upper(total, a0, a2, kOnes, kOnes);
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const auto word = [&](const uint4& x) {
-        return j / 2 == 0 ? x.x : j / 2 == 1 ? x.y : j / 2 == 2 ? x.z : x.w;
-      };
-      const uint32_t selector = j % 2 ? 0x7632u : 0x5410u;
-      float c[4] = {sums.out[j][0], sums.out[j][1], 0, 0};
-      mma_upper(c, a0, a2, __byte_perm(word(v[0]), word(v[1]), selector),
-                __byte_perm(word(v[2]), word(v[3]), selector));
-      sums.out[j][0] = c[0];
-      sums.out[j][1] = c[1];
+    for (int i = 0; i < 4; ++i) {
+      const int position = PageRegisters<format>::position_of(half, i);
+      pages.values[warp][position][g ^ position % 8] = KvCodec<format>::to_bf16(page.values[half][i]);
     }
-  }
-  sums.sum = total[0];
-  return sums;
+  const bool has_own = __ballot_sync(~0u, (bits_of_row<0>(exponentials) & kTooLarge) != 0) != 0;
+  if (has_own) reference = own_reference<0>(scores, reference, exponentials);
+  pages.exponentials[warp][lane] =
+      make_uint4(exponentials[0][0], exponentials[0][2], exponentials[1][0], exponentials[1][2]);
+  if (t == 0) pages.references[warp][g] = reference;
+  return has_own;
 }
 
-// Finds, loads and attends to a warp's pages. The current chunk's page is in registers, the next one's in L2.
+// Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's head.
+// `is_scaled`: whether a page has another reference.
+__device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
+                                            bool is_scaled) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  float factors[2];  // of pages 2 t and 2 t + 1
+  if (is_scaled) {
+    const auto reference_at = [&](int page) {
+      return page < num_pages ? pages.references[page][g] : reference;
+    };
+    const float references[2]{reference_at(2 * t), reference_at(2 * t + 1)};
+    reference = reduce_neighbours<4>(fmaxf(references[0], references[1]), Maximum());
+#pragma unroll
+    for (int i = 0; i < 2; ++i) factors[i] = power_of_two(references[i] - reference);
+  }
+  const uint32_t first_value = shared_address(&pages.values[0][lane][warp ^ lane % 8]);
+  struct Operands {
+    uint4 pairs;
+    uint32_t values[4];
+  };
+  const auto load = [&](int page) {
+    Operands operands;
+    operands.pairs = pages.exponentials[page][lane];
+    load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
+    return operands;
+  };
+  // The next page's operands are loaded before this page's products; those of a missing page are not used.
+  Operands next = load(0);
+  float out[4]{}, total[4]{};
+#pragma unroll
+  for (int page = 0; page < kAttendWarps; ++page) {
+    const Operands here = next;
+    if (page + 1 < kAttendWarps) next = load(page + 1);
+    if (page >= num_pages) break;
+    Exponentials exponentials{{here.pairs.x, 0, here.pairs.y, 0}, {here.pairs.z, 0, here.pairs.w, 0}};
+    if (is_scaled) scale<0>(exponentials, __shfl_sync(~0u, factors[page % 2], lane / 4 * 4 + page / 2));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const auto& a = exponentials[half];
+      mma_upper(out, a[0], a[2], here.values[2 * half], here.values[2 * half + 1]);
+      mma_upper(total, a[0], a[2], kOnes, kOnes);
+    }
+  }
+  return {reference, total[0], {out[0], out[1]}};
+}
+
+// Finds and loads a warp's pages, and attends to them: the page of the current chunk, whose keys and values
+// the warp's registers hold, and that of the CTA's next chunk.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
 
  public:
+  // Begins with the page of the CTA's first chunk.
   __device__ WarpPages(const AttendArgs& args, const RowShare& share)
       : args_(args),
         share_(share),
@@ -200,12 +238,14 @@ class WarpPages {
         cache_(static_cast<Element*>(args.pages.data)),
         here_(find(share.first_chunk)) {}
 
-  __device__ bool has_page() const { return here_.is_there; }  // whether the warp's page exists
+  // Whether the warp has a page of the current chunk.
+  __device__ bool has_page() const { return here_.is_there; }
   __device__ void load() {
     if (!here_.is_there) return;
     page_.load_keys(keys_from(here_));
     page_.load_values(keys_from(here_), to_value_);
   }
+  // `chunk`: the CTA's next chunk; negative if it has none.
   __device__ void find_next(int chunk) { next_ = find(chunk); }
   // Prefetches the next page to L2, since registers hold only one page: each lane prefetches one position.
   __device__ void prefetch_next() const {
@@ -217,6 +257,7 @@ class WarpPages {
     prefetch_to_l2(key);
     prefetch_to_l2(key + to_value_);
   }
+  // Load the next page into the registers of the current one.
   __device__ void load_next_keys() {
     if (next_.is_there) page_.load_keys(keys_from(next_));
   }
@@ -239,23 +280,24 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // Returns the page's partial softmax; loads the next page's keys once this page's key registers are free.
-  __device__ PageSums attend(int chunk, const RowQkv<format>& own) {
+  // attend_page() of the warp's page. Loads the next page's keys once this page's key registers are free.
+  __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];
     own.load_queries(queries);
-    return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries,
+    return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries, reference, pages,
                        [&] { load_next_keys(); });
   }
 
  private:
-  // A page's location. An index, not a pointer: with it the compiler knows that pages are in global memory.
+  // The location of a page is an index, not a pointer, so that the compiler knows that the page is in global
+  // memory.
   struct Place {
     bool is_there;      // false: the row has no such page
-    uint32_t keys;      // first key: (page, head) blocks of kPageElements from the start of the cache
-    uint32_t lane_key;  // in draft trees only: result of key_on_path()
+    uint32_t keys;      // start of its keys, in pages of a head from the start of the cache
+    uint32_t lane_key;  // in_trees only: key_on_path()
   };
 
-  // The number of the warp's page of a chunk, counted from the sequence's first page.
+  // Returns the number of the warp's page of a chunk, counted from the sequence's first page.
   __device__ int page_of(int chunk) const {
     const int warp = threadIdx.x / 32;
     return share_.first_page + chunk * kChunkPages + warp;
@@ -271,8 +313,9 @@ class WarpPages {
     return place;
   }
 
-  // Where the key of position `lane` of the page is for a row of a draft tree, in units of kHeadDim elements
-  // from the start of the layer's cache. Positions after the row's own are masked, so any slot will do.
+  // Returns where the key of position `lane` of the page is, as a row of a draft tree sees it: an offset in
+  // units of kHeadDim elements from the start of the layer's cache. Positions after the row's own are masked,
+  // so any slot will do for them.
   __device__ uint32_t key_on_path(int page) const {
     const RowPath path = args_.input.paths[share_.row_index];
     const int position = page * kPagePositions + static_cast<int>(threadIdx.x) % 32;
@@ -285,6 +328,7 @@ class WarpPages {
                kPagePositions +
            static_cast<uint32_t>(slot % kPagePositions);
   }
+  // Returns the function keys_from(position, element) that PageRegisters loads with.
   __device__ auto keys_from(const Place& place) const {
     return [cache = cache_, place](int position, size_t element) {
       if constexpr (in_trees) {

@@ -1,8 +1,10 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
-// key/value head with its query heads, and chunks of eight pages, one page per warp; the next chunk is loaded
-// as soon as the current one's registers are free. Scores and outputs are tensor-core products with 16 rows:
-// the (up to 8) query heads in the upper half, zeros in the lower (registers: row_pages.cuh). Only a row's
-// position decides which warp gets a page and how pages are merged: a row gets the same bits in every batch.
+// key/value head with the query heads that share it, and chunks of eight pages. Each warp takes one page as
+// far as its exponentials, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of a
+// CTA's next chunk are loaded as soon as the registers of the current chunk's are free. Scores and outputs
+// are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half, the lower half is
+// zero. Only the row's position decides which page goes to which warp and chunk. So a row gets the same bits
+// in every batch.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -15,14 +17,16 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kAttendCtas{2};  // resident per SM
+constexpr int kAttendCtas{2};  // per SM
 
-// Variants of the kernel: one chunk per row; several chunks per row, one per CTA; several chunks per CTA. A
-// loop over chunks would cost a one-chunk row 0.5 us. Without the merging code, two thirds of the
-// instructions, more kernels of a layer stay in an SM's instruction cache (docs/decisions/0016).
+// Variants of the kernel. kOne: every row has one chunk. kOneOfCta: rows have several chunks, one per CTA.
+// kSeveralOfCta: several chunks per CTA. A loop over chunks costs a one-chunk row half a microsecond. The
+// code that merges chunks is two thirds of the instructions, and its address decides which of a layer's
+// kernels stay in an SM's instruction cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
-// num_joining: the most CTAs that together merge one row's chunks by mailbox. 0: the last CTA merges them.
+// num_joining: maximum number of CTAs that merge a row's chunks of a key/value head, through the mailbox. 0:
+// the last CTA to finish merges them.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
 };
@@ -40,7 +44,7 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
   share.first_page = first / kPagePositions;
   share.num_pages = last / kPagePositions - share.first_page + 1;
   share.num_chunks = chunks == Chunks::kOne ? 1 : (share.num_pages + kChunkPages - 1) / kChunkPages;
-  // Chunks are assigned last to first: the CTA with blockIdx.y == 0 has the chunk with the row's own key.
+  // Chunks are assigned last to first, so the CTA with blockIdx.y == 0 has the chunk with the row's own key.
   share.first_chunk = share.num_chunks - 1 - static_cast<int>(blockIdx.y);
   return share;
 }
@@ -82,6 +86,7 @@ class OwnRowLoad {
   float first_, second_;
 };
 
+// The outputs of the CTA's row and key/value head.
 struct RowOutputs {
   const AttendArgs& args;
   const RowShare& share;
@@ -98,35 +103,40 @@ struct RowOutputs {
   }
 };
 
+// The partial softmaxes of a row's chunks in global memory.
 struct RowPartials {
   float* data;
-  size_t first;  // index in `data` of the partial softmax of the row's first chunk
+  size_t first;  // number of the row's first chunk
   __device__ RowPartials(const LaunchedArgs& args, const RowShare& share)
       : data(args.num_joining > 0 ? args.mailbox : args.partials),
         first((size_t{1} * share.launch_row * args.num_kv_heads + share.kv_head) * args.max_chunks) {}
   __device__ Partial at(int chunk) const { return {data + (first + chunk) * kPartialFloats}; }
 };
 
-// The results of one chunk's pages; after all chunks, one head's results of several chunks. With space for
-// two chunks of pages, the attention of a layer took 0.1 us longer (docs/decisions/0016).
+// The pages of one chunk; after all chunks, one head's results of several chunks.
 union RowResults {
-  PagePartials of_pages;
+  ChunkPages of_pages;
   JoinedTile of_chunks;
 };
 
-// Merges a chunk's pages for head number `warp`: stores a partial softmax, or the output of a one-chunk row.
-__device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, PagePartials& of_pages,
-                             int chunk, float sink) {
+// Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a single
+// chunk, otherwise the chunk's partial softmax.
+__device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkPages& pages,
+                             int chunk, float sink, bool is_scaled) {
   const RowShare& share = outputs.share;
+  const ChunkSums sums = multiply_values(pages, min(kAttendWarps, share.num_pages - chunk * kChunkPages),
+                                         head_reference(sink * kLog2E), is_scaled);
+  if (share.num_chunks > 1) {
+    sums.store(partials.at(chunk), outputs.group_heads);
+    return;
+  }
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const Joined joined = join_pages(of_pages, warp, min(kAttendWarps, share.num_pages - chunk * kChunkPages));
-  if (share.num_chunks == 1)
-    outputs.store(joined, warp, 2 * lane, from_here(sink));
-  else
-    store_chunk(joined, warp, partials.at(chunk));
+  if (lane / 4 < outputs.group_heads)
+    outputs.store({sums.reference, sums.sum, sums.out}, lane / 4, 8 * warp + 2 * (lane % 4), sink);
 }
 
-// Merges a row's chunks in several CTAs, which poll one head's words at a time. `of_row`: the first chunk.
+// Merges a row's chunks in several CTAs, each of which takes one head at a time and polls that head's words
+// of all chunks. `of_row`: the row's first chunk.
 __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outputs, JoinedTile& tile,
                                 const Partial& of_row) {
   const RowShare& share = outputs.share;
@@ -137,42 +147,46 @@ __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outp
     const float sink = load_now(args.sinks + share.kv_head * outputs.group_heads + head);
     const Joined joined = join_head(tile, of_row, head, share.num_chunks);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (warp == 0) outputs.store(joined, head, Partial::element_at(head, 2 * lane), from_here(sink));
+    if (warp == 0) outputs.store(joined, head, 2 * lane, from_here(sink));
   }
 }
 
-__device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row,
-                                 float sink) {
+// Merges a row's chunks in the last of its CTAs to finish.
+__device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row) {
   const RowShare& share = outputs.share;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const float sink =
+      load_now(args.sinks + share.kv_head * outputs.group_heads + min(warp, outputs.group_heads - 1));
   unsigned* const ticket = args.tickets + share.launch_row * args.num_kv_heads + share.kv_head;
   if (!is_last_of(ticket, static_cast<unsigned>(min(share.num_chunks, share.chunk_step)))) return;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp >= outputs.group_heads) return;
   outputs.store(join_chunks(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
 
-// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); this changes where
-// keys are, not what a lane computes. `group_heads`: query heads per key/value head, to save a division.
+// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); otherwise the slot of
+// each key is its position. This changes only where the keys are, not what a lane computes. `group_heads`:
+// query heads per key/value head, passed because computing it in the kernel takes a division.
 template <KvFormat format, bool in_trees, Chunks chunks>
 __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ RowQkv<format> own;
-  __shared__ __align__(16) RowResults results;
+  NIBBLE_DYNAMIC_SHARED(__align__(16) uint8_t, memory);
+  RowResults& results = *reinterpret_cast<RowResults*>(memory);
   // Read before the wait: the input, weights and earlier steps' cache do not depend on previous launches.
   const RowShare share = share_of_cta<chunks>(args);
-  if (share.first_chunk < 0) return;  // a CTA without work: the grid fits the longest row
-  const int warp = threadIdx.x / 32;
-  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether a CTA has one chunk
+  if (share.first_chunk < 0) return;  // the grid covers the longest row of the graph
+  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // per CTA
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // Each warp merges the results of one head. The sink is loaded now but not used until after the products: a
-  // use here would wait for the page loads issued before, and delay the loads of q.
-  const float sink = warp < group_heads ? load_now(args.sinks + share.kv_head * group_heads + warp) : 0.0f;
-  // This kernel's CTAs leave SMs free, on which the next launch can prefetch its first weights.
+  // The sink of the lane's head in the products. Load it now, but do not use it until after the wait: a use
+  // here would stall on the page loads issued before it, and so delay the loads of q.
+  const float sink = load_now(args.sinks + share.kv_head * group_heads +
+                              min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
+  // The CTAs of this kernel leave SMs free, on which the next launch can prefetch its first weights.
   let_successor_start_early();
   wait_for_predecessor(timestamps);
 
@@ -189,39 +203,44 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 #pragma unroll 1
   for (int chunk = share.first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - share.chunk_step) {
     if (chunk != share.first_chunk) {
-      __syncthreads();  // until the pages of the previous chunk have been merged
+      __syncthreads();  // until the previous chunk has been multiplied
       pages.prefetch_next();
     }
+    bool has_own_reference = false;
     if (pages.has_page()) {
       if (writes_kv) pages.add_own(chunk, own);
-      pages.attend(chunk, own).store(Partial{results.of_pages[warp]});
-    } else {  // the row's last chunk has no page for this warp
+      has_own_reference =
+          pages.attend(chunk, own, head_reference(from_here(sink) * kLog2E), results.of_pages);
+    } else {  // the row's last chunk is not full and has no page for this warp
       pages.load_next_keys();
     }
     pages.load_next_values();
     pages.advance();
     if constexpr (!has_one_chunk) pages.find_next(chunk - 2 * share.chunk_step);
-    __syncthreads();
-    if (warp < group_heads) finish_chunk(outputs, partials, results.of_pages, chunk, sink);
+    const bool is_scaled = __syncthreads_or(has_own_reference);
+    finish_chunk(outputs, partials, results.of_pages, chunk, sink, is_scaled);
   }
   if (share.num_chunks == 1) return;
   if (args.num_joining > 0)
     join_by_mailbox(args, outputs, results.of_chunks, partials.at(0));
   else
-    join_in_last_cta(args, outputs, partials.at(0), sink);
+    join_in_last_cta(args, outputs, partials.at(0));
 }
 
-// In a step of more than kFewRows rows, a CTA gets at most kMostChunks chunks, so that no step waits long for
-// its longest row. With fewer rows, the grid is limited to resident CTAs. One CTA with several chunks costs
-// less than CTAs one after another: it loads the next chunk's pages while it merges the current one's.
+// kMostChunks: maximum chunks per CTA in a step of more than kFewRows rows, which would otherwise wait for
+// its longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several
+// chunks in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while
+// the current chunk's are merged.
 constexpr int kMostChunks{4}, kFewRows{2};
 
-// Up to this number of chunks, the last CTA to finish merges them. For 64 chunks (16,384 positions) that took
-// 7 us: one SM gets only its share of the bandwidth, while the next launch's prefetches use all of it. More
-// chunks are merged by several CTAs (join_by_mailbox()), which must all be resident: attend_rows() checks
-// their number, and __launch_bounds__ guarantees kAttendCtas per SM (docs/decisions/0016).
+// Up to this number of chunks, the last CTA to finish merges them. For the chunks of 16,384 positions this
+// took 7 us, because the next launch's weights keep memory busy, and one SM gets only its share of the
+// bandwidth. More chunks are merged by several CTAs, each of which takes one head at a time and polls that
+// head's words of all chunks. For that all CTAs must be resident: attend_rows() checks their number, and
+// __launch_bounds__ guarantees kAttendCtas per SM (docs/decisions/0016).
 constexpr int kLastJoins{8};
 
+// Calls f(kernel) with the variant of the kernel for these properties of a launch.
 template <typename F>
 void with_kernel(KvFormat format, bool in_trees, Chunks chunks, const F& f) {
   const auto with_rest = [&](auto of_format) {
@@ -269,7 +288,7 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
     launch(gpu, {Operation::kAttend, "attend"}, kernel,
            {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(ctas_of_head),
                  static_cast<unsigned>(num_rows)),
-            kAttendThreads},
+            kAttendThreads, sizeof(RowResults)},
            launched, group_heads);
   });
 }

@@ -1,11 +1,11 @@
-// Shared by both tiled attention kernels. A tile is up to 24 consecutive rows of one sequence and one
-// key/value head; each of 12 warps has two of these rows. A warp's products have 16 rows: the (up to 8) query
-// heads of its first row, then those of its second. In a lane, element [n][2 half + i] of the sums belongs to
-// query head lane / 4 of the first (half 0) or second row, and to column 8 n + 2 (lane % 4) + i.
+// Code that both tiled attention kernels share (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive
+// rows of one sequence and one key/value head. Each of 12 warps has two rows of the tile: the (up to 8) query
+// heads of the first are the upper 8 of the 16 rows of the warp's products, those of the second the lower 8.
+// Element [n][2 half + i] of a lane's sums belongs to head g = lane / 4, to the first (half 0) or second row,
+// and to column 8 n + 2 t + i, with t = lane % 4.
 //
-// Partial softmaxes are merged in the order of attend_rows(), and so to the same bits (page.cuh): each page
-// starts from zero; a chunk's pages are merged in order, then chunks. A lane keeps the sums of a page and a
-// chunk in registers, those of earlier chunks in shared memory, which it accesses once per 8 pages.
+// Sums are added in the same order as in attend_rows(), and so to the same bits (page.cuh): the pages of a
+// chunk in one chain of products, then the chunks in order.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -17,92 +17,102 @@ namespace nibble::cuda {
 
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // the warps that multiply
 
-// The outputs that a lane holds of both of its rows: one [4] for each of the 8 product tiles over D.
-using Outputs = float[8][4];
-
-// The partial softmax of a lane's two rows over the pages of a chunk.
-struct TileSums {
-  float reference[2]{-INFINITY, -INFINITY}, sum[2]{};
-  Outputs outputs{};
-};
-
-// Merged partial softmax of earlier chunks: 16 outputs per thread and row in shared memory, rest in registers
-class ChunkTotals {
-  static constexpr int kOutputs{32};
-  static_assert(kTileTotals == (kOutputs + 4) * kTileThreads);
-
+// The partial softmax of a lane's two rows: sums of the current chunk and of all earlier ones. Both are
+// relative to the largest reference so far, so that adding a chunk takes no factors. Both rows belong to the
+// same head, so they begin with the same reference.
+class TileSums {
  public:
-  static constexpr size_t kBytes{kOutputs * sizeof(float) * kTileThreads};
+  // Product tiles 0 to 7: outputs, one tile for each 8 columns of D. Tile 8: sums of exponentials, elements 0
+  // and 2.
+  float chunk[9][4]{};
 
-  __device__ explicit ChunkTotals(uint8_t* memory)
-      : memory_(reinterpret_cast<float*>(memory) + threadIdx.x) {}
-  // Merges the chunk into the total of the lane's row `half`, and resets `chunk` for the next one.
+  __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}
+  __device__ float reference(int half) const { return reference_[half]; }
+  // Rescales the chunk of row `half` to the larger of its reference and `reference`. Returns the factors of
+  // what came before and of exponentials relative to `reference`; the caller rescales the total.
   template <int half>
-  __device__ void add(TileSums& chunk) {
-    const Join join(reference_[half], chunk.reference[half]);
-    sum_[half] = join(sum_[half], chunk.sum[half]);
-#pragma unroll
-    for (int j = 0; j < 8; ++j)
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        float& total = memory_[((half * 8 + j) * 2 + c) * kTileThreads];
-        total = join(reference_[half] == -INFINITY ? 0 : total, chunk.outputs[j][2 * half + c]);
-        chunk.outputs[j][2 * half + c] = 0;
-      }
+  __device__ Join raise(float reference) {
+    const Join join(reference_[half], reference);
     reference_[half] = join.reference;
-    chunk.reference[half] = -INFINITY;
-    chunk.sum[half] = 0;
+    for_sums<half>([&](float& of_chunk, float&) { of_chunk *= join.before; });
+    return join;
   }
-  // Merges the total of the lane's row `half` with `last`, its last chunk; the result is in `last`.
   template <int half>
-  __device__ void finish(TileSums& last) const {
-    if (reference_[half] == -INFINITY) return;  // the last chunk is the only one
-    const Join join(reference_[half], last.reference[half]);
-    last.reference[half] = join.reference;
-    last.sum[half] = join(sum_[half], last.sum[half]);
-#pragma unroll
-    for (int j = 0; j < 8; ++j)
-#pragma unroll
-      for (int c = 0; c < 2; ++c)
-        last.outputs[j][2 * half + c] =
-            join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
+  __device__ void scale_total(float factor) {
+    for_sums<half>([&](float&, float& total) { total *= factor; });
   }
-  // send() passes totals to the CTA that continues the tile, in kTileTotals words that its receive() clears.
-  __device__ void send(float* mailbox) const {
+  // put_aside() stores the totals in shared memory, [kAside, kTileThreads], so that other code can use their
+  // registers; take_back() loads them and multiplies those of each row by a factor. `memory`: the thread's
+  // first word.
+  static constexpr int kAside{34};
+  __device__ void put_aside(float* memory) {
+    int i = 0;
+    const auto put = [&](float&, float& total) { memory[i++ * kTileThreads] = total; };
+    for_sums<0>(put);
+    for_sums<1>(put);
+  }
+  __device__ void take_back(const float* memory, const float (&factors)[2]) {
+    int i = 0;
+    for_sums<0>([&](float&, float& total) { total = memory[i++ * kTileThreads] * factors[0]; });
+    for_sums<1>([&](float&, float& total) { total = memory[i++ * kTileThreads] * factors[1]; });
+  }
+  // Adds the chunk of row `half` to the total, and begins the next one.
+  template <int half>
+  __device__ void end_chunk() {
+    for_sums<half>([](float& of_chunk, float& total) {
+      total += of_chunk;
+      of_chunk = from_here(0.0f);  // otherwise the compiler moves each zero through a uniform register
+    });
+  }
+  __device__ void end_chunk() {
+    end_chunk<0>();
+    end_chunk<1>();
+  }
+  // The total of row `half`, after its last chunk has ended.
+  __device__ float sum(int half) const { return total_[8][2 * half]; }
+  __device__ float output(int half, int tile, int i) const { return total_[tile][2 * half + i]; }
+
+  // send() sends the totals to the CTA that continues the tile, which calls receive(). The mailbox has
+  // kTileTotals words; receive() clears them.
+  __device__ void send(float* mailbox) {
     float* const to = mailbox + threadIdx.x;
-#pragma unroll
-    for (int i = 0; i < kOutputs; ++i)
-      store_relaxed(to + i * kTileThreads, as_word(memory_[i * kTileThreads]));
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      store_relaxed(to + (kOutputs + half) * kTileThreads, as_word(reference_[half]));
-      store_relaxed(to + (kOutputs + 2 + half) * kTileThreads, as_word(sum_[half]));
-    }
+    for_words([&](float& word, int i) { store_relaxed(to + i * kTileThreads, as_word(word)); });
   }
   __device__ void receive(float* mailbox) {
     float* const from = mailbox + threadIdx.x;
-    float words[kOutputs + 4]{};
+    for_words([](float& word, int) { word = 0; });
     for (bool have_all = false; !have_all;) {
       have_all = true;
-#pragma unroll
-      for (int i = 0; i < kOutputs + 4; ++i) reload(words[i], from + i * kTileThreads);
-#pragma unroll
-      for (const float word : words) have_all = have_all && has_arrived(word);
+      for_words([&](float& word, int i) { reload(word, from + i * kTileThreads); });
+      for_words([&](float& word, int) { have_all = have_all && has_arrived(word); });
     }
-#pragma unroll
-    for (int i = 0; i < kOutputs + 4; ++i) from[i * kTileThreads] = 0;
-#pragma unroll
-    for (int i = 0; i < kOutputs; ++i) memory_[i * kTileThreads] = words[i];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      reference_[half] = words[kOutputs + half];
-      sum_[half] = words[kOutputs + 2 + half];
-    }
+    for_words([&](float&, int i) { from[i * kTileThreads] = 0; });
   }
 
  private:
-  float* memory_;
-  float reference_[2]{-INFINITY, -INFINITY}, sum_[2]{};
+  // Calls f(sum of the chunk, total) for the sums of row `half`.
+  template <int half, typename F>
+  __device__ void for_sums(const F& f) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j)
+#pragma unroll
+      for (int c = 2 * half; c < 2 * half + 2; ++c) f(chunk[j][c], total_[j][c]);
+    f(chunk[8][2 * half], total_[8][2 * half]);
+  }
+  // Calls f(word, its number) for all that another CTA needs.
+  template <typename F>
+  __device__ void for_words(const F& f) {
+    static_assert(kTileTotals == 36 * kTileThreads);
+#pragma unroll
+    for (int i = 0; i < 32; ++i) f(total_[i / 4][i % 4], i);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      f(total_[8][2 * half], 32 + half);
+      f(reference_[half], 34 + half);
+    }
+  }
+
+  float total_[9][4]{}, reference_[2];
 };
 
 // A tile for one key/value head, and the pages that its rows see.
@@ -122,15 +132,18 @@ struct Tile {
         first_page(first_seen_by(first_row.position) / kPagePositions),
         num_pages(last_position / kPagePositions - first_page + 1) {}
 
-  __device__ int first_seen_by(int position) const {  // first position that a row sees
+  // Returns the first position that a row at `position` sees.
+  __device__ int first_seen_by(int position) const {
     return args.window ? max(0, position - args.window + 1) : 0;
   }
 };
 
-// A lane's two rows. If the tile has fewer, missing ones repeat its last row and are not stored.
+// A lane's two rows: index in the step, position, and first position that the row sees. If the tile has fewer
+// rows, the missing ones repeat its last row and are not stored.
 class TileLane {
  public:
-  // `page`: the caller's first page, counted from the tile's first. A chunk of every row begins at this page.
+  // `page`: the first page that the caller processes, counted from the tile's first. A chunk of every row
+  // begins there.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -141,9 +154,9 @@ class TileLane {
     }
   }
 
-  // Loads the lane's A registers of the four products q k. Each product covers 16 columns: 4 of each of four
-  // adjacent pieces of 8, as in attend_rows(). in_order: these columns keep their order. Otherwise lane t
-  // takes the columns of piece t, so that its B registers are contiguous in a key.
+  // Loads the lane's A registers of the four products of q k. A product takes 4 columns of each of four
+  // adjacent pieces of 8 columns, as in attend_rows(). in_order: the columns of a product keep their order.
+  // Otherwise lane t takes the columns of piece t, so that its B registers are contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -151,7 +164,7 @@ class TileLane {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        uint4 pieces[in_order ? 2 : 1]{};  // one piece is 8 columns, four pairs
+        uint4 pieces[in_order ? 2 : 1]{};  // each has four pairs of columns
 #pragma unroll
         for (int i = 0; i < (in_order ? 2 : 1); ++i)
           if (has_head())
@@ -176,28 +189,28 @@ class TileLane {
     return 2 * warp_ < tile_.rows.num_rows && page * kPagePositions <= position_[1] &&
            page * kPagePositions + kPagePositions > first_[0];
   }
-  // Sets scores of positions that a row does not see to -inf. On most pages both rows see all positions.
-  __device__ void mask(int page, float (&scores)[4][4]) const {
-    const int begin = page * kPagePositions;
-    if (begin + kPagePositions - 1 <= position_[0] && begin >= first_[1]) return;
+  // Sets the scores of positions that a row does not see to -inf. `begin`: position of the first score. On
+  // most pages both rows see all positions.
+  template <int tiles>
+  __device__ void mask(int begin, float (&scores)[tiles][4]) const {
+    const bool sees_all = begin + 8 * tiles - 1 <= position_[0] && begin >= first_[1];
+    if (__builtin_expect(sees_all, true)) return;
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < tiles; ++i)
 #pragma unroll
       for (int c = 0; c < 4; ++c)
         if (const int at = begin + 8 * i + 2 * (lane_ % 4) + c % 2;
             at < first_[c / 2] || at > position_[c / 2])
           scores[i][c] = -INFINITY;
   }
-  // Whether a chunk of the row ends with this page and another chunk follows. Chunks count from the first
-  // page that the row sees. Call for pages in order.
+  __device__ float reference_of_head() const { return head_reference(sink_); }
+  // Whether a chunk of the row ends with this page and another chunk follows. Must be called for the row's
+  // pages in order. A row's chunks are counted from the first page that the row sees.
   template <int half>
   __device__ bool ends_chunk(int page) {
     if (page != end_of_chunk_[half]) return false;
     end_of_chunk_[half] = end_if_not_last(half, page + kChunkPages);
     return true;
-  }
-  __device__ bool is_end_of_chunk(int page) const {  // for either row
-    return page == end_of_chunk_[0] || page == end_of_chunk_[1];
   }
   // Applies the sink and overwrites the queries with the results.
   __device__ void store(const TileSums& sums) const {
@@ -205,10 +218,9 @@ class TileLane {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (2 * warp_ + half >= tile_.rows.num_rows) continue;
-      const SinkFactor finish(sums.reference[half], sums.sum[half], sink_);
+      const SinkFactor finish(sums.reference(half), sums.sum(half), sink_);
       const auto pair = [&](int j) {
-        const __nv_bfloat162 of_tile(finish(sums.outputs[j][2 * half]),
-                                     finish(sums.outputs[j][2 * half + 1]));
+        const __nv_bfloat162 of_tile(finish(sums.output(half, j, 0)), finish(sums.output(half, j, 1)));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
       // In an image (layout/activations.h), a lane's pairs of columns of four product tiles are contiguous.

@@ -1,6 +1,8 @@
 // Prefill attention by mma.sync, for every GPU family. One CTA per tile (tile.cuh). Pages pass through stages
-// in shared memory, which all warps read. Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32
-// products of a page take as long as its reads of their operands from shared memory, 256 bytes per product.
+// in shared memory, which all warps read.
+//
+// Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32 products of a page take as long as
+// reading them from shared memory, 256 bytes each.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -11,7 +13,8 @@
 namespace nibble::cuda {
 namespace {
 
-// kPagesAtOnce: two pages have independent scores and exponentials, and warps synchronize half as often.
+// kPagesAtOnce: two pages are processed at once. The scores and exponentials of one page do not depend on the
+// other's, and warps synchronize half as often.
 constexpr int kStages{6}, kPagesAtOnce{2};
 constexpr int kPageBytes{kPageElements * 2};  // bytes of a page's keys, or of its values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
@@ -27,7 +30,7 @@ __device__ int value_place(int position, int piece) {
   return kPageBytes + position * 128 + (piece ^ (position % 8)) * 16;
 }
 
-// Copies pages to stages. Positions after the tile's last row, not written yet, are zeroed.
+// Copies pages to stages. Positions after the tile's last row are zeroed: they have not been written yet.
 template <KvFormat format>
 class PageCopier {
   using Codec = KvCodec<format>;
@@ -35,7 +38,7 @@ class PageCopier {
  public:
   __device__ PageCopier(const Tile& tile, uint8_t* stages) : tile_(tile), args_(tile.args), stages_(stages) {}
 
-  // Starts copying a page to a stage. Call for pages in order.
+  // Starts copying a page to a stage. Must be called for pages in order.
   __device__ void start(int page, int stage) {
     const int last_page = tile_.last_position / kPagePositions;
     if constexpr (format == KvFormat::kBf16) {
@@ -46,7 +49,7 @@ class PageCopier {
         });
       }
       end_copies();
-    } else {  // FP8 passes through registers, to be converted: stores the page that the last call loaded
+    } else {  // through registers, to convert to bfloat16: stores the page that the previous call loaded
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
           *reinterpret_cast<uint4*>(stages_ + loaded_stage_ * kStageBytes + place) =
@@ -62,7 +65,8 @@ class PageCopier {
       }
     }
   }
-  // Number of pages started ahead of the current one. An FP8 page is stored when the next page is started.
+  // Number of pages started ahead of those being multiplied. In FP8 a page reaches its stage when the next
+  // one is started.
   static constexpr int kAhead{kStages - kPagesAtOnce};
   // Waits until this thread's share of the oldest kPagesAtOnce pages has arrived.
   __device__ void wait() const {
@@ -70,7 +74,8 @@ class PageCopier {
   }
 
  private:
-  // Calls visit(n, offset in the stage, element of the page, is written) for each of the thread's pieces.
+  // Calls visit(n, offset in the stage, element of the page, whether the position is written) for each piece
+  // of the thread.
   template <typename Visit>
   __device__ void for_each_piece(int page, const Visit& visit) const {
 #pragma unroll
@@ -105,57 +110,53 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
     }
 }
 
-// outputs += exponentials v, sums += exponentials. Element 0 is the sum of row g, element 2 of row g + 8.
-__device__ void add_values(const uint8_t* stage, const float (&exponentials)[4][4], Outputs& outputs,
-                           float (&sums)[4]) {
+// sums += exponentials [v, 1].
+__device__ void add_values(const uint8_t* stage, const Exponentials& exponentials, float (&sums)[9][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const auto& low = exponentials[2 * half];
-    const auto& high = exponentials[2 * half + 1];
-    const uint32_t a[4]{pair_of(low[0], low[1]), pair_of(low[2], low[3]), pair_of(high[0], high[1]),
-                        pair_of(high[2], high[3])};
-    mma_bf16(sums, a, kOnes, kOnes);
+    mma_bf16(sums[8], exponentials[half], kOnes, kOnes);
 #pragma unroll
     for (int j = 0; j < 8; j += 2) {
       uint32_t b[4];
       load_transposed(b, shared_address(stage + value_place(16 * half + lane % 16, j + lane / 16)));
-      mma_bf16(outputs[j], a, b[0], b[1]);
-      mma_bf16(outputs[j + 1], a, b[2], b[3]);
+      mma_bf16(sums[j], exponentials[half], b[0], b[1]);
+      mma_bf16(sums[j + 1], exponentials[half], b[2], b[3]);
     }
   }
 }
 
-template <int half>
-__device__ void join_page(TileSums& sums, float reference, float sum, const Outputs& page) {
-  const Join join(sums.reference[half], reference);
-  sums.reference[half] = join.reference;
-  sums.sum[half] = join(sums.sum[half], sum);
-#pragma unroll
-  for (int j = 0; j < 8; ++j)
-#pragma unroll
-    for (int c = 2 * half; c < 2 * half + 2; ++c) sums.outputs[j][c] = join(sums.outputs[j][c], page[j][c]);
-}
+// A page's exponentials, and the references of a lane's two rows.
+struct PageExponentials {
+  Exponentials pairs;
+  float references[2];
 
-// A page's scores, then its exponentials, and the references of a lane's two rows.
-struct PageScores {
-  float scores[4][4]{};
-  float upper, lower;
-  __device__ void take_exponentials() {
-    upper = exponentials_of_page<0>(scores);
-    lower = exponentials_of_page<1>(scores);
+  __device__ PageExponentials(const float (&scores)[4][4], float of_head) : references{of_head, of_head} {
+    take_exponentials<0>(scores, of_head, pairs);
+    take_exponentials<1>(scores, of_head, pairs);
+    const uint32_t bits = bits_of_row<0>(pairs) | bits_of_row<1>(pairs);
+    if (__ballot_sync(~0u, (bits & kTooLarge) != 0) == 0) return;
+    references[0] = own_reference<0>(scores, of_head, pairs);
+    references[1] = own_reference<1>(scores, of_head, pairs);
+  }
+  // Rescales the row's sums or its exponentials, so that both have the larger reference.
+  template <int half>
+  __device__ void join(TileSums& sums) {
+    if (references[half] == sums.reference(half)) return;
+    const Join join = sums.raise<half>(references[half]);
+    sums.scale_total<half>(join.before);
+    scale<half>(pairs, join.more);
   }
 };
 
-__device__ void add_page(const uint8_t* stage, const PageScores& page, TileSums& sums) {
-  Outputs outputs{};
-  float page_sums[4]{};
-  add_values(stage, page.scores, outputs, page_sums);
-  join_page<0>(sums, page.upper, page_sums[0], outputs);
-  join_page<1>(sums, page.lower, page_sums[2], outputs);
+// Multiplies a page's exponentials with its values and adds the result to the chunk.
+__device__ void add_page(const uint8_t* stage, PageExponentials& page, TileSums& sums) {
+  page.join<0>(sums);
+  page.join<1>(sums);
+  add_values(stage, page.pairs, sums.chunk);
 }
 
-constexpr size_t kTileBytes{kStages * kStageBytes + ChunkTotals::kBytes};
+constexpr size_t kTileBytes{kStages * kStageBytes};
 
 template <KvFormat format>
 __global__ void __launch_bounds__(kTileThreads, 1)
@@ -179,12 +180,12 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   TileLane lane(tile);
   uint32_t queries[4][4];
   lane.load_queries<false>(queries);
-  TileSums sums;
-  ChunkTotals totals(stages + kStages * kStageBytes);
-  const auto take = [&](int page, const uint8_t* stage, const PageScores& scores) {
-    add_page(stage, scores, sums);
-    if (lane.ends_chunk<0>(page)) totals.add<0>(sums);
-    if (lane.ends_chunk<1>(page)) totals.add<1>(sums);
+  const float of_head = lane.reference_of_head();
+  TileSums sums(of_head);
+  const auto take = [&](int page, const uint8_t* stage, PageExponentials& exponentials) {
+    add_page(stage, exponentials, sums);
+    if (lane.ends_chunk<0>(page)) sums.end_chunk<0>();
+    if (lane.ends_chunk<1>(page)) sums.end_chunk<1>();
   };
   for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
@@ -194,30 +195,29 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
     const bool sees_first = lane.sees(page), sees_second = lane.sees(page + 1);
     if (sees_first && sees_second) {
-      PageScores first, second;
-      score_page(stage, queries, first.scores);
-      score_page(next, queries, second.scores);
-      lane.mask(page, first.scores);
-      lane.mask(page + 1, second.scores);
-      first.take_exponentials();
-      second.take_exponentials();
+      float scores[4][4]{}, next_scores[4][4]{};
+      score_page(stage, queries, scores);
+      score_page(next, queries, next_scores);
+      lane.mask(page * kPagePositions, scores);
+      lane.mask((page + 1) * kPagePositions, next_scores);
+      PageExponentials first(scores, of_head), second(next_scores, of_head);
       take(page, stage, first);
       take(page + 1, next, second);
     } else if (sees_first || sees_second) {
       const int seen = sees_first ? page : page + 1;
       const uint8_t* of_seen = sees_first ? stage : next;
-      PageScores only;
-      score_page(of_seen, queries, only.scores);
-      lane.mask(seen, only.scores);
-      only.take_exponentials();
+      float scores[4][4]{};
+      score_page(of_seen, queries, scores);
+      lane.mask(seen * kPagePositions, scores);
+      PageExponentials only(scores, of_head);
       take(seen, of_seen, only);
     }
   }
-  totals.finish<0>(sums);
-  totals.finish<1>(sums);
+  sums.end_chunk();
   lane.store(sums);
 }
 
+// Calls f(kernel) with the kernel for pages of the format.
 template <typename F>
 void with_kernel(KvFormat format, const F& f) {
   f(format == KvFormat::kBf16 ? attend_tiles_kernel<KvFormat::kBf16> : attend_tiles_kernel<KvFormat::kE4m3>);

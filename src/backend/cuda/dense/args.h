@@ -105,6 +105,7 @@ void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
 void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
+void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args);
 
 // Dynamic shared memory of a CTA of products of many tokens, dense or of experts.
 size_t many_shared_bytes(Layout layout);

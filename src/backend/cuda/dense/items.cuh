@@ -14,9 +14,12 @@
 namespace nibble::cuda {
 
 // Items of a dense matrix: blocks of rows x blocks of tokens. Items of the same rows are adjacent, to hit L2.
+// A band of tokens passes all rows before the next band begins: L2 holds the activations of a band, but not
+// those of 8,192 tokens.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // no: items of several token blocks read the same weights
+  static constexpr int kBandBlocks{2048 / Shape::kColumns};
   int num_row_blocks, num_tokens;
 
   __host__ __device__ int num_token_blocks() const {
@@ -26,8 +29,11 @@ struct TokenItems {
       : num_row_blocks(row_blocks<Shape>(weights)), num_tokens(tokens) {}
   __host__ __device__ int count() const { return num_row_blocks * num_token_blocks(); }
   __device__ PromptItem at(int index) const {
-    const int token_blocks = num_token_blocks(), first = index % token_blocks * Shape::kColumns;
-    return {0, index / token_blocks * Shape::kStrips, first, min(Shape::kColumns, num_tokens - first), first};
+    const int band = index / (kBandBlocks * num_row_blocks),
+              in_band = index - band * kBandBlocks * num_row_blocks,
+              width = min(kBandBlocks, num_token_blocks() - band * kBandBlocks),
+              first = (band * kBandBlocks + in_band % width) * Shape::kColumns;
+    return {0, in_band / width * Shape::kStrips, first, min(Shape::kColumns, num_tokens - first), first};
   }
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
@@ -212,6 +218,7 @@ template <typename Shape>
 void prepare_dense() {
   allow_shared_bytes(qkv_many_kernel<Shape>, Shape::kBytes);
   allow_shared_bytes(project_many_kernel<Shape>, Shape::kBytes);
+  allow_shared_bytes(unembed_many_kernel<Shape>, Shape::kBytes);
 }
 
 }  // namespace nibble::cuda

@@ -10,8 +10,9 @@ namespace {
 
 template <Layout layout>
 using WideShape = ImageShape<layout, layout == Layout::kMxfp4 ? kMostColumns : 128, 2>;
+// Two CTAs share an SM: while one waits, the other multiplies.
 template <Layout layout>
-using NarrowShape = ImageShape<layout, kManyColumns, 1>;
+using NarrowShape = ImageShape<layout, kManyColumns, 1, 2>;
 using RouterShape = NarrowShape<Layout::kBf16>;
 
 }  // namespace
@@ -29,6 +30,9 @@ void project_narrow(const LaunchContext& gpu, const ProjectArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) { launch_project<NarrowShape<layout()>>(gpu, args); });
 }
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args) {
+  with_layout(args.weights.layout, [&](auto layout) { launch_unembed<WideShape<layout()>>(gpu, args); });
+}
+void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) { launch_unembed<NarrowShape<layout()>>(gpu, args); });
 }
 void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args) { launch_logits<RouterShape>(gpu, args); }
@@ -43,7 +47,6 @@ void prepare_wgmma_dense() {
   for_each_layout([](auto layout) {
     prepare_dense<WideShape<layout()>>();
     prepare_dense<NarrowShape<layout()>>();
-    allow_shared_bytes(unembed_many_kernel<NarrowShape<layout()>>, NarrowShape<layout()>::kBytes);
   });
   allow_shared_bytes(logits_many_kernel<RouterShape>, RouterShape::kBytes);
 }

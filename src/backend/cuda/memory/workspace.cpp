@@ -24,7 +24,7 @@ namespace nibble::cuda {
 namespace {
 
 static_assert(kPagePositions == kPageTokens);
-static_assert(kMostDeals >= kOutputRows);
+static_assert(kMostDeals * kMaxColumns >= kOutputRows);  // unembed_dealt() has a counter per pass
 
 // Segment sums of qkv_split() or project_split(), whichever has more. Their number is the same in any layout.
 size_t num_split_sums(const Config& config, int num_tokens) {
@@ -98,7 +98,8 @@ class WorkspacePlacer {
   }
 
   void place_outputs(Workspace& w) {
-    take(w.logits, kOutputRows * static_cast<size_t>(config_.vocab));
+    const int output_rows = std::clamp(options_.max_batch_tokens, kDownloadedRows, kOutputRows);
+    take(w.logits, static_cast<size_t>(output_rows) * static_cast<size_t>(config_.vocab));
     take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
     take(w.results, num_rows_);
   }

@@ -17,7 +17,9 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kOutputRows{64};  // rows of logits computed at a time
+// Rows of logits computed at a time: all of lm_head is read for each launch. The host takes logits, if they
+// are requested, in smaller portions, because pinned memory is scarce.
+inline constexpr int kOutputRows{256}, kDownloadedRows{64};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 // Maximum rows per launch of attend_rows(): their partial softmaxes must fit in kAttendScratchBytes.
 constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {

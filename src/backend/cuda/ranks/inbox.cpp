@@ -51,7 +51,7 @@ StepNumbers::StepNumbers(const Config& config, int max_batch_tokens)
     : sums_of_half_(rounded_up(max_batch_tokens, kSumRows)),
       num_sums_(2 * config.num_layers * sums_of_half_),
       num_meetings_(2 * rounded_up(max_batch_tokens, kMeetingOutputs)) {
-  static_assert(kMeetingOutputs == kOutputRows);
+  static_assert(kDownloadedRows % kMeetingOutputs == 0 && kOutputRows % kMeetingOutputs == 0);
 }
 
 FailureFlag::FailureFlag() : word_(sizeof(uint32_t)) { *data() = 0; }

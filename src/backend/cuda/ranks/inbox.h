@@ -38,7 +38,8 @@ class StepNumbers {
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:
-  static constexpr int kMeetingOutputs{64};  // equals kOutputRows of workspace.h
+  static constexpr int kMeetingOutputs{
+      64};  // least rows of a launch of logits, except the last one of a step
   int sums_of_half_, num_sums_, num_meetings_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "backend/cuda/verify/host_threads.h"
 #include "backend/draft_tree.h"
@@ -14,7 +13,8 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent <= 1 and its bounds: ex2.approx.ftz.f32 errs by 2 ulp (PTX ISA), its argument is rounded.
+// 2^exponent with bounds, for an exponent of at most 0 that is known within `error`. The kernels' exponential
+// is off by 2 ulp (PTX ISA: ex2.approx.ftz.f32), and the subtraction that gives the exponent rounds.
 struct Power {
   double value, low, high;
 };
@@ -23,13 +23,20 @@ Power power(double exponent, double error) {
   return {std::exp2(exponent), std::exp2(exponent - wide) * (1 - 4 * kUlp),
           std::min(1.0, std::exp2(exponent + wide) * (1 + 4 * kUlp))};
 }
-Power exact_power(double exponent) {  // exponent: an integer
+// The power of a whole exponent is exact.
+Power exact_power(double exponent) {
   const double value = std::exp2(exponent);
   return {value, value, value};
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// A score q . k, which is a base-2 exponent because queries are multiplied by kQueryFactor.
+// The reference of a head's exponentials (attention/page.cuh).
+double head_reference(double sink) {
+  constexpr double kHeadroom{80}, kLowestSink{-0x1p16};
+  return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
+}
+
+// A score as a power of two: q . k, since queries include kQueryFactor.
 struct Score {
   double value, error;
 };
@@ -52,7 +59,7 @@ struct Head {
   const RotatedRows& rotated;
   size_t row;
   int head;
-  double sink;  // the sink logit of this head, in base 2
+  double sink;  // this head's sink, as a power of two
 
   int kv_head() const { return head / (c.num_heads / c.num_kv_heads); }
   int last() const { return cache.rows()[row].position; }
@@ -67,11 +74,13 @@ struct Head {
   }
 };
 
-// Computes one head of one row. The kernels compute the softmax page by page (32 positions), divided by a
-// reference: the smallest power of two that is at least the page's largest exponential. They round
-// exponentials to bfloat16 for product and sum, then join pages and chunks. As references except the sink's
-// are powers of two, joining is exact, even if a kernel takes the next power. `relative` bounds the
-// roundings: 2 products of 16 positions, 8 warps with 3 each, chunks of 8 pages.
+// Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
+// whole number: kHeadroom above the head's sink, or a page's largest score, rounded up, if that is larger. They
+// round the exponentials to bfloat16, for the product with the values and for their sum. Then they join pages
+// and chunks, whose references differ by powers of two; only the sink's does not. If a page's largest score is
+// so close to a whole number that a kernel uses the next one, all its exponentials are half as large and their
+// factor is twice as large, which changes no rounding. `relative` bounds the accumulated roundings: 16
+// products of 16 positions, and the chunks of 8 pages.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -83,7 +92,7 @@ void attend_head(const Head& h, Attended* out) {
   const auto end_of = [&](int page) {
     return std::min(h.last() + 1, (first_page + page + 1) * kPagePositions);
   };
-  std::vector<double> references(static_cast<size_t>(num_pages), -std::numeric_limits<double>::infinity());
+  std::vector<double> references(static_cast<size_t>(num_pages), head_reference(h.sink));
   for (int page = 0; page < num_pages; ++page) {
     double& reference = references[static_cast<size_t>(page)];
     for (int position = begin_of(page); position < end_of(page); ++position)
@@ -92,7 +101,7 @@ void attend_head(const Head& h, Attended* out) {
   const double all = std::max(h.sink, *std::max_element(references.begin(), references.end())),
                sink_error = kUlp * std::abs(h.sink);
 
-  const double relative = (2 * 18 + 8 * 3 + 16 + num_pages / 8.0) * kUlp;
+  const double relative = (16 * 18 + 16 + num_pages / 8.0) * kUlp;
   std::array<double, kHeadDim> sums{}, bounds{};
   double total = 0, total_bound = 0, largest_value = 0;
   for (int page = 0; page < num_pages; ++page) {
@@ -120,7 +129,7 @@ void attend_head(const Head& h, Attended* out) {
   const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // Loss of exponentials and products below the smallest normal float32, which kernels flush to zero.
+  // Loss from exponentials and products below the smallest float32.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;
@@ -131,8 +140,9 @@ void attend_head(const Head& h, Attended* out) {
 
 }  // namespace
 
-// Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, rounded to float32. cosf and
-// sinf err by 2 ulp. Concentration, products, sum, kQueryFactor and its product round once each.
+// Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and
+// sinf are off by 2 ulp; the concentration, the product and the sum round once each. Then q is multiplied by
+// kQueryFactor; the factor and the product are rounded.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

@@ -81,6 +81,15 @@ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 }  // namespace nibble::emulated
 
 inline void __syncthreads() { nibble::emulated::sync_cta(); }
+inline int __syncthreads_or(int predicate) {
+  static thread_local int any;  // a CTA is a host thread
+  nibble::emulated::sync_cta();
+  any = 0;
+  nibble::emulated::sync_cta();
+  if (predicate) any = 1;
+  nibble::emulated::sync_cta();
+  return any;
+}
 inline void __syncwarp(unsigned = ~0u) { nibble::emulated::exchange(char{}); }
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 template <typename T>

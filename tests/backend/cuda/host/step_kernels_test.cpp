@@ -39,8 +39,9 @@ std::vector<int> rows_of(const std::vector<StepKernels>& candidates, bool may_be
 // in addition.
 TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   const auto hopper = kernels_on(trial_target("h100"));
-  EXPECT_THAT(rows_of(hopper, true), ElementsAre(2, kOwnNorms + 1, kMaxColumns + 1, kSplitTokens + 1,
-                                                 kManyTokens, kNarrowTokens + 1, kWideTokens));
+  EXPECT_THAT(rows_of(hopper, true),
+              ElementsAre(2, kOwnNorms + 1, kMaxColumns + 1, kSplitTokens + 1, kManyTokens, kNarrowTokens + 1,
+                          kNarrowProject + 1, kWideTokens));
   // Without wgmma, lm_head's strips are scheduled dynamically up to kMaxColumns rows.
   EXPECT_THAT(rows_of(hopper, false), ElementsAre(kOwnNorms + 1, kMaxColumns + 1, kFewTokens + 1));
   const auto blackwell = kernels_on(trial_target("gb10"));
