@@ -10,8 +10,8 @@
 namespace nibble::cli {
 
 // Returns the mean of three requests on an open connection, in seconds; nullopt if a request failed. `mode`:
-// "api" requests the list of models; "generation" requests an answer of one token to a prompt of one word, and
-// its time ends with the first event; "none" returns 0.
+// "api" requests the list of models; "generation" requests an answer of one token to a prompt of one word,
+// and its time ends with the first event; "none" returns 0.
 std::optional<double> base_latency(const Endpoint& endpoint, const Workload& workload,
                                    const std::string& mode, double timeout_seconds);
 
