@@ -45,7 +45,7 @@ into the caches, where the share says nothing about memory (in caches), and shar
 Contradictions are listed below the table: a share over 100 %, more tokens in less time, a test that gets faster with more
 tokens in the KV cache.
 
---preset spark measures what vLLM, SGLang and llama.cpp were compared by on a DGX Spark: two grids (pp512 to pp8192, tg16 to
+--preset spark runs the tests that vLLM, SGLang and llama.cpp published for a DGX Spark: two grids (pp512 to pp8192, tg16 to
 tg256, up to 32,768 tokens deep), then 1, 8 and 64 clients in four formats, then prompts of 2,048 tokens. It prints the time
 that each run is expected to take, repeats each test 3 times unless -r says otherwise, and with --record appends a record
 after each run. "--preset spark:grid-mxfp4,prompt" does only these runs. Each run loads the model anew.

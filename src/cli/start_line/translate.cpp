@@ -131,7 +131,7 @@ class Translation {
     if (takes == Takes::kNothing && !flag.values.empty())
       return refuse(given.typed, "the flag takes no value");
     if (takes != Takes::kNothing && takes != Takes::kMaybe && flag.values.empty())
-      return refuse(given.typed, "a value is missing");
+      return refuse(given.typed, "it needs a value");
     if (!given.path.empty() && !collect_member(flag)) return;
     for (const StartFlag* row : rows)
       if (applies(*row, flag)) return apply(*row, flag);
@@ -205,6 +205,7 @@ class Translation {
       if (row->fate == Fate::kRefused || row->fate == Fate::kOwn) continue;
       for (const std::string& value : split(row->values, '|')) expected.push_back(value);
     }
+    if (expected.empty()) return keep_flag(flag, argument);
     refuse(flag.given.typed, fmt::format("expected {}", fmt::join(expected, ", ")));
   }
 

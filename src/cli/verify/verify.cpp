@@ -53,7 +53,8 @@ Examples:
   compute-sanitizer nibble verify --row qkv/BF16
   nibble verify --probe rates)"};
 
-constexpr std::chrono::minutes kLimit{5};       // timeout of a check (1 s on an H100), and of the golden run
+constexpr std::chrono::minutes kLimit{5};         // timeout of a check (1 s on an H100)
+constexpr std::chrono::minutes kGoldenLimit{30};  // timeout of the golden run, which loads a model
 constexpr std::chrono::minutes kProbeLimit{1};  // timeout of a probe, which usually takes less than a second
 constexpr auto kReplace = Json::error_handler_t::replace;
 
@@ -228,7 +229,7 @@ bool compare_golden(const BackendRow& backend, const GoldenData& data, bool is_q
     const std::vector<std::string> flags = flags_of(settings, group);
     child.insert(child.end(), flags.begin(), flags.end());
   }
-  const Verdict verdict = golden_verdict_of(run_child(child, kLimit));
+  const Verdict verdict = golden_verdict_of(run_child(child, kGoldenLimit));
   found = verdict_json(backend.name, "golden data", verdict);
   found["model"] = data.model;
   found["file"] = data.file.string();

@@ -36,7 +36,6 @@ GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden
   const double size = std::sqrt(squares / std::max(count, 1.0));
   tolerance.top_gap = 3 * std::sqrt(2) * tolerance.relative_l2 * size;
   tolerance.top_gap_after_tie = tolerance.greedy_gap = std::hypot(tolerance.top_gap, other_expert);
-  tolerance.tied_l2 = std::hypot(tolerance.relative_l2, kOtherExpert / size);
   return tolerance;
 }
 

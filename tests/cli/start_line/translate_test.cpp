@@ -85,7 +85,7 @@ TEST_F(StartLineTest, TheValueDecides) {
 
 TEST_F(StartLineTest, AnUnknownValueIsAnsweredWithThoseThatAreAccepted) {
   EXPECT_EQ(refusal("serve tiny --dtype int3"), "--dtype int3 is not supported: expected auto, bfloat16");
-  EXPECT_EQ(refusal("serve tiny --dtype"), "--dtype is not supported: a value is missing");
+  EXPECT_EQ(refusal("serve tiny --dtype"), "--dtype is not supported: it needs a value");
   EXPECT_EQ(refusal("serve tiny --jinja=on"), "--jinja=on is not supported: the flag takes no value");
 }
 

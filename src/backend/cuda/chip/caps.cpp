@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -158,11 +159,16 @@ std::vector<std::string> known_gpu_names() {
 }
 
 std::string known_name_of(const DeviceProperties& properties) {
+  const auto difference = [&](const ChipRow& chip) {
+    return std::abs(chip.gigabytes - static_cast<double>(properties.total_bytes) / 1e9);
+  };
+  const ChipRow* found = nullptr;
   for (const ChipRow& chip : kChips)
     if (chip.compute_capability == properties.compute_capability &&
-        chip.num_multiprocessors == properties.num_multiprocessors)
-      return chip.name;
-  return {};
+        chip.num_multiprocessors == properties.num_multiprocessors &&
+        (!found || difference(chip) < difference(*found)))
+      found = &chip;
+  return found ? found->name : "";
 }
 
 Target target_of(const DeviceCaps& caps, const CudaOptions& options) {
