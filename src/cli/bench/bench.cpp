@@ -136,7 +136,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   return kDone;
 }
 
-// Expected seconds of each run; nullopt where the speed of this machine's device is not known.
+// Returns the expected seconds of each run; nullopt if the speed of this machine's device is unknown.
 std::vector<std::optional<double>> expected_of(std::span<const PresetRun> runs, const BenchOptions& options,
                                                const Settings& settings) {
   std::vector<std::optional<double>> all;
@@ -179,7 +179,7 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
 }
 
 int bench_preset(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
-  const RecordFile refused_early(options.record);  // each run appends to the file itself
+  const RecordFile refused_early(options.record);  // a bad path fails here; each run appends itself
   const std::vector<PresetRun> runs = preset_runs(options.preset, !options.draft_head.empty());
   const std::vector<std::optional<double>> expected = expected_of(runs, options, settings);
   if (!options.as_json) fmt::print("{}", plan_text(runs, expected));

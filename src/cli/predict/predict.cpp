@@ -186,7 +186,7 @@ void refuse_what_has_no_effect(const Settings& settings) {
     if (is_given) throw InputError("{} is not supported by predict; leave it out", flag);
 }
 
-// The expected duration of each run of a preset of bench.
+// Prints the expected duration of each run of a preset of bench.
 int predict_preset(const PredictOptions& options, Settings settings) {
   if (!settings.backend) settings.backend = "cuda";
   const std::vector<PresetRun> runs = preset_runs(options.preset, false);

@@ -1,12 +1,13 @@
 // The pages that a warp of attend_rows() (rows.cu) attends to: one page of each of its CTA's chunks. A warp
-// finds and loads its page, and multiplies the queries with its keys. The exponentials and the values of the
-// chunk's pages then pass through shared memory, and each warp multiplies them for 8 columns of the output.
+// finds and loads its page, multiplies the queries with its keys, and stores exponentials and values in
+// shared memory. Then each warp multiplies those of all pages of the chunk, for 8 columns of the output.
 //
 // Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A
 // lane's B registers are 16 bytes of the key of position g, and it gets the scores of head g at positions 2 t
-// and 2 t + 1. The second product, heads x D over positions, needs exactly these as its A registers, so lanes
-// with the same number exchange them. A value is read as 16 bytes of D for one position, and stored with its
-// pieces swizzled, so that neither the stores nor the transposing loads of 8 columns conflict.
+// and 2 t + 1. The second product, heads x D over positions, needs their exponentials as its A registers, so
+// a lane reads what the same lane of another warp stored. A value is read as 16 bytes of D for one position,
+// and stored with its pieces swizzled, so that neither the stores nor the transposing loads of 8 columns
+// conflict.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -116,7 +117,8 @@ struct PageRegisters {
   }
 };
 
-// What the warps of a CTA exchange: the exponentials and values of the pages of a chunk, in shared memory.
+// Exponentials and values of the pages of a chunk in shared memory, through which the warps of a CTA
+// exchange them.
 struct ChunkPages {
   uint4 exponentials[kAttendWarps][32];  // the pairs of a lane: positions 8 n + {2 t, 2 t + 1} of head g
   uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // piece p of position i is at p ^ (i % 8)
@@ -125,9 +127,9 @@ struct ChunkPages {
 
 // Stores the exponentials and values of the warp's page in `pages`, and returns whether a head has its own
 // reference there. `queries`: the lane's A registers of the four 16-wide steps over D. `reference`:
-// head_reference() of head g. Positions that the row does not see are masked; it sees at least one position of
-// the page. Most pages are seen entirely and skip the masking code. Calls keys_are_used() when the registers
-// of the page's keys may be overwritten.
+// head_reference() of head g. Positions that the row does not see are masked; it sees at least one position
+// of the page. Most pages are seen entirely and skip the masking code. Calls keys_are_used() when the
+// registers of the page's keys may be overwritten.
 template <KvFormat format, typename KeysAreUsed>
 __device__ bool attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
                             const uint32_t (&queries)[4][2], float reference, ChunkPages& pages,
@@ -177,8 +179,8 @@ __device__ bool attend_page(PageRegisters<format>& page, int page_first, const S
   return has_own;
 }
 
-// Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's head.
-// `is_scaled`: whether a page has another reference.
+// Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's
+// head. `is_scaled`: whether a head has its own reference on a page of the chunk.
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -203,7 +205,7 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
     load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
     return operands;
   };
-  // The next page's operands are loaded before this page's products; those of a missing page are not used.
+  // Loads the next page's operands before this page's products. Operands of a missing page are not used.
   Operands next = load(0);
   float out[4]{}, total[4]{};
 #pragma unroll

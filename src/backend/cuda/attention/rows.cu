@@ -1,10 +1,10 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
-// key/value head with the query heads that share it, and chunks of eight pages. Each warp takes one page as
-// far as its exponentials, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of a
-// CTA's next chunk are loaded as soon as the registers of the current chunk's are free. Scores and outputs
-// are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half, the lower half is
-// zero. Only the row's position decides which page goes to which warp and chunk. So a row gets the same bits
-// in every batch.
+// key/value head with the query heads that share it, and chunks of eight pages. Each warp computes the
+// exponentials of one page, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of a
+// CTA's next chunk are loaded as soon as the registers that hold the current chunk's are free. Scores and
+// outputs are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half, the lower
+// half is zero. Only the row's position decides which page goes to which warp and chunk. So a row gets the
+// same bits in every batch.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -113,14 +113,14 @@ struct RowPartials {
   __device__ Partial at(int chunk) const { return {data + (first + chunk) * kPartialFloats}; }
 };
 
-// The pages of one chunk; after all chunks, one head's results of several chunks.
+// Shared memory of a CTA: the pages of one chunk; after all chunks, one head's results of several chunks.
 union RowResults {
   ChunkPages of_pages;
   JoinedTile of_chunks;
 };
 
-// Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a single
-// chunk, otherwise the chunk's partial softmax.
+// Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a
+// single chunk, otherwise the chunk's partial softmax.
 __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkPages& pages,
                              int chunk, float sink, bool is_scaled) {
   const RowShare& share = outputs.share;
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 #pragma unroll 1
   for (int chunk = share.first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - share.chunk_step) {
     if (chunk != share.first_chunk) {
-      __syncthreads();  // until the previous chunk has been multiplied
+      __syncthreads();  // all warps have multiplied the previous chunk
       pages.prefetch_next();
     }
     bool has_own_reference = false;
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       if (writes_kv) pages.add_own(chunk, own);
       has_own_reference =
           pages.attend(chunk, own, head_reference(from_here(sink) * kLog2E), results.of_pages);
-    } else {  // the row's last chunk is not full and has no page for this warp
+    } else {  // the row's last chunk has no page for this warp
       pages.load_next_keys();
     }
     pages.load_next_values();
@@ -230,14 +230,14 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 // kMostChunks: maximum chunks per CTA in a step of more than kFewRows rows, which would otherwise wait for
 // its longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several
 // chunks in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while
-// the current chunk's are merged.
+// the current chunk's exponentials and values are multiplied.
 constexpr int kMostChunks{4}, kFewRows{2};
 
 // Up to this number of chunks, the last CTA to finish merges them. For the chunks of 16,384 positions this
 // took 7 us, because the next launch's weights keep memory busy, and one SM gets only its share of the
 // bandwidth. More chunks are merged by several CTAs, each of which takes one head at a time and polls that
 // head's words of all chunks. For that all CTAs must be resident: attend_rows() checks their number, and
-// __launch_bounds__ guarantees kAttendCtas per SM (docs/decisions/0016).
+// __launch_bounds__ and prefer_shared_memory() make room for kAttendCtas per SM (docs/decisions/0016).
 constexpr int kLastJoins{8};
 
 // Calls f(kernel) with the variant of the kernel for these properties of a launch.

@@ -96,8 +96,8 @@ constexpr ChipRow kChips[]{
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, "0.91 of 8000")},
 };
 
-// The family of a GPU limited to less shared memory than it has: one with kernels that every chip runs. The
-// limited GPU then launches exactly what the smaller chip does, without kernels and tuning of its own family.
+// Family of a GPU that --shared-budget limits to less shared memory than it has: its kernels run on every
+// chip. So the limited GPU has the kernels and the tuning of smaller chips, not those of its own family.
 constexpr Family kFamilyOfLimited{Family::kSm80};
 
 const ChipRow& chip_of(std::string_view name) {
