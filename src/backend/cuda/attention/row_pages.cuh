@@ -125,60 +125,6 @@ struct ChunkPages {
   float references[kAttendWarps][kMaxGroupHeads];
 };
 
-// Stores the exponentials and values of the warp's page in `pages`, and returns whether a head has its own
-// reference there. `queries`: the lane's A registers of the four 16-wide steps over D. `reference`:
-// head_reference() of head g. Positions that the row does not see are masked; it sees at least one position
-// of the page. Most pages are seen entirely and skip the masking code. Calls keys_are_used() when the
-// registers of the page's keys may be overwritten.
-template <KvFormat format, typename KeysAreUsed>
-__device__ bool attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
-                            const uint32_t (&queries)[4][2], float reference, ChunkPages& pages,
-                            const KeysAreUsed& keys_are_used) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const bool has_end = page_first + kPagePositions - 1 > seen.last;
-  float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
-#pragma unroll
-  for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint4 k = KvCodec<format>::to_bf16(page.keys[n][half]);
-      mma_upper(scores[n], queries[2 * half][0], queries[2 * half][1], k.x, k.y);
-      mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
-    }
-  keys_are_used();
-  if (has_end || page_first < seen.first) {
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int c = 0; c < 2; ++c)
-        if (const int position = page_first + 8 * n + 2 * t + c;
-            position < seen.first || position > seen.last)
-          scores[n][c] = -INFINITY;
-  }
-  if (has_end) {  // positions not written yet may hold anything, even NaN
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (page_first + PageRegisters<format>::position_of(half, i) > seen.last) page.values[half][i] = {};
-  }
-  Exponentials exponentials{};
-  take_exponentials<0>(scores, reference, exponentials);
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int position = PageRegisters<format>::position_of(half, i);
-      pages.values[warp][position][g ^ position % 8] = KvCodec<format>::to_bf16(page.values[half][i]);
-    }
-  const bool has_own = __ballot_sync(~0u, (bits_of_row<0>(exponentials) & kTooLarge) != 0) != 0;
-  if (has_own) reference = own_reference<0>(scores, reference, exponentials);
-  pages.exponentials[warp][lane] =
-      make_uint4(exponentials[0][0], exponentials[0][2], exponentials[1][0], exponentials[1][2]);
-  if (t == 0) pages.references[warp][g] = reference;
-  return has_own;
-}
-
 // Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's
 // head. `is_scaled`: whether a head has its own reference on a page of the chunk.
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
@@ -282,12 +228,58 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // attend_page() of the warp's page. Loads the next page's keys once this page's key registers are free.
+  // Stores the exponentials and values of the warp's page in `pages`, and returns whether a head has its own
+  // reference there. `reference`: head_reference() of head g. Positions that the row does not see are masked;
+  // it sees at least one position of the page. Most pages are seen entirely and skip the masking code. Loads
+  // the next page's keys once this page's key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
-    uint32_t queries[4][2];
+    uint32_t queries[4][2];  // A registers of the four 16-wide steps over D
     own.load_queries(queries);
-    return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries, reference, pages,
-                       [&] { load_next_keys(); });
+    const int first = page_of(chunk) * kPagePositions;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const bool has_end = first + kPagePositions - 1 > share_.seen.last;
+    float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4 k = KvCodec<format>::to_bf16(page_.keys[n][half]);
+        mma_upper(scores[n], queries[2 * half][0], queries[2 * half][1], k.x, k.y);
+        mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
+      }
+    load_next_keys();
+    if (has_end || first < share_.seen.first) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int c = 0; c < 2; ++c)
+          if (const int position = first + 8 * n + 2 * t + c;
+              position < share_.seen.first || position > share_.seen.last)
+            scores[n][c] = -INFINITY;
+    }
+    if (has_end) {  // positions not written yet may hold anything, even NaN
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (first + PageRegisters<format>::position_of(half, i) > share_.seen.last)
+            page_.values[half][i] = {};
+    }
+    Exponentials exponentials{};
+    take_exponentials<0>(scores, reference, exponentials);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int position = PageRegisters<format>::position_of(half, i);
+        pages.values[warp][position][g ^ position % 8] = KvCodec<format>::to_bf16(page_.values[half][i]);
+      }
+    const bool has_own = __ballot_sync(~0u, (bits_of_row<0>(exponentials) & kTooLarge) != 0) != 0;
+    if (has_own) reference = own_reference<0>(scores, reference, exponentials);
+    pages.exponentials[warp][lane] =
+        make_uint4(exponentials[0][0], exponentials[0][2], exponentials[1][0], exponentials[1][2]);
+    if (t == 0) pages.references[warp][g] = reference;
+    return has_own;
   }
 
  private:

@@ -119,10 +119,17 @@ union RowResults {
   JoinedTile of_chunks;
 };
 
+struct ChunkOfRow {
+  const ChunkPages& pages;
+  int chunk;       // its number in the row
+  bool is_scaled;  // whether a page has another reference than the head
+};
+
 // Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a
 // single chunk, otherwise the chunk's partial softmax.
-__device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkPages& pages,
-                             int chunk, float sink, bool is_scaled) {
+__device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkOfRow& of,
+                             float sink) {
+  const auto& [pages, chunk, is_scaled] = of;
   const RowShare& share = outputs.share;
   const ChunkSums sums = multiply_values(pages, min(kAttendWarps, share.num_pages - chunk * kChunkPages),
                                          head_reference(sink * kLog2E), is_scaled);
@@ -218,7 +225,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     pages.advance();
     if constexpr (!has_one_chunk) pages.find_next(chunk - 2 * share.chunk_step);
     const bool is_scaled = __syncthreads_or(has_own_reference);
-    finish_chunk(outputs, partials, results.of_pages, chunk, sink, is_scaled);
+    finish_chunk(outputs, partials, {results.of_pages, chunk, is_scaled}, sink);
   }
   if (share.num_chunks == 1) return;
   if (args.num_joining > 0)

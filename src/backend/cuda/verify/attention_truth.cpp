@@ -77,10 +77,11 @@ struct Head {
 // Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
 // whole number R: kHeadroom above the head's sink, or a page's largest score, rounded up, if that is larger.
 // They round the exponentials to bfloat16, for the product with the values and for their sum. Then they join
-// pages and chunks by factors that are powers of two, and finally the sink, whose factor is not. If a page's
-// largest score is so close to a whole number that a kernel uses the next one as R, all exponentials of the
-// page are half as large and their factor is twice as large, which changes no rounding. `relative` bounds the
-// accumulated roundings: 16 products of 16 positions in a chunk of 8 pages, and the sum over chunks.
+// pages and chunks by factors that are powers of two, and finally the sink, whose factor is not. A kernel's R
+// may be lower or higher by 1: it keeps the head's R while exponentials are below 2, and a score may be close
+// to a whole number. All exponentials of the page are then doubled or halved and their factor is the inverse,
+// which changes no rounding. `relative` bounds the accumulated roundings: 16 products of 16 positions in a
+// chunk of 8 pages, and the sum over chunks.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
