@@ -68,7 +68,7 @@ std::vector<Told> run(bool ahead) {
   };
   add(0, {}, kDrafts);
   add(1, {.temperature = 0.6f, .seed = 3, .num_logprobs = 2}, kDrafts);
-  add(1, {.temperature = 1, .top_p = 0.9f, .logit_bias = {{7, 1.0f}}, .seed = 4}, 1);
+  add(1, {.temperature = 0.6f, .top_p = 0.9f, .logit_bias = {{7, 1.0f}}, .seed = 4}, 1);
   add(0, {.repetition_penalty = 1.2f}, 0);
 
   std::vector<FedStep> under_way;
