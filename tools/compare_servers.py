@@ -59,7 +59,7 @@ def wait_until_ready(process, url, seconds, log):
 
 @contextlib.contextmanager
 def serving(command, url, seconds):
-    """Runs a server in a process group of its own, yields the group's id, and ends the group."""
+    """Runs a server in a separate process group, yields the group's id, and ends the group."""
     with tempfile.TemporaryFile() as log:
         try:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
@@ -77,12 +77,12 @@ def serving(command, url, seconds):
 
 
 def cpu_ticks(group):
-    """Returns the user and system CPU time of a process group by the name of the thread, in clock ticks."""
+    """Returns the CPU time (user and system) of a process group's live threads by thread name, in clock ticks."""
     ticks = collections.Counter()
     for stat in pathlib.Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
         with contextlib.suppress(OSError):  # the thread has ended
             name, _, rest = stat.read_text().partition("(")[2].rpartition(") ")
-            fields = rest.split()  # of proc(5), from field 3 on
+            fields = rest.split()  # from field 3 of proc(5) on
             if int(fields[2]) == group:
                 ticks[name] += int(fields[11]) + int(fields[12])
     return ticks
@@ -130,7 +130,7 @@ def measure(args):
 
 
 def figures_of(line):
-    """Yields the load, the title and the value of each figure of a run."""
+    """Yields (load, title, value) for each figure of a run."""
     for load in line.get("loads", []):
         yield from ((load["load"], title, value_of(load)) for title, value_of, _ in FIGURES)
     num_tokens = sum(load["num_output_tokens"] for load in line.get("loads", []))

@@ -44,7 +44,7 @@ struct BackendOptions {
   // Links to the other ranks if the weights are one rank's share (model/shares/share_weights.h); each rank's
   // process runs the same steps. Null: the weights are the whole model.
   std::shared_ptr<RankLinks> links{};
-  // Called while a device gets its weights, with the bytes that they take there. Not set: no report.
+  // Called while weights are uploaded to a device; counts their bytes there. Not set: no report.
   ReportProgress report_upload{};
   // A device that does not finish a step within this time is considered lost (BackendLost).
   double step_patience_seconds{120};

@@ -134,8 +134,8 @@ struct Engine::Impl {
   }
   std::optional<Launched> launch();  // returns nullopt if no sequence can run, or the launch failed
   std::vector<Slice> plan(Drafting::Trees& trees);
-  // Collects the result of the step under way and hands out its tokens. If no step was launched `ahead`,
-  // the draft model drafts for the step to come.
+  // Collects the result of the step under way and hands out its tokens. If no step is `ahead`, the draft
+  // model then makes drafts for the next one.
   void finish();
   std::optional<StepResult> collect(Launched& step);  // returns nullopt if the step failed
   StepReport measure(const Launched& step, const StepResult& result);

@@ -21,7 +21,7 @@ struct TokenEvent {
   int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
   // Set in the first event of a request with prompt_logprobs: the prompt's tokens except the first.
   std::vector<SampledToken> prompt{};
-  // As in FinishedEvent; and from there to the end of the step that sampled this token.
+  // Queue: as in FinishedEvent. Run: from the end of that time to the end of the step that sampled the token.
   double queue_seconds{0}, run_seconds{0};
 };
 

@@ -17,7 +17,7 @@ int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
 }
 
-// Reserves positions that the pages have room for.
+// Reserves positions for which the pages must have room.
 void reserve(SequencePages& pages, int num_tokens) {
   const bool has_room = pages.reserve(num_tokens);
   NIBBLE_CHECK(has_room);

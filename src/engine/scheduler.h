@@ -58,7 +58,7 @@
 
 namespace nibble {
 
-class Sequence;  // the engine's side of a sequence: the scheduler only passes its address on
+class Sequence;  // the scheduler only passes its address to the step's slices
 
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
@@ -113,7 +113,7 @@ struct SequenceNeeds {
   bool whole_prompt{false};     // run the prompt from its first token, even if part of it is cached
   int priority{0};              // lower numbers come first
   std::string cache_salt{};     // the sequence shares pages only with sequences of the same salt
-  Sequence* sequence{nullptr};  // passed on in Slice::sequence
+  Sequence* sequence{nullptr};  // copied to Slice::sequence
 };
 
 // Totals since the start. A prompt's tokens are counted when its sequence is first admitted.

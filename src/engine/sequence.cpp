@@ -234,7 +234,7 @@ TokenEvent Sequence::push(SampledToken token, const Stopwatch& step_end) {
   return event;
 }
 
-// Returns the text that the last token makes final.
+// Returns the text that is final now that `token` was added.
 std::string Sequence::text_of(TokenId token, bool is_stop_token) {
   if (tokenizer_->is_special(token)) {
     // No text spans a control token: a partial character or stop string before it will never be completed.

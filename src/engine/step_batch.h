@@ -68,7 +68,7 @@ class StepBatch {
 
   Launched& step_;
   std::vector<SampleParams> prompt_rows_;  // of all slices
-  size_t num_prompt_outputs_{0};           // number of prompt_rows_ that outputs_ includes
+  size_t num_prompt_outputs_{0};           // number of prompt_rows_ in outputs_
   std::vector<OutputRow> outputs_;         // the runs have spans of this vector
   // For each row after a draft of a tree: the answer up to and including that draft.
   std::deque<std::vector<TokenId>> outputs_then_;

@@ -25,8 +25,8 @@ class StopStrings {
  private:
   struct Matcher {  // Knuth-Morris-Pratt automaton of one string: amortised constant time per byte
     explicit Matcher(std::string text);
-    // Reads text[at] and further bytes before `end`, until the string is complete. Returns the end of what it
-    // has read.
+    // Reads bytes from text[at] until the string is complete, at most up to `end`. Returns the end of the
+    // bytes read.
     size_t read(std::string_view text, size_t at, size_t end);
     bool is_complete() const { return num_matched == string.size(); }
 
@@ -36,7 +36,7 @@ class StopStrings {
     size_t num_matched{0};  // length of the longest prefix of the string that is a suffix of the text
   };
 
-  // Text that is held back: the longest prefix of a stop string with which the text ends.
+  // Returns the text that is held back: the longest prefix of a stop string that ends the text.
   std::string_view held() const;
 
   std::vector<Matcher> matchers_;

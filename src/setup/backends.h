@@ -71,9 +71,9 @@ struct BackendMemory {
 
 // Functions of a backend with device memory. Such a backend takes weights as recipes (model/weights.h).
 struct BackendDevice {
-  std::string (*known_name)();  // by which predict_on() knows this machine's device; empty: it does not
+  std::string (*known_name)();  // name of this machine's device in predict_on(); empty: unknown there
   DeviceFacts (*facts)();       // the device and its current state, for records
-  // Memory of each GPU, and what each needs.
+  // Memory of each GPU, and the memory plan of each.
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);
   std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
   // Lists the kernels that a device of this name would run. `source`: the model's name, for messages.

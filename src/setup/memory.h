@@ -18,17 +18,17 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
 
 // Bytes that the model needs: on the fullest device, or in host memory for a backend on the host.
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
-// Defaults of --gpu-memory-utilization. A GPU's own memory also holds the driver, CUDA graphs, and
-// allocations that the memory plan does not count (0.9 is vLLM's default too). The host's memory also holds
-// the desktop, other programs and the page cache.
+// Defaults of --gpu-memory-utilization. The rest of a GPU's own memory is for the driver, CUDA graphs, and
+// allocations that the memory plan does not count (0.9 is vLLM's default too). The rest of the host's memory
+// is for the desktop, other programs and the page cache.
 inline constexpr double kDeviceMemoryShare{0.9}, kHostMemoryShare{0.7};
-// What the operating system and the page cache keep of a memory that GPU and host share, whatever the share:
-// without it, programs page from the disk or the OOM killer ends one.
+// Bytes of a memory shared by GPU and host that stay free for the operating system and the page cache, with
+// any share. Without them, programs page from the disk or the OOM killer ends one.
 inline constexpr size_t kHostReserveBytes{4'000'000'000};
 double memory_share(const ResolvedSettings& setup, bool uses_host_memory);
 
-// Returns the bytes that the model may take: for each GPU its share (memory_share()), at most what is free;
-// for the host what is available. Subtracts the memory of a draft model, which is loaded later.
+// Returns the bytes that the model may take: for each GPU its share (memory_share()), limited to free memory;
+// for the host, available memory. Subtracts the memory of a draft model, which is loaded later.
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup);
 // Returns the fewest bytes left in one of the `budgets` (memory_budgets()); negative: too few.
 int64_t least_room(const Model& model, const ResolvedSettings& setup, const BackendOptions& options,

@@ -63,7 +63,7 @@ def test_a_line_says_who_asked_for_what_and_what_it_took(lines):
     assert line["prompt_tokens"] > 0 and line["output_tokens"] == 5 and line["cached_tokens"] == 0
     assert line["finish_reason"] == "length" and line["traceparent"] == TRACE
     names = ("tokenised_ms", "queued_ms", "first_kernel_ms", "ttft_ms", "last_token_ms", "first_byte_ms", "ms")
-    times = [line[name] for name in names]  # the answer is not streamed, so its first byte follows its last token
+    times = [line[name] for name in names]  # not streamed: the first byte follows the last token
     assert times == sorted(times) and times[0] > 0
     assert re.fullmatch(TIME, line["time"])
 

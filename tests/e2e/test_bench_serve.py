@@ -86,7 +86,7 @@ def test_the_record_has_the_time_of_every_token_if_it_is_requested(server):
 
 
 def test_a_prefix_that_all_prompts_share_is_cached_before_the_load(server):
-    """So TTFT is that at a depth of the prefix."""
+    """TTFT is then measured at the depth of the prefix."""
     [load] = loads_of(server.url, *SMALL, "--prefix-tokens", 512)
     assert load["num_prompt_tokens"] == 12 * 552 and load["num_cached_tokens"] == 12 * 512
 

@@ -1,5 +1,5 @@
-"""Runs llama-benchy against the server, and compares its figures with those of `nibble bench serve`. It needs no network: the
-tokenizer is the bundled model's, and this machine serves the book."""
+"""Runs llama-benchy against the server, and compares its figures with those of `nibble bench serve`. Needs no network: the
+tokenizer is the bundled model's, and the test serves the book."""
 
 import contextlib
 import functools
@@ -70,7 +70,7 @@ def test_llama_benchy_gets_every_row(report):
         for name in ("ttfr", "est_ppt", "e2e_ttft"):
             assert len(run[name]["values"]) == num_requests, (name, run)
         assert all(0 < ttfr <= ttft for ttfr, ttft in zip(run["ttfr"]["values"], run["e2e_ttft"]["values"]))
-    # It has no speed of an answer that it read at once, as it does on a busy machine.
+    # No speed is reported for an answer that arrived in one read, as happens on a busy machine.
     speeds = [speed for run in report["benchmarks"] if run["tg_req_throughput"] for speed in run["tg_req_throughput"]["values"]]
     assert speeds and all(speed > 0 for speed in speeds)
 
@@ -85,8 +85,8 @@ def test_its_figures_are_defined_as_those_of_bench_serve(server, report):
     for run in report["benchmarks"]:
         speeds = run["pp_req_throughput"]["values"] if run["pp_req_throughput"] else []
         times = [(ttfr / 1000, est_ppt / 1000) for ttfr, est_ppt in zip(run["ttfr"]["values"], run["est_ppt"]["values"], strict=True)]
-        assert len(speeds) == sum(est_ppt > 0 for _, est_ppt in times)  # without a speed, the latency exceeds TTFR
-        if len(speeds) == len(times):  # It leaves the tokens of the chat template out.
+        assert len(speeds) == sum(est_ppt > 0 for _, est_ppt in times)  # no speed if the latency exceeds TTFR
+        if len(speeds) == len(times):  # Tokens of the chat template are not counted.
             most = DEPTH if run["is_context_prefill_phase"] else NUM_PROMPT
             assert all(0 < num_tokens_processed(*both, speed, latency) <= most for both, speed in zip(times, speeds))
     own = bench(server.url, "--api", "chat", "--prompt-tokens", NUM_PROMPT, "--output-tokens", NUM_OUTPUT, "--requests", 1, "--latency-mode", "generation", "--json")

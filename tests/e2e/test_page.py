@@ -479,7 +479,7 @@ def test_the_status_shows_what_runs_and_how_it_was_set_up(page, server):
     assert all(re.fullmatch(r"[\d.]+ [kMG]?B", row[1]) for row in memory)
     endless.close()
     page.wait("document.querySelector('#now dd').textContent === '0'")
-    # Its newest request is the one that was cancelled: 499, and all stages are reached.
+    # The newest request is the cancelled one: its status is 499, and it reached all stages.
     page.wait("document.querySelector('#requests tbody td')?.textContent === '499'")
     cancelled = page.js("[...document.querySelector('#requests tbody tr').cells].map((cell) => cell.textContent)")
     stages = [float(text) for text in cancelled[4:]]

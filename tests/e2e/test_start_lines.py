@@ -1,5 +1,5 @@
-"""Tests start lines for gpt-oss from the public recipes of other engines. The model is the miniature; the rest of each line
-is as published. NIBBLE_BINARY is the program's path."""
+"""Tests launch commands for gpt-oss from the public recipes of other engines. The model is the bundled one; the rest of each
+command is as published. NIBBLE_BINARY is the program's path."""
 
 import re
 
@@ -12,7 +12,7 @@ HEAD = str(ROOT / "models/tiny-gpt-oss-eagle3/specforge")
 
 
 def check(line):
-    """Returns what `serve --check` says about a start line, and its log."""
+    """Returns the exit code, output and log of `serve --check` with these arguments."""
     done = nibble("serve", *line.replace("HEAD", HEAD).split(), "--check")
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 

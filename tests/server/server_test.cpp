@@ -295,7 +295,7 @@ nlohmann::json status_of(const Running& running) {
 TEST(Server, ReportsWhenARequestReachedEachStage) {
   Running running(model_with_a_fault, room_for(512, 1));
   EXPECT_TRUE(status_of(running)["requests"].empty());
-  running.ask(R"({"prompt": "abc", "temperature": 9})");  // refused: it does not reach the engine
+  running.ask(R"({"prompt": "abc", "temperature": 9})");  // refused before it reaches the engine
   running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})");
   running.ask(R"({"prompt": "abc", "max_tokens": 2, "temperature": 0, "stream": true})");
   const nlohmann::json requests = status_of(running)["requests"];

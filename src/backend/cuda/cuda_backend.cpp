@@ -326,7 +326,7 @@ void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
     card.graphs.count_step_without();
     enqueue_layers(card);
     if (draws(card)) first_rank().input().upload_masks(card.stream);
-    // All ranks use the same number of rows, and other processes do not know of requested logits.
+    // All ranks must use the same number of rows, and other processes do not know whether logits are wanted.
     const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
     for (int first = 0; first < shape.num_outputs; first += most_rows) {
       const int count = std::min(most_rows, shape.num_outputs - first);
@@ -503,7 +503,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Describes how the first rank runs a step. Logits are computed for at most kOutputRows rows at a time.
+// Describes how the first rank runs a step. A launch of logits has at most kOutputRows rows.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};

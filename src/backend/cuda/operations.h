@@ -15,7 +15,7 @@ struct Model {
   const Config& config;  // of the rank's share
   const DeviceWeights& weights;
   const KvStorage& kv;
-  float* logits;  // [kOutputRows, V], in the first rank's memory: samples are drawn from it
+  float* logits;  // [rows of a launch, V], in the first rank's memory: samples are drawn from it
 };
 
 // A step of one rank, and the stream in which it is launched.

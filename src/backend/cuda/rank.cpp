@@ -20,7 +20,7 @@ Rank::Rank(const Weights& weights, RankPlan plan, const BackendOptions& options,
     : share_(plan.share),
       config_(config_of(weights.config, share_)),
       plan_(std::move(plan.plan)),
-      // Ranks of a process load at the same time, and reports must not overlap: the first one stands for all.
+      // The ranks of a process load in parallel, and reports must not overlap, so only the first one reports.
       weights_(upload(weights, share_, options.dense, options.num_threads,
                       share_.rank == own.node_rank.value_or(0) ? options.report_upload : ReportProgress{})),
       kv_(config_, options, stream),

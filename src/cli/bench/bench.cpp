@@ -45,7 +45,7 @@ into the caches, where the share says nothing about memory (in caches), and shar
 Contradictions are listed below the table: a share over 100 %, more tokens in less time, a test that gets faster with more
 tokens in the KV cache.
 
---preset spark measures what vLLM, SGLang and llama.cpp were compared by on a DGX Spark: two grids (pp512 to pp8192, tg16 to
+--preset spark runs the tests that vLLM, SGLang and llama.cpp published for a DGX Spark: two grids (pp512 to pp8192, tg16 to
 tg256, up to 32,768 tokens deep), then 1, 8 and 64 clients in four formats, then prompts of 2,048 tokens. It prints the time
 that each run is expected to take, repeats each test 3 times unless -r says otherwise, and with --record appends a record
 after each run. "--preset spark:grid-mxfp4,prompt" does only these runs. Each run loads the model anew.
@@ -136,7 +136,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   return kDone;
 }
 
-// Expected seconds of each run; nullopt where the speed of this machine's device is not known.
+// Returns the expected seconds of each run; nullopt if the speed of this machine's device is unknown.
 std::vector<std::optional<double>> expected_of(std::span<const PresetRun> runs, const BenchOptions& options,
                                                const Settings& settings) {
   std::vector<std::optional<double>> all;
@@ -179,7 +179,7 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
 }
 
 int bench_preset(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
-  const RecordFile refused_early(options.record);  // each run appends to the file itself
+  const RecordFile refused_early(options.record);  // a bad path fails here; each run appends itself
   const std::vector<PresetRun> runs = preset_runs(options.preset, !options.draft_head.empty());
   const std::vector<std::optional<double>> expected = expected_of(runs, options, settings);
   if (!options.as_json) fmt::print("{}", plan_text(runs, expected));

@@ -48,7 +48,7 @@ std::optional<double> base_latency(const Endpoint& endpoint, const Workload& wor
   const auto measure = [&]() -> asio::awaitable<void> {
     double sum = 0;
     try {
-      for (int i = -1; i < kNumRequests; ++i) {  // the first request opens the connection and is not counted
+      for (int i = -1; i < kNumRequests; ++i) {  // -1 opens the connection and is not counted
         double seconds = 0;
         if (mode == "api")
           seconds = co_await time_models(client, endpoint.base + "/models");

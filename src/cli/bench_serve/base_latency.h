@@ -1,4 +1,4 @@
-// The latency of a request without a prompt, which est_ppt leaves out, as llama-benchy measures it.
+// Latency of a minimal request, measured as in llama-benchy. est_ppt is TTFR less this latency.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace nibble::cli {
 
-// The mean of three requests on an open connection, in seconds. `mode`: "api", the list of models;
-// "generation", the first event of an answer of one token to a prompt of one word; "none", 0. nullopt: a
-// request failed.
+// Returns the mean of three requests on an open connection, in seconds; nullopt if a request failed. `mode`:
+// "api" requests the list of models; "generation" requests an answer of one token to a prompt of one word,
+// and its time ends with the first event; "none" returns 0.
 std::optional<double> base_latency(const Endpoint& endpoint, const Workload& workload,
                                    const std::string& mode, double timeout_seconds);
 

@@ -1,7 +1,7 @@
 // Throughput of a server under load and percentiles of these times, defined as in vllm bench serve (failed
 // answers are left out), TTFR and est_ppt as in llama-benchy:
 //   TTFR     time to first response: from sending to the first event, with or without a token
-//   est_ppt  estimated prompt processing time: TTFR less the latency of a request without a prompt
+//   est_ppt  estimated prompt processing time: TTFR less the latency of a minimal request (base_latency.h)
 //   TTFT     time to first token, end to end: from sending to the first event with a token
 //   ITL      inter-token latency: from one event with tokens to the next, over all answers
 //   TPOT     time per output token: (E2E - TTFT) / (output tokens - 1), one value per answer
@@ -56,7 +56,7 @@ struct LoadSummary {
   int num_uncounted{0};                      // answers without usage from the server
   int max_open{0};                           // most concurrent requests
   std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
-  // Tokens per second of est_ppt, one value per answer; without prompt tokens from the prefix cache.
+  // Prompt tokens that were not cached, per second of est_ppt; one value per answer.
   std::optional<Percentiles> prefill_speed;
   std::map<std::string, ErrorCount> errors;  // by kind
 
@@ -67,7 +67,7 @@ struct LoadSummary {
   // Output tokens per second that a user sees: 1 / median TPOT.
   std::optional<double> interactivity() const;
 };
-// `latency`: of a request without a prompt, in seconds; without it est_ppt is unknown. At least one answer.
+// There must be at least one answer. `latency`: base_latency(); without it, est_ppt is unknown.
 LoadSummary summarise(std::span<const TimedAnswer> answers, std::optional<double> latency = {});
 
 }  // namespace nibble::cli

@@ -52,8 +52,8 @@ Json errors_json(const LoadSummary& summary) {
   return errors;
 }
 
-// The requests in the order of their answers. `sent_ms` counts from the first request sent, other times from
-// `sent_ms`.
+// Lists the requests in the order of their answers. `sent_ms` counts from the first request sent; the other
+// times count from the request's own sending.
 Json requests_json(const std::vector<TimedAnswer>& answers) {
   const auto by_sent = [](const TimedAnswer& one, const TimedAnswer& other) { return one.sent < other.sent; };
   const double start = std::min_element(answers.begin(), answers.end(), by_sent)->sent;

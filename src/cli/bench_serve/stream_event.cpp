@@ -1,6 +1,7 @@
 #include "cli/bench_serve/stream_event.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/json.h"
 
@@ -77,7 +78,9 @@ void add_event(const StreamEvent& event, double arrived, TimedAnswer& answer) {
   if (!answer.first_response && !event.is_done) answer.first_response = arrived;
   if (event.has_text || counts_more) {
     answer.events.push_back(arrived);
-    const int64_t num_new = event.num_output_tokens.value_or(1) - answer.num_output_tokens.value_or(0);
+    const int64_t num_before =
+        std::accumulate(answer.event_tokens.begin(), answer.event_tokens.end(), int64_t{0});
+    const int64_t num_new = event.num_output_tokens.value_or(1) - num_before;
     answer.event_tokens.push_back(event.num_output_tokens ? std::max(int64_t{0}, num_new) : 1);
   }
   if (event.num_prompt_tokens) answer.num_prompt_tokens = event.num_prompt_tokens;

@@ -22,7 +22,7 @@ struct StreamEvent {
 StreamEvent read_event(const std::string& data);
 
 // Adds an event that arrived at that time to the answer. An event has a token if it has text, or if its usage
-// counts more output tokens than the events before it. An event without usage counts as one token.
+// counts more output tokens than the events before it. Each such event without usage counts as one token.
 void add_event(const StreamEvent& event, double arrived, TimedAnswer& answer);
 
 // The message of an error reply, or the start of a body that is none.

@@ -16,7 +16,7 @@ struct Sizes {
   std::vector<int> prompt_lengths, output_lengths, depths;  // of the grids
   std::vector<int> num_clients;                             // of the ladder
   int prompt_length, output_length;                         // of the ladder's requests
-  int head_prompt_length;                                   // of requests with a draft head
+  int head_prompt_length;                                   // of the runs that compare a draft head
 };
 
 // The grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and the ladder of formats.
@@ -88,7 +88,7 @@ std::string run_time_text(double seconds) {
   return seconds < 100 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} min", seconds / 60);
 }
 
-// A wave: every client's prompt, then all answers together.
+// Returns the seconds of a wave: the prompts of all clients, then all answers in the same steps.
 double wave_seconds(const PresetRun& run, int num_clients, int max_batch_tokens,
                     const PredictSeconds& predict) {
   const int prompt = run.prompt_lengths.front(), output = run.output_lengths.front();
@@ -157,7 +157,7 @@ double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch
   } else {
     for (const BenchTest& test : run.tests()) {
       const bool is_decode = test.kind == BenchKind::kDecode;
-      if (is_decode)  // all its steps are like the one in the middle
+      if (is_decode)  // the middle step stands for all
         seconds += test.num_tokens * predict({.context = test.depth + test.num_tokens / 2 + 1});
       else
         for (const TestStep& step : steps_of(test, max_batch_tokens))

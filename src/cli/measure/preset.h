@@ -1,4 +1,4 @@
-// The presets of bench: many measurements of one model in one command, also in other formats.
+// Presets of bench: several measurements of one model, in several formats, by one command.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,9 @@ struct PresetRun {
   std::string name, what;
   std::string mxfp4_layers{};  // as in --mxfp4-layers; empty: as in the checkpoint
   std::string kv_dtype{"bf16"};
-  std::vector<int> prompt_lengths{}, output_lengths{}, depths{};  // of a grid, as in bench
-  // Empty for a grid. Else numbers of clients, whose requests have the only prompt length and output length.
+  std::vector<int> prompt_lengths{}, output_lengths{}, depths{};  // lists of a grid, as in bench
+  // Numbers of clients, each of whose requests has the single prompt length and output length. Empty for a
+  // grid.
   std::vector<int> num_clients{};
   bool has_draft_head{false};  // needs a draft head, and is left out without one
 
@@ -30,21 +31,21 @@ struct PresetRun {
 
 inline constexpr int kPresetRepetitions{3};
 
-// The runs of "spark", or those that are named after a colon: "spark:grid-bf16,ladder-qkv-o". Throws
-// InputError for an unknown name, or for a run that is named and needs a draft head.
+// Returns the runs of a preset ("spark"), or those named after a colon ("spark:grid-bf16,ladder-qkv-o").
+// Throws InputError for an unknown name, or if a named run needs a draft head and there is none.
 std::vector<PresetRun> preset_runs(std::string_view preset, bool has_draft_head);
 std::string preset_names();  // "spark, spark-small"
 
-// The settings of a run. Throws InputError if `settings` already have formats, which a preset sets itself.
+// Returns the settings of a run. Throws InputError if `settings` already set formats: the preset sets them.
 Settings settings_of(const PresetRun& run, const Settings& settings);
 
-// Returns the seconds of a step.
+// Predicts the seconds of one step.
 using PredictSeconds = std::function<double(const PredictedStep&)>;
-// Expected seconds of a run with its warm-ups, without loading the model and without drafts.
+// Returns the expected seconds of a run and its warm-ups. Counts neither loading the model nor drafts.
 double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch_tokens,
                         const PredictSeconds& predict);
 
-// A line for each run, and their sum. nullopt: the time is not known.
+// Returns a table with one line per run, and the total time. nullopt: the time is unknown.
 std::string plan_text(std::span<const PresetRun> runs, std::span<const std::optional<double>> seconds);
 
 }  // namespace nibble::cli

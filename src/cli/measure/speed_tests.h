@@ -52,7 +52,7 @@ struct BenchResult {
 };
 
 inline constexpr int kNumWarmups{1};
-inline constexpr int kRequestsOfClient{4};  // that each client of bench clients sends, one after another
+inline constexpr int kRequestsOfClient{4};  // sent by each client of bench clients, one by one
 
 struct SpeedTests {
   std::span<const BenchTest> tests{};

@@ -186,7 +186,7 @@ void refuse_what_has_no_effect(const Settings& settings) {
     if (is_given) throw InputError("{} is not supported by predict; leave it out", flag);
 }
 
-// The expected duration of each run of a preset of bench.
+// Prints the expected duration of each run of a preset of bench.
 int predict_preset(const PredictOptions& options, Settings settings) {
   if (!settings.backend) settings.backend = "cuda";
   const std::vector<PresetRun> runs = preset_runs(options.preset, false);
@@ -307,6 +307,8 @@ Action define_predict(CLI::App& command, Settings& settings) {
                             .add_option("--preset", options->preset,
                                         "only how long each run of this preset of bench would take")
                             ->type_name("NAME");
+  for (const char* flag : {"-p", "-n", "-d", "--batch", "--replicas", "--count"})
+    preset->excludes(command.get_option(flag));
   command.add_flag("--json", options->as_json, "one JSON object instead of the tables")->excludes(preset);
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kPredictFooter);

@@ -10,15 +10,15 @@ namespace nibble::cli {
 enum class Takes {  // the value of a flag; the same in all rows of a flag
   kNothing,
   kValue,
-  kMaybe,    // a value that may be missing; StartFlag::values lists what may follow
+  kMaybe,    // an optional value; StartFlag::values lists the accepted ones
   kSeveral,  // values up to the next flag
   kCount,    // a number, in vLLM also as 32k (32,000) or 32K (32,768)
   kList,     // a JSON list of texts, or texts separated by commas
-  kAllGpus,  // a number that must be 1 or that of --tensor-parallel-size
+  kAllGpus,  // a number: 1, or the value of --tensor-parallel-size
 };
 
 enum class Fate {
-  kOwn,       // nibble has the flag; StartFlag::here only if the spelling differs
+  kOwn,       // nibble has the flag; StartFlag::here is set only if the spelling differs
   kMapped,    // replaced by the flags in StartFlag::here; the log says so
   kDraft,     // one member of the JSON of --speculative-config, named in StartFlag::here
   kUnneeded,  // dropped, because nibble does this anyway; the log says why
@@ -29,13 +29,13 @@ struct StartFlag {
   std::string_view names;    // separated by spaces: "--ubatch-size -ub"
   std::string_view engines;  // those that have the flag: "vLLM, SGLang"
   Takes takes;
-  // Values to which the row applies, as patterns (*, ?, [0-9]) separated by |; empty: all. The first row that
-  // applies wins. A row for all values does not apply to a flag that the command has itself.
+  // Values to which the row applies, as patterns (*, ?, [0-9]) separated by |; empty: all values. The first
+  // row that applies wins. A row for all values does not apply if the command has the flag itself.
   std::string_view values;
   Fate fate;
   std::string_view
       here;  // "--kv-dtype fp8", "--context {}" with the value; "method=eagle3" or "model" of kDraft
-  std::string_view why{};  // of kMapped: the difference, if any
+  std::string_view why{};  // of kMapped and kDraft: the difference, if any
 };
 
 struct StartFlagGroup {

@@ -131,14 +131,14 @@ class Translation {
     if (takes == Takes::kNothing && !flag.values.empty())
       return refuse(given.typed, "the flag takes no value");
     if (takes != Takes::kNothing && takes != Takes::kMaybe && flag.values.empty())
-      return refuse(given.typed, "a value is missing");
+      return refuse(given.typed, "it needs a value");
     if (!given.path.empty() && !collect_member(flag)) return;
     for (const StartFlag* row : rows)
       if (applies(*row, flag)) return apply(*row, flag);
     keep_or_refuse(rows, flag, argument);
   }
 
-  // Takes the values that belong to the flag; `row` is null if the flag is in no row.
+  // Reads the values of the flag. `row` is null if no row has the flag.
   void read_values(Flag& flag, const StartFlag* row) {
     Given& given = flag.given;
     if (given.value) {
@@ -148,7 +148,7 @@ class Translation {
     const Takes takes = row ? row->takes : Takes::kNothing;
     const bool takes_one = flag.option ? flag.option->get_expected_max() > 0
                                        : takes != Takes::kNothing && takes != Takes::kMaybe;
-    // Before the model is named, the second name after nibble's own --served-model-name is the model.
+    // While the model is unknown, a second word after nibble's own --served-model-name is the model.
     const bool takes_more = takes == Takes::kSeveral && (has_model_ || !flag.option);
     const auto may_follow = [&](const std::string& text) {
       if (takes == Takes::kMaybe) return matches_one(row->values, text);
@@ -161,7 +161,7 @@ class Translation {
     for (const std::string& value : flag.values) given.typed += " " + value;
   }
 
-  // Keeps a flag as it is, for the parser.
+  // Passes a flag to the parser unchanged.
   void keep_flag(const Flag& flag, const std::string& argument) {
     const Given& given = flag.given;
     if (flag.option && (given.name == "--model" || given.name == "-m")) has_model_ = true;
@@ -184,7 +184,7 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else nothing has to change
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else no change is needed
       return has(first_word(row.here));
     }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;
@@ -200,11 +200,12 @@ class Translation {
   void keep_or_refuse(const Rows& rows, const Flag& flag, const std::string& argument) {
     Texts expected;
     for (const StartFlag* row : rows) {
-      // The row applies to the value, so the command lacks nibble's flag: the parser says so.
+      // The row applies to the value, so the command lacks nibble's flag: the parser reports that.
       if (is_for_value(*row, flag)) return keep_flag(flag, argument);
       if (row->fate == Fate::kRefused || row->fate == Fate::kOwn) continue;
       for (const std::string& value : split(row->values, '|')) expected.push_back(value);
     }
+    if (expected.empty()) return keep_flag(flag, argument);
     refuse(flag.given.typed, fmt::format("expected {}", fmt::join(expected, ", ")));
   }
 

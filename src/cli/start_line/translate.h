@@ -1,5 +1,5 @@
-// Reads the command line of another engine: replaces its flags by nibble's, drops those that need nothing,
-// and refuses the rest with a reason. Flags that are in no row of table.h are left to the parser.
+// Translates the command line of another engine: replaces its flags by nibble's, drops those that nibble does
+// not need, and refuses the others with a reason. Leaves flags without a row in table.cpp to the parser.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ namespace nibble::cli {
 
 struct StartLine {
   std::vector<std::string> arguments;  // with nibble's flags only
-  std::vector<std::string> notes;      // for the log: what became of each flag of another engine
+  std::vector<std::string> notes;      // for the log: how each flag of another engine was read
 };
 
 // `arguments`: those after the program's name. Throws an InputError that names all refused flags.
 StartLine translate(const CLI::App& program, const std::vector<std::string>& arguments);
 
-// Returns a line for each environment variable of another engine that is set. They are not read.
+// Returns a line for each environment variable of another engine that is set. nibble reads none of them.
 std::vector<std::string> hints_of_foreign_variables(const char* const* environment);
 
 }  // namespace nibble::cli

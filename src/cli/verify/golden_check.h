@@ -1,4 +1,4 @@
-// Golden data of a model, compared by `nibble eval --golden` in a process of its own.
+// Comparison of a model with golden data: a child process runs `nibble eval --golden`.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +9,12 @@
 
 namespace nibble::cli {
 
-// The golden data in the folder of a model, as packages have them for the bundled model; empty: it has none.
-// Synthetic models have no folder.
+// Returns the path of the golden data in a model's folder, or an empty path if the folder has none. Packages
+// include them for the bundled model. `model_folder` is empty for synthetic models.
 std::filesystem::path golden_of(const std::filesystem::path& model_folder);
 
-// The verdict on a child that ran `nibble eval --golden --json`. Its finding counts prompts, and compares the
-// distance of the logits with its tolerance.
+// Returns the verdict on a child that ran `nibble eval --golden --json`. Its finding has the number of
+// prompts and the largest distance of the logits, in units of the tolerance.
 Verdict golden_verdict_of(const ChildResult& child);
 
 }  // namespace nibble::cli

@@ -53,7 +53,8 @@ Examples:
   compute-sanitizer nibble verify --row qkv/BF16
   nibble verify --probe rates)"};
 
-constexpr std::chrono::minutes kLimit{5};       // timeout of a check, which takes a second on an H100
+constexpr std::chrono::minutes kLimit{5};         // timeout of a check (1 s on an H100)
+constexpr std::chrono::minutes kGoldenLimit{30};  // timeout of the golden run, which loads a model
 constexpr std::chrono::minutes kProbeLimit{1};  // timeout of a probe, which usually takes less than a second
 constexpr auto kReplace = Json::error_handler_t::replace;
 
@@ -126,7 +127,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                    fmt::join(names, ", "));
 }
 
-// Returns the given flags of a group, to pass them to the children.
+// Returns the flags of a group whose values differ from the defaults, to pass them to the children.
 std::vector<std::string> flags_of(const Settings& settings, SettingGroup group) {
   std::vector<std::string> flags;
   for (const Setting& setting : setting_table()) {
@@ -203,7 +204,7 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
   return all_ok;
 }
 
-// What --model and --golden name.
+// The model of --model and its golden data, from --golden or from its folder.
 struct GoldenData {
   std::string model;
   std::filesystem::path file;  // empty: the model has no golden data
@@ -215,7 +216,7 @@ std::optional<GoldenData> golden_data(const VerifyOptions& options, const Places
                     options.golden ? std::filesystem::path(*options.golden) : golden_of(source.folder())};
 }
 
-// Compares the results of a whole model with golden data. Returns whether they agree, or there are none.
+// Compares the results of a whole model with golden data. Returns true if they agree or the data are missing.
 bool compare_golden(const BackendRow& backend, const GoldenData& data, bool is_quiet,
                     const Settings& settings, Json& found) {
   if (data.file.empty()) {
@@ -228,7 +229,7 @@ bool compare_golden(const BackendRow& backend, const GoldenData& data, bool is_q
     const std::vector<std::string> flags = flags_of(settings, group);
     child.insert(child.end(), flags.begin(), flags.end());
   }
-  const Verdict verdict = golden_verdict_of(run_child(child, kLimit));
+  const Verdict verdict = golden_verdict_of(run_child(child, kGoldenLimit));
   found = verdict_json(backend.name, "golden data", verdict);
   found["model"] = data.model;
   found["file"] = data.file.string();

@@ -51,11 +51,12 @@ struct GoldenAnswer {               // results of an implementation under test; 
 // Limits of the difference between two correct implementations. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
-  double tied_l2{1e-4};  // limit of the relative error of a row with a router margin of at most tied_margin
+  // Relative error of a row of logits whose router margin is at most tied_margin: it may have another expert.
+  double tied_l2{1e-4};
   double tied_margin{1e-4};
   double hidden{1e-4};  // error of any element of a hidden state
-  // Near tie: a position with a smaller router margin. It may choose another expert, so its top 5 is skipped.
-  // A few positions with a larger one may as well; their share of wrong entries is small.
+  // Near tie: a position whose router margin is at most this. It often has another expert, so its top 5 is
+  // not compared. Between this and tied_margin another expert is rarer, and the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // top_gap at all positions after a near tie, since these attend to its keys and values.

@@ -15,7 +15,7 @@ namespace {
 // measured is 1.05e-2).
 // The error of a single logit is this share of the root mean square of the logits. For the difference of two
 // logits, three standard deviations are 3 sqrt(2) times as much.
-// Errors of this size can change a router's choice if its margin is below 1e-2. Another expert moves
+// Errors of this size often change a router's choice if its margin is below 1e-2. Another expert moves
 // log-probabilities by up to 0.4, independent of later rounding. Both were measured with bfloat16 arithmetic
 // on the miniature (tests/golden/README.md). Golden data do not record router margins of continuations.
 constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
@@ -36,14 +36,15 @@ GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden
   const double size = std::sqrt(squares / std::max(count, 1.0));
   tolerance.top_gap = 3 * std::sqrt(2) * tolerance.relative_l2 * size;
   tolerance.top_gap_after_tie = tolerance.greedy_gap = std::hypot(tolerance.top_gap, other_expert);
-  tolerance.tied_l2 = std::hypot(tolerance.relative_l2, kOtherExpert / size);
   return tolerance;
 }
 
-// The error of a row of logits if a router chose another expert: one of K experts differs in one of the 2 L
-// terms that the residual stream sums. If all terms had the same size, that would be sqrt(2) / K / sqrt(2 L)
-// of the stream; three times that is allowed. It is an estimate, not a bound, as golden data do not record how
-// near a tie was.
+// Returns the allowed relative error of a row of logits if a router chose another expert. The residual stream
+// is the sum of 2 L terms of independent directions, one from attention and one from the experts per layer.
+// If all have the same size, a term is 1 / sqrt(2 L) of the stream. One of its K experts is replaced: the
+// old one, 1 / K of the term, is missing, and the new one is added, which is sqrt(2) / K of the term. So the
+// stream changes by sqrt(2) / K / sqrt(2 L) = 1 / (K sqrt(L)); three times that is allowed. It is an
+// estimate, not a bound, because experts differ in size and weight.
 double other_expert_l2(const Config& config) {
   return 3 / (config.experts_per_token * std::sqrt(config.num_layers));
 }
@@ -60,9 +61,8 @@ GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& gold
 // attention output, and the experts' inner activations: six errors of one u each, independent of each other
 // and of the cache's. Many near ties then choose other experts: both log-probabilities may move by 0.4.
 // These roundings change the margin of a router by 6.8e-3 (standard deviation over 530 positions of the
-// miniature with margins of 0.012 to 0.1; tests/golden/README.md). Three times that decides which rows of
-// logits may have another expert. What such an expert changes in a whole row follows from the model's sizes
-// (other_expert_l2()).
+// miniature with margins of 0.012 to 0.1; tests/golden/README.md). Rows of logits with a margin of at most
+// three times that may have another expert, so their limit is other_expert_l2().
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
   GoldenTolerance tolerance = rounding_tolerance(config, golden, std::sqrt(kCacheError * kCacheError + 6),
                                                  std::sqrt(2) * kOtherExpert);
@@ -80,7 +80,7 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
 // error of queries or keys has a random direction in D dimensions, and only the one along the other vector
 // changes a score: by S / sqrt(D) times the error, and attention weights by twice as much. The input of the
 // unembedding is rounded once, not in each layer.
-// The router margin was measured with BF16's error of 2^-9, and grows with the error.
+// The router margin was measured with BF16's error u, and grows with the error.
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
   constexpr double kScore{2};
   // A block's largest element, squared, is at most 32 times the block's mean square.

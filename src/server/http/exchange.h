@@ -18,10 +18,11 @@ namespace asio = boost::asio;
 inline constexpr std::string_view kJsonType{"application/json"};
 inline constexpr int kClientGone{499};  // the status that nginx logs when the client disconnects
 
-// When a request that generates reached each stage, in seconds after it was read. nullopt: it has not. With
-// several answers, the stages are those of the answer whose token came first; the last token is that of all.
+// Times at which a generating request reached each stage, in seconds after it was read. nullopt: not reached.
+// With several answers, first_kernel and first_token are those of the answer with the first token; last_token
+// is the last of all answers.
 struct RequestTimes {
-  std::optional<double> tokenised;     // all its prompts are tokens
+  std::optional<double> tokenised;     // all its prompts are tokenised
   std::optional<double> queued;        // the engine received it
   std::optional<double> first_kernel;  // the backend was given the first step with a row of it
   std::optional<double> first_token;   // the step that sampled its first token has ended

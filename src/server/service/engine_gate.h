@@ -73,7 +73,7 @@ class Generation {
   Generation& operator=(const Generation&) = delete;
 
   size_t num_choices() const { return ids_.size(); }
-  // Started right before the engine got the answers.
+  // Started right before the requests were submitted to the engine.
   const Stopwatch& submitted() const { return submitted_; }
 
   struct ChoiceEvent {

@@ -1,4 +1,4 @@
-// The last requests that generated, with their times, for /status. I/O thread only.
+// The last generating requests with their times, for /status. I/O thread only.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class RecentRequests {
     double seconds{0};  // from reading the request to the end of its answer
   };
 
-  // Keeps the facts of a request that has ended. Ignores requests that did not reach the engine.
+  // Stores the facts of a request that has ended. Ignores requests that did not reach the engine.
   void add(const Exchange& exchange);
   void for_each(const std::function<void(const Request&)>& visit) const;  // newest first
 

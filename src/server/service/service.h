@@ -48,7 +48,7 @@ struct Service {
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
   std::vector<std::function<void()>> on_reload;  // called by reload(); each reports its own errors
-  RecentRequests recent_requests;                // those that generated, for /status
+  RecentRequests recent_requests;                // for /status
   uint64_t num_answered{0};                      // number of HTTP requests answered
   std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
   int num_offloaded{0};                          // requests that wait for parse_pool
@@ -63,7 +63,7 @@ struct Service {
 // if the client leaves before `work` starts.
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
-// offload_if_long() for the work that ends with the prompts' tokens; notes its end in the request's record.
+// offload_if_long() for the work that tokenises the prompts. Stores its end in RequestTimes::tokenised.
 asio::awaitable<void> tokenise(Service& service, Exchange& exchange, std::function<void()> work);
 
 // Reads the API keys again, on SIGHUP. On failure logs the reason and keeps the old keys.

@@ -64,6 +64,12 @@ TEST(StreamEvent, AnEventCountsItsTokens) {
   EXPECT_THAT(answer.event_tokens, ElementsAre(1, 3, 0));  // the last text was held back
 }
 
+TEST(StreamEvent, TokensOfEarlierEventsAreCountedOnce) {
+  const TimedAnswer answer = answer_of({R"({"choices":[{"text":"a"}]})", R"({"choices":[{"text":"b"}]})",
+                                        R"({"choices":[{"text":"cdefg"}],"usage":{"completion_tokens":7}})"});
+  EXPECT_THAT(answer.event_tokens, ElementsAre(1, 1, 5));
+}
+
 TEST(StreamEvent, TheEndOfAStreamIsNoResponse) { EXPECT_FALSE(answer_of({"[DONE]"}).first_response); }
 
 TEST(StreamEvent, AServerThatReportsUsageAtTheEndIsTimedByText) {

@@ -1,4 +1,4 @@
-// Tests the runs of bench's presets and how long they are expected to take.
+// Tests the runs of bench's presets and their expected times.
 #include "cli/measure/preset.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ TEST(Preset, FormatsOfTheUserAreRefused) {
   EXPECT_THAT(error_of([&] { settings_of(run, settings); }), HasSubstr("--kv-dtype"));
 }
 
-// A step takes a second.
+// Each step takes one second.
 TEST(Preset, AGridTakesItsStepsOncePerRepetitionAndWarmUp) {
   PresetRun run;
   run.prompt_lengths = {100, 250};

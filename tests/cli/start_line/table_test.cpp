@@ -127,7 +127,7 @@ TEST(StartFlags, HaveNoRowThatAnEarlierOneHides) {
     std::set<std::string> final;
     for (const StartFlag& row : group.flags)
       for (const std::string& name : split(row.names, ' ')) {
-        // The first of two rows without values is for commands that have another flag of nibble.
+        // Two rows for all values serve commands with different flags of nibble.
         EXPECT_TRUE(!final.contains(name) || row.fate == Fate::kMapped) << name;
         if (row.values.empty()) final.insert(name);
       }

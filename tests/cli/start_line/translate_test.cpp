@@ -33,7 +33,7 @@ class StartLineTest : public testing::Test {
     define_tokenize(*program_.add_subcommand("tokenize"), settings_);
   }
   StartLine read(const Texts& arguments) const { return translate(program_, arguments); }
-  // The arguments in one text; `line` has no argument with a space.
+  // Returns the arguments joined by spaces; no argument of `line` has a space.
   std::string arguments(const std::string& line) const {
     std::string text;
     for (const std::string& argument : read(split(line, ' ')).arguments)
@@ -85,7 +85,7 @@ TEST_F(StartLineTest, TheValueDecides) {
 
 TEST_F(StartLineTest, AnUnknownValueIsAnsweredWithThoseThatAreAccepted) {
   EXPECT_EQ(refusal("serve tiny --dtype int3"), "--dtype int3 is not supported: expected auto, bfloat16");
-  EXPECT_EQ(refusal("serve tiny --dtype"), "--dtype is not supported: a value is missing");
+  EXPECT_EQ(refusal("serve tiny --dtype"), "--dtype is not supported: it needs a value");
   EXPECT_EQ(refusal("serve tiny --jinja=on"), "--jinja=on is not supported: the flag takes no value");
 }
 

@@ -1,4 +1,4 @@
-// Tests the verdict of `nibble verify --model` on golden data. Scripts stand for the child process.
+// Tests the verdict of `nibble verify --model` on golden data. Scripts replace the child process.
 #include "cli/verify/golden_check.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ Verdict golden_verdict_of_script(const std::string& script) {
   return golden_verdict_of(run_child({"/bin/sh", "-c", script}, std::chrono::seconds(60)));
 }
 
-// What `eval --golden --json` prints about two prompts, the second of which is at `distance`.
+// Returns a script that prints the result of `eval --golden --json` for two prompts. The logits of the second
+// are at `distance`.
 std::string eval_says(double distance, bool is_within) {
   return fmt::format(
       R"(echo '{{"tolerance": {{"relative_l2": 0.02}}, "prompts": [{{"name": "a", "relative_l2": 0.005,)"
@@ -40,7 +41,7 @@ TEST(VerifyGolden, APromptOutsideIsWrongAndNamed) {
   EXPECT_EQ(verdict.finding.at, "prompt b");
 }
 
-// Its tokens may differ, not its logits.
+// Its tokens may differ although its logits are within the tolerance.
 TEST(VerifyGolden, APromptOutsideForAnotherReasonIsWrongToo) {
   EXPECT_EQ(golden_verdict_of_script(eval_says(0.01, false)).result, Result::kWrong);
 }

@@ -64,7 +64,7 @@ struct AttendArgs {
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
-inline constexpr int kChunkPages{8};   // per CTA of attend_rows(): 256 positions
+inline constexpr int kChunkPages{8};   // 256 positions
 inline constexpr int kMaxChunks{512};  // per row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};

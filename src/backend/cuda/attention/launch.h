@@ -26,13 +26,13 @@ struct AttendLaunch {
 // In a launch of more than kFewRows rows, a CTA takes up to kMostChunks chunks: it would otherwise wait for its
 // longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several chunks in
 // one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while the current
-// chunk's are merged.
+// chunk's exponentials and values are multiplied.
 //
 // Up to kLastJoins chunks, the last CTA to finish merges them. For the chunks of 16,384 positions this took 7
 // us, because the next launch's weights keep memory busy, and one SM gets only its share of the bandwidth.
 // More chunks are merged by several CTAs, each of which takes one head at a time and polls that head's words
-// of all chunks. For that all CTAs must be resident: __launch_bounds__ guarantees kAttendCtas per SM
-// (docs/decisions/0016).
+// of all chunks. For that all CTAs must be resident: __launch_bounds__ and prefer_shared_memory() make room
+// for kAttendCtas per SM (docs/decisions/0016).
 inline AttendLaunch attend_launch(const Target& target, int num_rows, int num_kv_heads, int max_chunks,
                                   int mailbox_partials) {
   constexpr int kMostChunks{4}, kFewRows{2}, kLastJoins{8};

@@ -122,8 +122,9 @@ __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
-// Returns R of the pages of a head with this sink (times log2(e)). Scores up to kHeadroom above the sink, 55
-// in units of logits, need no other reference. A very low sink stands for none: then each page takes its own.
+// Returns R of a head with this sink (times log2(e)). Pages whose scores are at most kHeadroom above the sink
+// (55 in units of logits) need no other reference. A very low sink means that the head has none: each page
+// then takes its own R.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
@@ -163,8 +164,8 @@ __device__ void scale(Exponentials& exponentials, float power) {
   }
 }
 
-// A number of at least 2 in bfloat16 is one whose uppermost bit of the exponent is set. So the bits of several
-// pairs, combined by "or", show whether one of them is too large for its reference.
+// The highest exponent bit of a bfloat16 number is set if its magnitude is at least 2. So the bitwise "or" of
+// several pairs of exponentials shows whether one of them is too large for its reference.
 inline constexpr uint32_t kTooLarge{0x40004000};
 struct BitwiseOr {
   __device__ uint32_t operator()(uint32_t a, uint32_t b) const { return a | b; }
@@ -174,8 +175,8 @@ __device__ uint32_t bits_of_row(const Exponentials& exponentials) {
   return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
          exponentials[1][2 + half];
 }
-// Returns R of a row on a page with these exponentials, which are relative to `reference`, and their scores.
-// If one is too large, R is the row's own reference, and the exponentials are replaced.
+// Returns R of a row on a page. `exponentials`: those of `scores`, relative to `reference`. If one of them is
+// too large, R is the row's own reference for this page, and the exponentials are replaced.
 template <int half>
 __device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
   const float largest = reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum());

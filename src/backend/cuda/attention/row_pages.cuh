@@ -1,12 +1,13 @@
 // The pages that a warp of attend_rows() (rows.cu) attends to: one page of each of its CTA's chunks. A warp
-// finds and loads its page, and multiplies the queries with its keys. The exponentials and the values of the
-// chunk's pages then pass through shared memory, and each warp multiplies them for 8 columns of the output.
+// finds and loads its page, multiplies the queries with its keys, and stores exponentials and values in
+// shared memory. Then each warp multiplies those of all pages of the chunk, for 8 columns of the output.
 //
 // Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A
 // lane's B registers are 16 bytes of the key of position g, and it gets the scores of head g at positions 2 t
-// and 2 t + 1. The second product, heads x D over positions, needs exactly these as its A registers, so lanes
-// with the same number exchange them. A value is read as 16 bytes of D for one position, and stored with its
-// pieces swizzled, so that neither the stores nor the transposing loads of 8 columns conflict.
+// and 2 t + 1. The second product, heads x D over positions, needs their exponentials as its A registers, so
+// a lane reads what the same lane of another warp stored. A value is read as 16 bytes of D for one position,
+// and stored with its pieces swizzled, so that neither the stores nor the transposing loads of 8 columns
+// conflict.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -116,69 +117,16 @@ struct PageRegisters {
   }
 };
 
-// What the warps of a CTA exchange: the exponentials and values of the pages of a chunk, in shared memory.
+// Exponentials and values of the pages of a chunk in shared memory, through which the warps of a CTA
+// exchange them.
 struct ChunkPages {
   uint4 exponentials[kAttendWarps][32];  // the pairs of a lane: positions 8 n + {2 t, 2 t + 1} of head g
   uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // piece p of position i is at p ^ (i % 8)
   float references[kAttendWarps][kMaxGroupHeads];
 };
 
-// Stores the exponentials and values of the warp's page in `pages`, and returns whether a head has its own
-// reference there. `queries`: the lane's A registers of the four 16-wide steps over D. `reference`:
-// head_reference() of head g. Positions that the row does not see are masked; it sees at least one position of
-// the page. Most pages are seen entirely and skip the masking code. Calls keys_are_used() when the registers
-// of the page's keys may be overwritten.
-template <KvFormat format, typename KeysAreUsed>
-__device__ bool attend_page(PageRegisters<format>& page, int page_first, const SeenPositions& seen,
-                            const uint32_t (&queries)[4][2], float reference, ChunkPages& pages,
-                            const KeysAreUsed& keys_are_used) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const bool has_end = page_first + kPagePositions - 1 > seen.last;
-  float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
-#pragma unroll
-  for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint4 k = KvCodec<format>::to_bf16(page.keys[n][half]);
-      mma_upper(scores[n], queries[2 * half][0], queries[2 * half][1], k.x, k.y);
-      mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
-    }
-  keys_are_used();
-  if (has_end || page_first < seen.first) {
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int c = 0; c < 2; ++c)
-        if (const int position = page_first + 8 * n + 2 * t + c;
-            position < seen.first || position > seen.last)
-          scores[n][c] = -INFINITY;
-  }
-  if (has_end) {  // positions not written yet may hold anything, even NaN
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (page_first + PageRegisters<format>::position_of(half, i) > seen.last) page.values[half][i] = {};
-  }
-  Exponentials exponentials{};
-  take_exponentials<0>(scores, reference, exponentials);
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int position = PageRegisters<format>::position_of(half, i);
-      pages.values[warp][position][g ^ position % 8] = KvCodec<format>::to_bf16(page.values[half][i]);
-    }
-  const bool has_own = __ballot_sync(~0u, (bits_of_row<0>(exponentials) & kTooLarge) != 0) != 0;
-  if (has_own) reference = own_reference<0>(scores, reference, exponentials);
-  pages.exponentials[warp][lane] =
-      make_uint4(exponentials[0][0], exponentials[0][2], exponentials[1][0], exponentials[1][2]);
-  if (t == 0) pages.references[warp][g] = reference;
-  return has_own;
-}
-
-// Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's head.
-// `is_scaled`: whether a page has another reference.
+// Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's
+// head. `is_scaled`: whether a head has its own reference on a page of the chunk.
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -203,7 +151,7 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
     load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
     return operands;
   };
-  // The next page's operands are loaded before this page's products; those of a missing page are not used.
+  // Loads the next page's operands before this page's products. Operands of a missing page are not used.
   Operands next = load(0);
   float out[4]{}, total[4]{};
 #pragma unroll
@@ -280,12 +228,58 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // attend_page() of the warp's page. Loads the next page's keys once this page's key registers are free.
+  // Stores the exponentials and values of the warp's page in `pages`, and returns whether a head has its own
+  // reference there. `reference`: head_reference() of head g. Positions that the row does not see are masked;
+  // it sees at least one position of the page. Most pages are seen entirely and skip the masking code. Loads
+  // the next page's keys once this page's key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
-    uint32_t queries[4][2];
+    uint32_t queries[4][2];  // A registers of the four 16-wide steps over D
     own.load_queries(queries);
-    return attend_page(page_, page_of(chunk) * kPagePositions, share_.seen, queries, reference, pages,
-                       [&] { load_next_keys(); });
+    const int first = page_of(chunk) * kPagePositions;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const bool has_end = first + kPagePositions - 1 > share_.seen.last;
+    float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4 k = KvCodec<format>::to_bf16(page_.keys[n][half]);
+        mma_upper(scores[n], queries[2 * half][0], queries[2 * half][1], k.x, k.y);
+        mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
+      }
+    load_next_keys();
+    if (has_end || first < share_.seen.first) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int c = 0; c < 2; ++c)
+          if (const int position = first + 8 * n + 2 * t + c;
+              position < share_.seen.first || position > share_.seen.last)
+            scores[n][c] = -INFINITY;
+    }
+    if (has_end) {  // positions not written yet may hold anything, even NaN
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (first + PageRegisters<format>::position_of(half, i) > share_.seen.last)
+            page_.values[half][i] = {};
+    }
+    Exponentials exponentials{};
+    take_exponentials<0>(scores, reference, exponentials);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int position = PageRegisters<format>::position_of(half, i);
+        pages.values[warp][position][g ^ position % 8] = KvCodec<format>::to_bf16(page_.values[half][i]);
+      }
+    const bool has_own = __ballot_sync(~0u, (bits_of_row<0>(exponentials) & kTooLarge) != 0) != 0;
+    if (has_own) reference = own_reference<0>(scores, reference, exponentials);
+    pages.exponentials[warp][lane] =
+        make_uint4(exponentials[0][0], exponentials[0][2], exponentials[1][0], exponentials[1][2]);
+    if (t == 0) pages.references[warp][g] = reference;
+    return has_own;
   }
 
  private:

@@ -1,10 +1,10 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
-// key/value head with the query heads that share it, and chunks of eight pages. Each warp takes one page as
-// far as its exponentials, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of a
-// CTA's next chunk are loaded as soon as the registers of the current chunk's are free. Scores and outputs
-// are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half, the lower half is
-// zero. Only the row's position decides which page goes to which warp and chunk. So a row gets the same bits
-// in every batch.
+// key/value head with the query heads that share it, and chunks of eight pages. Each warp computes the
+// exponentials of one page, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of a
+// CTA's next chunk are loaded as soon as the registers that hold the current chunk's are free. Scores and
+// outputs are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half, the lower
+// half is zero. Only the row's position decides which page goes to which warp and chunk. So a row gets the
+// same bits in every batch.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -106,16 +106,23 @@ struct RowPartials {
   __device__ Partial at(int chunk) const { return {data + (first + chunk) * kPartialFloats}; }
 };
 
-// The pages of one chunk; after all chunks, one head's results of several chunks.
+// Shared memory of a CTA: the pages of one chunk; after all chunks, one head's results of several chunks.
 union RowResults {
   ChunkPages of_pages;
   JoinedTile of_chunks;
 };
 
-// Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a single
-// chunk, otherwise the chunk's partial softmax.
-__device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkPages& pages,
-                             int chunk, float sink, bool is_scaled) {
+struct ChunkOfRow {
+  const ChunkPages& pages;
+  int chunk;       // its number in the row
+  bool is_scaled;  // whether a page has another reference than the head
+};
+
+// Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a
+// single chunk, otherwise the chunk's partial softmax.
+__device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkOfRow& of,
+                             float sink) {
+  const auto& [pages, chunk, is_scaled] = of;
   const RowShare& share = outputs.share;
   const ChunkSums sums = multiply_values(pages, min(kAttendWarps, share.num_pages - chunk * kChunkPages),
                                          head_reference(sink * kLog2E), is_scaled);
@@ -196,7 +203,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 #pragma unroll 1
   for (int chunk = share.first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - share.chunk_step) {
     if (chunk != share.first_chunk) {
-      __syncthreads();  // until the previous chunk has been multiplied
+      __syncthreads();  // all warps have multiplied the previous chunk
       pages.prefetch_next();
     }
     bool has_own_reference = false;
@@ -204,14 +211,14 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       if (writes_kv) pages.add_own(chunk, own);
       has_own_reference =
           pages.attend(chunk, own, head_reference(from_here(sink) * kLog2E), results.of_pages);
-    } else {  // the row's last chunk is not full and has no page for this warp
+    } else {  // the row's last chunk has no page for this warp
       pages.load_next_keys();
     }
     pages.load_next_values();
     pages.advance();
     if constexpr (!has_one_chunk) pages.find_next(chunk - 2 * share.chunk_step);
     const bool is_scaled = __syncthreads_or(has_own_reference);
-    finish_chunk(outputs, partials, results.of_pages, chunk, sink, is_scaled);
+    finish_chunk(outputs, partials, {results.of_pages, chunk, is_scaled}, sink);
   }
   if (share.num_chunks == 1) return;
   if (args.num_joining > 0)

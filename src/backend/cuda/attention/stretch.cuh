@@ -1,7 +1,8 @@
 // Divides the tiles of a launch evenly among its CTAs if there are more tiles than CTAs. The tiles of the
 // first head, then of the second and so on, form a sequence; each CTA takes a stretch of equal cost (pages,
 // plus kTileCost per tile). A stretch may begin and end inside a tile, after a whole chunk: the CTA with the
-// tile's first pages sends its totals (ChunkTotals) to the next CTA, so chunks are merged in the usual order.
+// tile's first pages sends its totals (TileSums::send()) to the next CTA, so chunks are added in the usual
+// order.
 //
 // A CTA takes the tiles of its stretch last to first (McNaughton 1959): first the totals that the next CTA
 // waits for, last the tile that needs the previous CTA's totals, which have arrived by then, unless one tile

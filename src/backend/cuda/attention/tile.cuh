@@ -17,9 +17,9 @@ namespace nibble::cuda {
 
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // the warps that multiply
 
-// The partial softmax of a lane's two rows: sums of the current chunk and of all earlier ones. Both are
-// relative to the largest reference so far, so that adding a chunk takes no factors. Both rows belong to the
-// same head, so they begin with the same reference.
+// The partial softmax of a lane's two rows: sums of the current chunk and of all earlier ones (the total).
+// Both are relative to the row's largest reference so far, so that adding a chunk takes no factors. Both rows
+// belong to the same head, so they begin with the same reference.
 class TileSums {
  public:
   // Product tiles 0 to 7: outputs, one tile for each 8 columns of D. Tile 8: sums of exponentials, elements 0
@@ -29,7 +29,7 @@ class TileSums {
   __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}
   __device__ float reference(int half) const { return reference_[half]; }
   // Rescales the chunk of row `half` to the larger of its reference and `reference`. Returns the factors of
-  // what came before and of exponentials relative to `reference`; the caller rescales the total.
+  // the earlier sums and of exponentials relative to `reference`. The caller rescales the total.
   template <int half>
   __device__ Join raise(float reference) {
     const Join join(reference_[half], reference);

@@ -1,8 +1,8 @@
 // Prefill attention by mma.sync, for every GPU family. One CTA per tile (tile.cuh). Pages pass through stages
 // in shared memory, which all warps read.
 //
-// Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32 products of a page take as long as
-// reading them from shared memory, 256 bytes each.
+// Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32 products of a page with keys and values
+// take as long as reading their operands from shared memory, 256 bytes each.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -13,8 +13,8 @@
 namespace nibble::cuda {
 namespace {
 
-// kPagesAtOnce: two pages are processed at once. The scores and exponentials of one page do not depend on the
-// other's, and warps synchronize half as often.
+// kPagesAtOnce: pages per step of the loop. The scores and exponentials of two pages do not depend on each
+// other, and warps synchronize half as often.
 constexpr int kStages{6}, kPagesAtOnce{2};
 constexpr int kPageBytes{kPageElements * 2};  // bytes of a page's keys, or of its values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
@@ -139,7 +139,7 @@ struct PageExponentials {
     references[0] = own_reference<0>(scores, of_head, pairs);
     references[1] = own_reference<1>(scores, of_head, pairs);
   }
-  // Rescales the row's sums or its exponentials, so that both have the larger reference.
+  // Rescales the row's sums or its exponentials, so that both are relative to the larger reference.
   template <int half>
   __device__ void join(TileSums& sums) {
     if (references[half] == sums.reference(half)) return;

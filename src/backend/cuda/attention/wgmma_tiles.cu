@@ -1,8 +1,8 @@
 // Prefill attention by wgmma, for Hopper: out = softmax(q k, sink) v for tiles of 24 rows and 8 query heads
-// (tile.cuh). Up to one CTA per SM; the tiles are divided evenly among the CTAs (stretch.cuh). Three warpgroups
-// handle a third of a tile's rows each, in steps of two pages: while one computes exponentials, the others
-// multiply. Four more warps load pages into stages in shared memory, as far ahead as the stages allow, so that
-// the warpgroups do not wait for each other.
+// (tile.cuh). Up to one CTA per SM; the tiles are divided evenly among the CTAs (stretch.cuh). Three
+// warpgroups handle a third of a tile's rows each, in steps of two pages: while one computes exponentials,
+// the others multiply. Four more warps load pages into stages in shared memory, as far ahead as the stages
+// allow, so that the warpgroups do not wait for each other.
 //
 // A step of a warpgroup: 64 rows (8 rows of the tile, 8 heads) by 64 positions.
 //   scores[64, 64] = q[64, 64] k[64, 64]           4 products of n = 64, 128 clocks
@@ -18,7 +18,7 @@
 // half pieces, which makes the columns of a product contiguous. Values keep their order and are 64 of the 72
 // columns of their product; the last 8 columns are ones, which sum the exponentials.
 //
-// What bounds the loop, and variants that were dropped: docs/decisions/0024.
+// docs/decisions/0024 has the limits of this loop and the variants that were dropped.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -49,11 +49,11 @@ struct PageStages {
 
 namespace {
 
-// Largest window of which a row sees at most one chunk. The chunks of a larger one end at different pages in
-// the rows of a tile, some of them within a step. No model has such a window; attend_tiles() takes it.
+// Largest window whose positions always fit in one chunk. With a larger one, the chunks of a tile's rows end
+// at different pages, some of them within a step. No model has such a window; attend_tiles() handles it.
 constexpr int kMostWindow{(kChunkPages - 1) * kPagePositions + 1};
 
-// Shared memory: the stages; ones, as 8 more columns of the values of 16 positions; totals that are put aside.
+// Shared memory: the stages; ones, as 8 more columns of the values of 16 positions; totals put aside.
 constexpr int kOnesAt{(stages_bytes(PageStages::kStages, PageStages::kStageBytes) + 1023) / 1024 * 1024},
     kOnesBytes{16 * kCellBytes}, kAsideAt{kOnesAt + kOnesBytes};
 constexpr size_t kTileBytes{kAsideAt + sizeof(float) * TileSums::kAside * kTileThreads};
@@ -126,8 +126,8 @@ class PageBringer {
   // Returns the byte offset in a row at which half piece `half` of a key is stored, before the row's swizzle.
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
-  // The warp's first key of page n of the part, or of any page if the part has no page n. The value of a key is
-  // to_value() elements after it.
+  // Returns the warp's first key of page n of the part, or of any page if the part has no page n. The value
+  // of a key is to_value() elements after it.
   __device__ const Element* keys_of(const TilePages& part, int n) {
     const Tile& tile = part.tile;
     if (n % 32 == 0)
@@ -142,8 +142,8 @@ class PageBringer {
   static __device__ size_t to_value(const TilePages& part) {
     return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
   }
-  // How many of the warp's positions of page n have been written; may be negative or exceed kPositions. Later
-  // keys are not used, since their scores are masked; later values are zeroed.
+  // Returns the number of the warp's positions of page n up to the tile's last one; may be negative or exceed
+  // kPositions. Later positions have no keys and values yet: scores are masked there, values are zeroed.
   __device__ int num_written(const TilePages& part, int n) const {
     const Tile& tile = part.tile;
     return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
@@ -252,8 +252,8 @@ __device__ void start_outputs(uint32_t values, const StepExponentials& exponenti
   end_products();
 }
 
-// Computes the warp's scores of a page again, 8 positions at a time. `keys`: shared-memory address of the page's
-// keys. Calls f(number of the tile, scores) for each 8 positions.
+// Computes the warp's scores of a page again, 8 positions at a time. `keys`: shared-memory address of the
+// page's keys. Calls f(number of the product tile, scores) for each 8 positions.
 template <typename F>
 __device__ void for_scores_again(uint32_t keys, const uint32_t (&queries)[4][4], const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
@@ -269,8 +269,7 @@ __device__ void for_scores_again(uint32_t keys, const uint32_t (&queries)[4][4],
   }
 }
 
-// Returns the mailbox in which this CTA (before = 0) or the previous CTA (-1) leaves totals for the CTA after
-// it.
+// Returns the mailbox in which this CTA (before = 0) or the previous CTA (-1) leaves totals for its next CTA.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
@@ -303,8 +302,8 @@ class StepSoftmax {
         bits_ |= pair;
       }
   }
-  // Makes the exponentials and the sums relative to the same references. `keys`: shared-memory address of the
-  // keys of the step that begins with this page.
+  // Makes the exponentials and the sums relative to the same reference of each row. `keys`: shared-memory
+  // address of the keys of the step that begins with this page.
   __device__ void join(TileSums& sums, uint32_t keys, int page) {
     const bool is_rare = __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0;
     if (__builtin_expect(is_rare, false)) {
@@ -324,15 +323,15 @@ class StepSoftmax {
       note_references(sums);
     }
   }
-  // Must be called when the references of the sums have changed.
+  // Must be called after the references of the sums have changed.
   __device__ void note_references(const TileSums& sums) {
     is_raised_ = sums.reference(0) == of_head_ && sums.reference(1) == of_head_ ? 0 : kTooLarge;
   }
   __device__ float of_head() const { return of_head_; }
 
  private:
-  // Replaces the exponentials of a page in rows that need their own reference. The scores are gone: they are
-  // computed again.
+  // Replaces the exponentials of a page in rows that need their own reference. Its scores are no longer in
+  // registers, so they are computed again.
   __device__ void replace(int i, uint32_t keys, int page, float (&references)[2]) {
     uint32_t bits[2]{bits_of_row<0>(exponentials[i]), bits_of_row<1>(exponentials[i])};
     float largest[2]{-INFINITY, -INFINITY};
@@ -364,7 +363,7 @@ class StepSoftmax {
       }
     });
   }
-  // Returns the factor of the sums before.
+  // Joins page i to the sums. Returns the factor of the earlier sums.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -379,7 +378,7 @@ class StepSoftmax {
   const uint32_t (&queries_)[4][4];
   float* const aside_;
   const float of_head_;
-  uint32_t bits_, is_raised_{0};  // is_raised_: kTooLarge if the sums have another reference than the head
+  uint32_t bits_, is_raised_{0};  // is_raised_: kTooLarge if the sums have another reference than of_head_
 };
 
 // Attends to a part of a tile.

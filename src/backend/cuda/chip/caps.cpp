@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -96,8 +97,8 @@ constexpr ChipRow kChips[]{
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, "0.91 of 8000")},
 };
 
-// The family of a GPU limited to less shared memory than it has: one with kernels that every chip runs. The
-// limited GPU then launches exactly what the smaller chip does, without kernels and tuning of its own family.
+// Family of a GPU that --shared-budget limits to less shared memory than it has: its kernels run on every
+// chip. So the limited GPU has the kernels and the tuning of smaller chips, not those of its own family.
 constexpr Family kFamilyOfLimited{Family::kSm80};
 
 const ChipRow& chip_of(std::string_view name) {
@@ -158,11 +159,16 @@ std::vector<std::string> known_gpu_names() {
 }
 
 std::string known_name_of(const DeviceProperties& properties) {
+  const auto difference = [&](const ChipRow& chip) {
+    return std::abs(chip.gigabytes - static_cast<double>(properties.total_bytes) / 1e9);
+  };
+  const ChipRow* found = nullptr;
   for (const ChipRow& chip : kChips)
     if (chip.compute_capability == properties.compute_capability &&
-        chip.num_multiprocessors == properties.num_multiprocessors)
-      return chip.name;
-  return {};
+        chip.num_multiprocessors == properties.num_multiprocessors &&
+        (!found || difference(chip) < difference(*found)))
+      found = &chip;
+  return found ? found->name : "";
 }
 
 Target target_of(const DeviceCaps& caps, const CudaOptions& options) {

@@ -69,7 +69,8 @@ ChipLink known_link(std::string_view name);  // throws like known_gpu()
 // A chip by its own name ("gb10") or its family's ("sm_121"). Throws InputError with the known names.
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();
-// The name of the known chip with this compute capability and number of multiprocessors; empty: unknown.
+// Returns the name of the known chip with this compute capability and number of multiprocessors, or "". If
+// there are several (h100, h200), the one whose memory is nearest in size.
 std::string known_name_of(const DeviceProperties& properties);
 
 }  // namespace nibble::cuda

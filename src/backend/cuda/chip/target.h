@@ -53,7 +53,7 @@ constexpr std::optional<Budget> budget_of(int kilobytes_of_cta) {
 }
 
 struct Target {
-  Family family{Family::kSm80};  // of a chip that options limit to a smaller budget: kSm80 (target_of())
+  Family family{Family::kSm80};  // kSm80 if options limit the chip to a smaller budget (target_of())
   Budget budget{Budget::k99};
   int num_multiprocessors{0};
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};

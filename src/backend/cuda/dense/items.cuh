@@ -13,9 +13,9 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: blocks of rows x blocks of tokens. Items of the same rows are adjacent, to hit L2.
-// A band of tokens passes all rows before the next band begins: L2 holds the activations of a band, but not
-// those of 8,192 tokens.
+// Items of a dense matrix: blocks of rows x blocks of tokens, in bands of up to 2,048 tokens. All items of a
+// band precede those of the next one, because L2 holds the activations of a band, but not those of 8,192
+// tokens. Within a band, items of the same rows are adjacent, so that L2 also serves repeated weight reads.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // no: items of several token blocks read the same weights

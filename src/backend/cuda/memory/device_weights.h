@@ -35,7 +35,7 @@ struct DeviceWeights {
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
 // Uploads the share through two pinned buffers, or generates it on the device from a Recipe, and repacks it
-// there, using kStagingBytes (uploader.h) on top. Reports the bytes that are ready, layer by layer. Throws
+// there, using kStagingBytes (uploader.h) on top. Reports the uploaded bytes, layer by layer. Throws
 // InputError for a format that no kernel reads.
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report = {});

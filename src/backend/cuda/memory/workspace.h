@@ -17,8 +17,8 @@
 
 namespace nibble::cuda {
 
-// Rows of logits computed at a time: all of lm_head is read for each launch. The host takes logits, if they
-// are requested, in smaller portions, because pinned memory is scarce.
+// Most rows of a launch of logits. Each launch reads all of lm_head. If the host requests logits, a launch
+// has at most kDownloadedRows, because pinned memory is scarce.
 inline constexpr int kOutputRows{256}, kDownloadedRows{64};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 // Maximum rows per launch of attend_rows(): their partial softmaxes must fit in kAttendScratchBytes.

@@ -29,8 +29,8 @@ inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Most tokens for which CTAs share the contraction of qkv and project by wgmma (dense/wgmma_split.cu): sums
 // of segments go through memory, and grow with the tokens.
 inline constexpr int kSplitTokens{kManyColumns};
-// Most tokens for which dense products by wgmma use the kernels for batches, with more and smaller CTAs: as
-// long as all items of gpt-oss run at once. project has about half the rows of qkv.
+// Most tokens for which dense products by wgmma use the kernels for batches, with more and smaller items.
+// project has about half the rows of qkv: up to 320 tokens, all its items run at the same time (gpt-oss).
 inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
 // Columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};

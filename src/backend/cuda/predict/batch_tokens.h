@@ -1,17 +1,17 @@
-// The default of --max-batch-tokens on a GPU, by its memory and its speed.
+// Default of --max-batch-tokens on a GPU, chosen by its memory and its speed.
 #pragma once
 
 #include "backend/cuda/chip/caps.h"
 
 namespace nibble::cuda {
 
-// A step of more rows makes long prompts faster, but all other answers wait for it. No default step of
-// gpt-oss-120b is predicted to take longer than this.
+// Larger steps make long prompts faster, but all running answers wait for them. A default step of
+// gpt-oss-120b is predicted to take at most this time, unless it already has the fewest rows.
 inline constexpr double kMostStepSeconds{0.75};
 
-// At least 64 GB: room for the workspace of large steps and the KV cache of many sequences.
+// True from 64 GB on: room for the workspace of large steps and the KV cache of many sequences.
 bool has_much_memory(const DeviceCaps& caps);
-// A GPU of an unknown speed gets the rows that its memory suggests.
+// Returns the default number of rows. For a GPU of unknown speed, only its memory decides.
 int default_batch_tokens(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

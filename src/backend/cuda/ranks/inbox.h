@@ -38,8 +38,8 @@ class StepNumbers {
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:
-  static constexpr int kMeetingOutputs{
-      64};  // least rows of a launch of logits, except the last one of a step
+  // Fewest rows of a launch of logits, except the last one of a step.
+  static constexpr int kMeetingOutputs{64};
   int sums_of_half_, num_sums_, num_meetings_;
 };
 

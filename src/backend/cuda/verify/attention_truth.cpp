@@ -36,7 +36,7 @@ double head_reference(double sink) {
   return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
 }
 
-// A score as a power of two: q . k, since queries include kQueryFactor.
+// A score, as an exponent of 2: q . k, since queries include kQueryFactor.
 struct Score {
   double value, error;
 };
@@ -59,7 +59,7 @@ struct Head {
   const RotatedRows& rotated;
   size_t row;
   int head;
-  double sink;  // this head's sink, as a power of two
+  double sink;  // this head's sink, as an exponent of 2
 
   int kv_head() const { return head / (c.num_heads / c.num_kv_heads); }
   int last() const { return cache.rows()[row].position; }
@@ -75,12 +75,13 @@ struct Head {
 };
 
 // Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
-// whole number: kHeadroom above the head's sink, or a page's largest score, rounded up, if that is larger. They
-// round the exponentials to bfloat16, for the product with the values and for their sum. Then they join pages
-// and chunks, whose references differ by powers of two; only the sink's does not. If a page's largest score is
-// so close to a whole number that a kernel uses the next one, all its exponentials are half as large and their
-// factor is twice as large, which changes no rounding. `relative` bounds the accumulated roundings: 16
-// products of 16 positions, and the chunks of 8 pages.
+// whole number R: kHeadroom above the head's sink, or a page's largest score, rounded up, if that is larger.
+// They round the exponentials to bfloat16, for the product with the values and for their sum. Then they join
+// pages and chunks by factors that are powers of two, and finally the sink, whose factor is not. A kernel's R
+// may be lower or higher by 1: it keeps the head's R while exponentials are below 2, and a score may be close
+// to a whole number. All exponentials of the page are then doubled or halved and their factor is the inverse,
+// which changes no rounding. `relative` bounds the accumulated roundings: 16 products of 16 positions in a
+// chunk of 8 pages, and the sum over chunks.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -129,7 +130,7 @@ void attend_head(const Head& h, Attended* out) {
   const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // Loss from exponentials and products below the smallest float32.
+  // Loss from exponentials and products below the smallest normal float32.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;

@@ -379,7 +379,7 @@ std::map<std::string, std::string> launches_of(const Case& of) {
   return found;
 }
 
-// What runs on a GB10 thus runs on Hopper first: the same kernels, grids, shared memory and arguments.
+// So kernels can be tried on Hopper as a GB10 launches them: same grids, shared memory and arguments.
 TEST(EmulatedSteps, OfAHopperGpuWithTheLimitsOfAGb10LaunchWhatAGb10Launches) {
   prepare_kernels();
   constexpr Format kFormats[]{Format::kBf16, Format::kE4m3, Format::kMxfp4};

@@ -18,6 +18,17 @@ DeviceCaps caps_of_capability(int compute_capability) {
   return caps_of({"a GPU", compute_capability, 100, size_t{99} << 10, size_t{32} << 30, false});
 }
 
+TEST(CudaCaps, EveryKnownChipIsRecognisedByItsProperties) {
+  for (const std::string& name : known_gpu_names())
+    if (!name.starts_with("sm_")) {
+      EXPECT_EQ(known_name_of(known_gpu(name)), name);
+    }
+  EXPECT_EQ(known_name_of({"NVIDIA H100 80GB HBM3", 90, 132, size_t{227} << 10, 84'942'979'072, false}),
+            "h100");
+  EXPECT_EQ(known_name_of({"NVIDIA H200", 90, 132, size_t{227} << 10, 150'109'880'320, false}), "h200");
+  EXPECT_EQ(known_name_of({"a GPU", 90, 100, size_t{227} << 10, 84'942'979'072, false}), "");
+}
+
 TEST(CudaCaps, EveryFamilyIsItself) {
   std::set<int> capabilities;
   for (const Family family : kFamilies) {

@@ -108,7 +108,7 @@ TEST(CudaPlan, UsesTheRequestedPromptActivations) {
     }
 }
 
-// What a large GPU limited to the size of a GB10 has checked and timed is then what a GB10 runs.
+// So checks and times of a large GPU with the limits of a GB10 are those of the kernels that a GB10 runs.
 TEST(CudaPlan, OnAnH200WithTheLimitsOfAGb10HasTheRowsOfAGb10) {
   constexpr int kMostRows{8192};
   const Target gb10 = target_of(known_gpu("gb10"), {}),

@@ -238,7 +238,7 @@ TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
               HasSubstr("6 key/value heads"));
 }
 
-// On a GB10 a step of 8,192 rows takes 1.3 s. Smaller default steps are for slow GPUs only.
+// On a GB10, a step of 8,192 rows would take 1.3 s. Only slow GPUs have smaller default steps.
 TEST(CudaPredict, DefaultStepsOfASlowGpuHaveFewerRows) {
   for (const auto& [gpu, rows] :
        {std::pair("gb10", 4096), std::pair("h100", 8192), std::pair("h200", 8192), std::pair("b200", 8192),
