@@ -23,10 +23,10 @@ struct AttendLaunch {
 
 // `max_chunks`: of the launch's longest row. `mailbox_partials`: partial softmaxes that fit in the mailbox.
 //
-// In a launch of more than kFewRows rows, a CTA takes up to kMostChunks chunks: it would otherwise wait for its
-// longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several chunks in
-// one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while the current
-// chunk's exponentials and values are multiplied.
+// In a launch of more than kFewRows rows, a CTA takes up to kMostChunks chunks: it would otherwise wait for
+// its longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several
+// chunks in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while
+// the current chunk's exponentials and values are multiplied.
 //
 // Up to kLastJoins chunks, the last CTA to finish merges them. For the chunks of 16,384 positions this took 7
 // us, because the next launch's weights keep memory busy, and one SM gets only its share of the bandwidth.
