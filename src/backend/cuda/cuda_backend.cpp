@@ -509,7 +509,8 @@ std::vector<StepFact> step_of(const Plan& plan, const Config& config, const Cuda
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};
   const int num_own_rows = std::max((num_rows + num_ranks - 1) / num_ranks, kLeastOwnRows);
   return describe(recipe(plan, config, sharing, {num_rows, own.have_own_sequences ? num_own_rows : num_rows}),
-                  unembed_recipe(plan, std::min(num_rows, kOutputRows)));
+                  unembed_recipe(plan, (config.vocab + num_ranks - 1) / num_ranks, config.hidden,
+                                 std::min(num_rows, kOutputRows)));
 }
 
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,

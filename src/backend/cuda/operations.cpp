@@ -283,7 +283,8 @@ HalfOutput output_of_half(const Step& step, int half) {
 
 void unembed(const Step& step, int first, int count) {
   const Workspace& work = step.work;
-  const UnembedRecipe recipe = unembed_recipe(step.plan, count);
+  const UnembedRecipe recipe =
+      unembed_recipe(step.plan, step.model.weights.unembedding.rows, step.model.config.hidden, count);
   const NormInput norm{stream(step, step.recipe.reader_adds_experts), step.model.weights.final_norm,
                        step.model.config.rms_eps};
   const int* rows = parts_of(work.input, step.shape).output_rows + first;

@@ -116,9 +116,16 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
   return recipe;
 }
 
-UnembedRecipe unembed_recipe(const Plan& plan, int num_rows) {
+UnembedRecipe unembed_recipe(const Plan& plan, int vocab, int hidden, int num_rows) {
   const KernelRow& unembed = plan.row(Operation::kUnembed, num_rows);
-  return {unembed.pass.takes_norm ? NormIn::kOwnLaunch : NormIn::kReader, activations_of(unembed)};
+  UnembedRecipe recipe{unembed.pass.takes_norm ? NormIn::kOwnLaunch : NormIn::kReader,
+                       activations_of(unembed), std::nullopt};
+  if (streams(unembed)) {
+    const Strips weights = make_strips(layout_of(unembed.weights), vocab, hidden);
+    recipe.launch = unembed.pass.deals_out ? dealt_launch(plan.target(), weights, hidden, num_rows)
+                                           : dense_launch(plan.target(), weights, hidden, num_rows);
+  }
+  return recipe;
 }
 
 }  // namespace nibble::cuda

@@ -79,7 +79,9 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;
+  std::optional<DenseLaunch> launch;  // if weights are streamed and multiplied by few columns
 };
-UnembedRecipe unembed_recipe(const Plan& plan, int num_rows);
+// `vocab`: rows of the rank's share of lm_head.
+UnembedRecipe unembed_recipe(const Plan& plan, int vocab, int hidden, int num_rows);
 
 }  // namespace nibble::cuda

@@ -114,6 +114,7 @@ std::vector<StepFact> describe(const StepRecipe& recipe, const UnembedRecipe& un
   if (recipe.experts_down) add("launch of experts-down", down_text(*recipe.experts_down));
   add("norm before logits", norm_text(unembed.norm, "unembed"));
   add("activations of logits", layout_text(unembed.activations));
+  if (unembed.launch) add("launch of logits", dense_text(*unembed.launch));
   return facts;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
+#include "backend/cuda/attention/launch.h"
 #include "backend/cuda/attention/partials.cuh"
 #include "backend/cuda/attention/row_pages.cuh"
 #include "backend/cuda/layout/activations.h"
@@ -16,14 +17,6 @@
 
 namespace nibble::cuda {
 namespace {
-
-constexpr int kAttendCtas{2};  // per SM
-
-// Variants of the kernel. kOne: every row has one chunk. kOneOfCta: rows have several chunks, one per CTA.
-// kSeveralOfCta: several chunks per CTA. A loop over chunks costs a one-chunk row half a microsecond. The
-// code that merges chunks is two thirds of the instructions, and its address decides which of a layer's
-// kernels stay in an SM's instruction cache (docs/decisions/0016).
-enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
 // num_joining: maximum number of CTAs that merge a row's chunks of a key/value head, through the mailbox. 0:
 // the last CTA to finish merges them.
@@ -234,19 +227,6 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     join_in_last_cta(args, outputs, partials.at(0));
 }
 
-// kMostChunks: maximum chunks per CTA in a step of more than kFewRows rows, which would otherwise wait for
-// its longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several
-// chunks in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while
-// the current chunk's exponentials and values are multiplied.
-constexpr int kMostChunks{4}, kFewRows{2};
-
-// Up to this number of chunks, the last CTA to finish merges them. For the chunks of 16,384 positions this
-// took 7 us, because the next launch's weights keep memory busy, and one SM gets only its share of the
-// bandwidth. More chunks are merged by several CTAs, each of which takes one head at a time and polls that
-// head's words of all chunks. For that all CTAs must be resident: attend_rows() checks their number, and
-// __launch_bounds__ and prefer_shared_memory() make room for kAttendCtas per SM (docs/decisions/0016).
-constexpr int kLastJoins{8};
-
 // Calls f(kernel) with the variant of the kernel for these properties of a launch.
 template <typename F>
 void with_kernel(KvFormat format, bool in_trees, Chunks chunks, const F& f) {
@@ -279,21 +259,13 @@ void prepare_attend_rows() {
 }
 
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args) {
-  const int at_once = kAttendCtas * gpu.target.num_multiprocessors / (args.num_kv_heads * num_rows),
-            least = num_rows <= kFewRows ? 1 : (args.max_chunks + kMostChunks - 1) / kMostChunks,
-            ctas_of_head = std::clamp(at_once, least, args.max_chunks);
-  const bool are_resident =
-      args.num_kv_heads * num_rows * ctas_of_head <= kAttendCtas * gpu.target.num_multiprocessors;
+  const AttendLaunch shape =
+      attend_launch(gpu.target, num_rows, args.num_kv_heads, args.max_chunks, args.mailbox_partials);
   const int group_heads = args.num_heads / args.num_kv_heads;
-  const bool has_room = num_rows * args.num_kv_heads * args.max_chunks <= args.mailbox_partials;
-  const LaunchedArgs launched{args,
-                              are_resident && has_room && args.max_chunks > kLastJoins ? group_heads : 0};
-  const Chunks chunks = args.max_chunks == 1              ? Chunks::kOne
-                        : ctas_of_head == args.max_chunks ? Chunks::kOneOfCta
-                                                          : Chunks::kSeveralOfCta;
-  with_kernel(args.pages.format, args.input.paths != nullptr, chunks, [&](auto* kernel) {
+  const LaunchedArgs launched{args, shape.joins_by_mailbox ? group_heads : 0};
+  with_kernel(args.pages.format, args.input.paths != nullptr, shape.chunks, [&](auto* kernel) {
     launch(gpu, {Operation::kAttend, "attend"}, kernel,
-           {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(ctas_of_head),
+           {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(shape.ctas_of_head),
                  static_cast<unsigned>(num_rows)),
             kAttendThreads, sizeof(RowResults)},
            launched, group_heads);

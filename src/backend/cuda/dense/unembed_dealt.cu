@@ -89,19 +89,14 @@ void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args) {
   for_dealt_layouts([&](auto l) {
     constexpr Layout layout = decltype(l)::value;
     if (weights.layout != layout) return;
-    const unsigned ctas = num_ctas_for(gpu.target, weights);
-    // Room for the most units of a CTA: a fast one takes up to twice its even share.
-    const int units = 2 * (weights.num_strips / static_cast<int>(ctas) + 1) * weights.num_segments;
-    const StreamShape shape =
-        stream_shape(gpu.target.budget, weights, args.norm.residual.hidden, args.num_rows, units);
-    const auto passes = static_cast<unsigned>((args.num_rows + shape.columns - 1) / shape.columns);
-    NIBBLE_CHECK(passes <= kMostDeals, "{} passes", passes);
-    DealtUnembedArgs launched{args, dealt(weights, ctas)};
-    launched.matrix.hand = shape.strips(launched.matrix.hand, ctas);
-    with_warps_for<layout>(shape.of, [&](auto w, auto s) {
+    const DenseLaunch shape = dealt_launch(gpu.target, weights, args.norm.residual.hidden, args.num_rows);
+    NIBBLE_CHECK(shape.num_passes <= kMostDeals, "{} passes", shape.num_passes);
+    DealtUnembedArgs launched{args, dealt(weights, shape.num_ctas)};
+    launched.matrix.hand = shape.stream.strips(launched.matrix.hand, shape.num_ctas);
+    with_warps_for<layout>(shape.stream.of, [&](auto w, auto s) {
       launch(gpu, {Operation::kUnembed, "unembed"},
              unembed_dealt_kernel<layout, decltype(w)::value, decltype(s)::value>,
-             alone(shape, {ctas, passes}), launched, shape.columns);
+             alone(shape.stream, {shape.num_ctas, shape.num_passes}), launched, shape.stream.columns);
     });
   });
 }

@@ -173,11 +173,27 @@ TEST(CudaRecipe, LogitsTakeANormOfTheirRowsWhereManyAreMultiplied) {
     const Plan plan = plan_for_recipes(name(family));
     const bool by_wgmma = multiplies_by_wgmma(plan.target());
     for (int rows = 1; rows <= 64; ++rows) {
-      const UnembedRecipe recipe = unembed_recipe(plan, rows);
+      const UnembedRecipe recipe = unembed_recipe(plan, 201088, 2880, rows);
       const bool is_many = rows > (by_wgmma ? kOwnNorms : kFewTokens);
       EXPECT_EQ(recipe.norm, is_many ? NormIn::kOwnLaunch : NormIn::kReader) << name(family) << ' ' << rows;
       EXPECT_EQ(recipe.activations, is_many && by_wgmma ? ActivationLayout::kImage : ActivationLayout::kRows)
           << name(family) << ' ' << rows;
+    }
+  }
+}
+
+// The head of gpt-oss has 12,568 strips, so every multiprocessor gets some.
+TEST(CudaRecipe, LogitsOfFewRowsAreStreamedByACtaOnEveryMultiprocessor) {
+  for (const Family family : kFamilies) {
+    const Plan plan = plan_for_recipes(name(family));
+    for (const int rows : {1, 2, 8, 9, 64}) {
+      const UnembedRecipe recipe = unembed_recipe(plan, 201088, 2880, rows);
+      const bool is_streamed = plan.row(Operation::kUnembed, rows).pass.columns == kMaxColumns;
+      ASSERT_EQ(recipe.launch.has_value(), is_streamed) << name(family) << ' ' << rows;
+      if (!is_streamed) continue;
+      EXPECT_EQ(recipe.launch->num_ctas, static_cast<unsigned>(plan.target().num_multiprocessors));
+      EXPECT_EQ(recipe.launch->num_passes, static_cast<unsigned>((rows + recipe.launch->stream.columns - 1) /
+                                                                 recipe.launch->stream.columns));
     }
   }
 }
