@@ -224,6 +224,8 @@ def test_prompts_that_can_not_be_run():
         (["bench", "tiny", "--preset", "spark", "-p", "16"], "--prompt-lengths excludes --preset"),
         (["bench", "tiny", "--preset", "spark", "--fp8-layers", "all"], "--fp8-layers does not work with --preset"),
         (["bench", "tiny", "--draft-head", "models"], "--draft-head requires --preset"),
+        (["predict", "tiny", "--preset", "spark", "-p", "16"], "-p does not work with --preset"),
+        (["predict", "tiny", "--preset", "spark", "--count", "2"], "--count does not work with --preset"),
         (["bench", "tiny", "--preset", "spark", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
         (["bench", "tiny", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
         (["bench", "clients", "tiny", "--clients", "2", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),

@@ -307,12 +307,16 @@ Action define_predict(CLI::App& command, Settings& settings) {
                             .add_option("--preset", options->preset,
                                         "only how long each run of this preset of bench would take")
                             ->type_name("NAME");
-  for (const char* flag : {"-p", "-n", "-d", "--batch", "--replicas", "--count"})
-    preset->excludes(command.get_option(flag));
   command.add_flag("--json", options->as_json, "one JSON object instead of the tables")->excludes(preset);
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kPredictFooter);
-  return [options, &settings, &command] { return predict(*options, settings, command_line(command)); };
+  return [options, &settings, &command] {
+    if (!options->preset.empty())
+      for (const char* flag : {"-p", "-n", "-d", "--batch", "--replicas", "--count"})
+        if (is_given(command, *command.get_option(flag)))
+          throw InputError("{} does not work with --preset, which has tests for one GPU", flag);
+    return predict(*options, settings, command_line(command));
+  };
 }
 
 }  // namespace nibble::cli
