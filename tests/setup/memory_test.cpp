@@ -29,6 +29,9 @@ TEST(Memory, WhatIsConvertedNeedNotStayInMemoryWhereItIsMapped) {
 
 constexpr size_t kGigabyte{1'000'000'000};
 std::vector<DeviceMemory> memory_of_gpu(const OwnOptions&) { return {{120 * kGigabyte, 100 * kGigabyte}}; }
+std::vector<DeviceMemory> memory_of_empty_gpu(const OwnOptions&) {
+  return {{120 * kGigabyte, 120 * kGigabyte}};
+}
 std::vector<DeviceMemory> memory_of_host(const OwnOptions&) {
   return {{120 * kGigabyte, 100 * kGigabyte, true}};
 }
@@ -54,6 +57,7 @@ class MemoryBudget : public testing::Test {
 };
 
 TEST_F(MemoryBudget, OfAGpuWithItsOwnMemoryIsNineTenthsOfItAndAtMostWhatIsFree) {
+  EXPECT_EQ(budget(&memory_of_empty_gpu), 108u);
   EXPECT_EQ(budget(&memory_of_gpu), 100u);
   EXPECT_EQ(budget(&memory_of_gpu, 0.5), 60u);
 }

@@ -100,6 +100,9 @@ class CudaBackend final : public Backend {
   void enqueue_unembed(Card& card, int first, int count);
   // `logits`: also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
+  // Enqueues the logits and the sampling of a step that has no graph, in portions. If logits are wanted,
+  // waits for each portion and appends its logits to `logits`.
+  void enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits);
   // After all tokens are chosen: moves accepted drafts of trees to their positions, drafts the next tokens.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
@@ -268,6 +271,19 @@ void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) 
     card.take_turns([&](Rank& rank, Turn turn) { rank.send_tokens({first, count}, turn, card.stream); });
 }
 
+void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits) {
+  const int num_outputs = card.shape().num_outputs;
+  const bool takes_logits = want_logits && draws(card);
+  // All ranks must use the same number of rows, and other processes do not know whether logits are wanted.
+  const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
+  for (int first = 0; first < num_outputs; first += most_rows) {
+    const int count = std::min(most_rows, num_outputs - first);
+    enqueue_unembed(card, first, count);
+    enqueue_sample(card, first, count, takes_logits);
+    if (takes_logits) take_logits(count, logits);
+  }
+}
+
 void CudaBackend::copy_logits(int count) {
   const size_t num_logits = static_cast<size_t>(count) * static_cast<size_t>(config_.vocab);
   check(cudaMemcpyAsync(pinned_logits_.as<void>(), first_rank().work().logits, num_logits * sizeof(float),
@@ -326,14 +342,7 @@ void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
     card.graphs.count_step_without();
     enqueue_layers(card);
     if (draws(card)) first_rank().input().upload_masks(card.stream);
-    // All ranks must use the same number of rows, and other processes do not know whether logits are wanted.
-    const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
-    for (int first = 0; first < shape.num_outputs; first += most_rows) {
-      const int count = std::min(most_rows, shape.num_outputs - first);
-      enqueue_unembed(card, first, count);
-      enqueue_sample(card, first, count, takes_logits);
-      if (takes_logits) take_logits(count, step.logits);
-    }
+    enqueue_outputs(card, want_logits, step.logits);
     enqueue_drafts(card);
   }
   if (shape.num_tokens > 0) card.count_launch();
@@ -412,11 +421,8 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
       graphs[n]->launch(card.stream);
     } else if (shape.num_tokens > 0) {
       enqueue_layers(card);
-      for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
-        const int count = std::min(kOutputRows, shape.num_outputs - first);
-        enqueue_unembed(card, first, count);
-        enqueue_sample(card, first, count);
-      }
+      std::vector<float> no_logits;
+      enqueue_outputs(card, /*want_logits=*/false, no_logits);
       enqueue_drafts(card);
     }
     if (shape.num_tokens > 0) card.count_launch();

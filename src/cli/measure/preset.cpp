@@ -62,12 +62,12 @@ std::vector<PresetRun> runs_of(const Sizes& sizes) {
   std::vector<PresetRun> runs{
       grid("grid-bf16", "dense layers as in the checkpoint", ""),
       grid("grid-mxfp4", "all layers in MXFP4", "all"),
-      ladder("ladder-experts", "experts alone in MXFP4", ""),
-      ladder("ladder-qkv-o", "and qkv and o in MXFP4", "qkv,o"),
-      ladder("ladder-lm-head", "and lm_head in MXFP4", "all"),
-      ladder("ladder-fp8-kv", "and the KV cache in FP8", "all", "fp8"),
+      ladder("ladder-experts", "experts in MXFP4", ""),
+      ladder("ladder-qkv-o", "experts, qkv and o in MXFP4", "qkv,o"),
+      ladder("ladder-lm-head", "all layers in MXFP4", "all"),
+      ladder("ladder-fp8-kv", "all layers in MXFP4, KV cache in FP8", "all", "fp8"),
       ladder("prompt", "prompts of one client, without drafts", ""),
-      ladder("prompt-draft-head", "the same with the draft head", ""),
+      ladder("prompt-draft-head", "prompts of one client, with drafts", ""),
   };
   for (PresetRun& run : runs) {
     if (!run.name.starts_with("prompt")) continue;

@@ -174,9 +174,11 @@ constexpr StartFlag kGpus[]{
     {"-tp --tp-size", kVST, kValue, "", kOwn, "--tensor-parallel-size {}"},
     {"--pipeline-parallel-size --pp-size --pp -pp", kVST, kValue, "1", kUnneeded, kSplitsLayers},
     {"--pipeline-parallel-size --pp-size --pp -pp", kVST, kValue, "", kRefused, kSplitsLayers},
-    {"--data-parallel-size --dp-size --dp -dp", kVS, kValue, "1", kUnneeded, "one server has the model once"},
+    {"--data-parallel-size --dp-size --dp -dp", kVS, kValue, "1", kUnneeded,
+     "one server holds one copy of the model"},
     {"--data-parallel-size --dp-size --dp -dp", kVS, kValue, "", kRefused,
-     "one server has the model once: start several behind a proxy, or use --data-parallel-attention"},
+     "one server holds one copy of the model: start several servers behind a proxy, or use "
+     "--data-parallel-attention"},
     {"--context-parallel-size --cp-size --decode-context-parallel-size -dcp", kVT, kValue, "1", kUnneeded,
      "contexts are not divided"},
     {"--context-parallel-size --cp-size --decode-context-parallel-size -dcp", kVT, kValue, "", kRefused,

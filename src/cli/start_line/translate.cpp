@@ -311,8 +311,8 @@ Texts hints_of_foreign_variables(const char* const* environment) {
     const std::string_view entry = *environment, name = entry.substr(0, entry.find('='));
     for (const StartVariable& variable : start_variables())
       if (variable.name == name)
-        hints.push_back(fmt::format("{} is read by {}, not by nibble; here: {}", name, variable.engine,
-                                    variable.instead));
+        hints.push_back(
+            fmt::format("{} is read by {}, not by nibble; use {}", name, variable.engine, variable.instead));
   }
   return hints;
 }

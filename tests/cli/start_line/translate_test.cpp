@@ -181,7 +181,7 @@ TEST_F(StartLineTest, AFlagIsReplacedByTheOneThatTheCommandHas) {
 TEST(ForeignVariables, AreNamedWithWhatReplacesThem) {
   const char* const environment[]{"HOME=/root", "VLLM_API_KEY=secret", "VLLM_OTHER=1", nullptr};
   const Texts hints = hints_of_foreign_variables(environment);
-  EXPECT_THAT(hints, ElementsAre("VLLM_API_KEY is read by vLLM, not by nibble; here: --api-key-file"));
+  EXPECT_THAT(hints, ElementsAre("VLLM_API_KEY is read by vLLM, not by nibble; use --api-key-file"));
   EXPECT_THAT(hints.front(), Not(HasSubstr("secret")));
 }
 

@@ -5,8 +5,6 @@
 // outputs are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half, the lower
 // half is zero. Only the row's position decides which page goes to which warp and chunk. So a row gets the
 // same bits in every batch.
-#include <algorithm>
-
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/launch.h"
 #include "backend/cuda/attention/partials.cuh"
