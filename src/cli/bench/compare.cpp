@@ -22,7 +22,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kBenchCompareFooter{R"(
 Measures nothing. A and B are files of records that 'nibble bench --record' appended to, one line for each run. For each test
 the command shows whether B differs from A by more than the noise: the rank test of Mann and Whitney over all repetitions of a
-file finds a chance below 5 %, and the medians differ by 1 % or more. Alternate several runs of A and B for the best result.
+file finds a chance below 5 %, and the medians differ by 1 % or more. The interval has the ratios of B to A that the rank test
+does not exclude: it holds the true ratio with a probability of 95 %. Alternate several runs of A and B for the best result.
 Files that are not the same work (model, formats, backend, tests) are refused; other differences are listed.
 
 Example:
@@ -155,8 +156,11 @@ std::string row(const Samples& a, const Samples& b) {
                        samples.tokens_per_second.size());
   };
   const Difference difference = compare_speeds(a.tokens_per_second, b.tokens_per_second);
-  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8.3f} | {:>6.3f} | {:<16} |\n", a.test, cell(a),
-                     cell(b), difference.ratio, difference.chance, verdict(difference.b_is));
+  const auto& interval = difference.interval;
+  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8.3f} | {:>14} | {:>6.3f} | {:<16} |\n", a.test,
+                     cell(a), cell(b), difference.ratio,
+                     interval ? fmt::format("{:.3f} to {:.3f}", interval->low, interval->high) : "-",
+                     difference.chance, verdict(difference.b_is));
 }
 
 std::string values_of(const Runs& runs, const char* pointer) {
@@ -224,13 +228,14 @@ std::string compare_runs(const std::string& name_a, const Runs& a, const std::st
     throw InputError("{} and {} are not comparable: the tests are {} and {}", name_a, name_b, names(all_a),
                      names(all_b));
 
-  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8} | {:>6} | {:<16} |\n", "test", "A, t/s (n)",
-                     "B, t/s (n)", "B over A", "chance", "") +
-         fmt::format("| {:-<18} | {:->13}: | {:->13}: | {:->7}: | {:->5}: | {:-<16} |\n", "", "", "", "", "",
-                     "") +
+  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8} | {:>14} | {:>6} | {:<16} |\n", "test", "A, t/s (n)",
+                     "B, t/s (n)", "B over A", "95 % interval", "chance", "") +
+         fmt::format("| {:-<18} | {:->13}: | {:->13}: | {:->7}: | {:->13}: | {:->5}: | {:-<16} |\n", "", "",
+                     "", "", "", "", "") +
          rows +
          fmt::format(
              "\n- A is {}, B is {}: medians of n samples\n"
+             "- 95 % interval: of B over A, by the same rank test\n"
              "- a difference exceeds the noise if its probability by chance is below {:.0f} % (rank test) "
              "and the medians differ by {:.0f} % or more\n",
              name_a, name_b, 100 * kNoiseChance, 100 * kSmallestDifference) +
