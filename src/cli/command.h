@@ -47,6 +47,9 @@ void read_environment(const CLI::App& command, Settings& settings);
 // Returns the innermost subcommand on the command line, or `program` if it has none.
 const CLI::App& chosen_command(const CLI::App& program);
 
+// Refuses arguments between `command` and the name of its subcommand `given`, which would not read them.
+void check_nothing_before(const CLI::App& command, const CLI::App& given);
+
 // Whether the command line or a NIBBLE_* variable sets this flag, under any of its names.
 bool is_given(const CLI::App& command, const CLI::Option& option);
 

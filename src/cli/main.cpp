@@ -23,7 +23,7 @@
 #include "cli/help.h"
 #include "cli/inspect.h"
 #include "cli/predict/predict.h"
-#include "cli/profile.h"
+#include "cli/profile/profile.h"
 #include "cli/run.h"
 #include "cli/serve.h"
 #include "cli/standard_streams.h"

@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import signal
@@ -318,7 +319,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -756,6 +757,31 @@ def test_profile_shows_every_part_of_a_step():
     assert {part["part"] for part in report["parts"]} >= {"dense", "experts", "attention", "gaps"}
     assert all(part["us"] > 0 for part in report["parts"] if part["launches"])
     assert report["step_us"] > 0 and report["step_us_standard_deviation"] > 0
+
+
+def test_profile_shows_every_kernel_of_a_step():
+    report = json.loads(answer("profile", "tiny", "-r", 30, "--json"))
+    kernels = {row["kernel"]: row for row in report["kernel_times"]}
+    assert kernels.keys() >= {"embed", "qkv", "attend", "project", "route", "experts", "unembed"}
+    layers = 6
+    assert [kernels[name]["launches"] for name in ("qkv", "experts", "unembed")] == [layers, layers, 1]
+    assert all(0 < row["launch_us"]["median"] <= row["launch_us"]["p99"] for row in kernels.values())
+    assert sum(row["bytes"] for row in kernels.values()) == sum(part["bytes"] for part in report["parts"])
+    table = rows_of(answer("profile", "tiny", "-r", 3, "--kernels"))
+    assert ["qkv", "dense"] in [row[:2] for row in table]
+
+
+def test_profiles_of_two_formats_are_compared_by_part_and_by_kernel(tmp_path):
+    plain, fp8 = tmp_path / "plain.json", tmp_path / "fp8.json"
+    plain.write_text(answer("profile", "tiny", "-r", 3, "--json"))
+    fp8.write_text(answer("profile", "tiny", "-r", 3, "--json", "--fp8-layers", "qkv"))
+    report = answer("profile", "compare", plain, fp8)
+    assert {row[0] for row in rows_of(report)} >= {"dense", "experts", "sum", "unrecorded step", "qkv", "attend"}
+    assert re.search(r"^- qkv: .*\(BF16, .* in A, .*\(FP8, .* in B$", report, re.M)
+    fp8.write_text(answer("profile", "tiny", "-r", 1, "-d", 8, "--json"))
+    assert "the depth is 0 and 8" in refusal("profile", "compare", plain, fp8)
+    assert "MODEL has to follow the command: nibble profile compare" in refusal("profile", "tiny", "compare", plain, fp8)
+    assert "MODEL is required" in refusal("profile", "-r", 1)
 
 
 def test_profile_shows_what_a_draft_head_adds_to_a_step():

@@ -219,14 +219,6 @@ void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
   command.footer(kBenchFooter);
 }
 
-// Refuses arguments between `bench` and the name of its subcommand: the subcommand would not read them.
-void check_nothing_before(const CLI::App& bench, const CLI::App& command) {
-  for (const CLI::Option* option : bench.get_options())
-    if (option->count() > 0)
-      throw InputError("{} has to follow the command: nibble bench {} ...",
-                       option->get_positional() ? "MODEL" : option->get_name(), command.get_name());
-}
-
 }  // namespace
 
 Action define_bench(CLI::App& command, Settings& settings) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "cli/measure/record_member.h"
 #include "cli/measure/sample_statistics.h"
 #include "core/error.h"
 
@@ -29,41 +30,22 @@ Files that are not the same work (model, formats, backend, tests) are refused; o
 Example:
   nibble bench compare old.jsonl new.jsonl)"};
 
-struct Property {
-  const char* name;
-  const char* pointer;  // JSON pointer to the property in the record of a run
-};
-constexpr Property kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
-                           {"the number of parameters", "/num_parameters"},
-                           {"the backend", "/backend"}};
+constexpr RecordMember kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
+                               {"the number of parameters", "/num_parameters"},
+                               {"the backend", "/backend"}};
 // Properties in which runs may differ, often on purpose; the report lists the differences.
-constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
-                                    {"uncommitted changes", "/nibble/dirty"},
-                                    {"build", "/nibble/build"},
-                                    {"compiler", "/nibble/compiler"},
-                                    {"CPU", "/machine/cpu"},
-                                    {"cores", "/machine/num_cores"},
-                                    {"GPU", "/machine/device/name"},
-                                    {"driver", "/machine/device/driver"},
-                                    {"power limit, W", "/machine/device/power_limit_watts"},
-                                    {"threads", "/threads"},
-                                    {"tokens per step", "/max_batch_tokens"},
-                                    {"tuning", "/tuning"}};
-
-// Returns null for a value that the run lacks, as older records do.
-Json value_at(const Json& run, const char* pointer) {
-  const Json::json_pointer place(pointer);
-  return run.contains(place) ? run.at(place) : Json();
-}
-
-std::string text_of(const Json& value) {
-  return value.is_null() ? "not recorded" : value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-// The model's file name without its folder, which may differ between machines.
-std::string model_of(const Json& run) {
-  return std::filesystem::path(text_of(value_at(run, "/model"))).filename();
-}
+constexpr RecordMember kCircumstances[]{{"commit", "/nibble/commit"},
+                                        {"uncommitted changes", "/nibble/dirty"},
+                                        {"build", "/nibble/build"},
+                                        {"compiler", "/nibble/compiler"},
+                                        {"CPU", "/machine/cpu"},
+                                        {"cores", "/machine/num_cores"},
+                                        {"GPU", "/machine/device/name"},
+                                        {"driver", "/machine/device/driver"},
+                                        {"power limit, W", "/machine/device/power_limit_watts"},
+                                        {"threads", "/threads"},
+                                        {"tokens per step", "/max_batch_tokens"},
+                                        {"tuning", "/tuning"}};
 
 // Returns, for each operation, the formats of weights and activations of all its kernels.
 std::map<std::string, std::set<std::string>> formats_of(const Json& run) {

@@ -57,7 +57,7 @@ double chance_of(double won, double num_a, double num_b, double ties) {
 }
 
 // Inverts the rank test. For a ratio r between the k-th and the next of the sorted ratios of all pairs, b
-// wins against r * a in all pairs but k; the test rejects r if the chance of k lost pairs is below kNoiseChance.
+// wins against r * a in all pairs but k; the test rejects r if the chance of k is below kNoiseChance.
 std::optional<RatioInterval> ratio_interval(std::span<const double> a, std::span<const double> b) {
   std::vector<double> ratios;
   for (const double x : a)

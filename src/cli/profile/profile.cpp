@@ -11,6 +11,7 @@
 #include "cli/measure/run_record.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/profile/compare.h"
 #include "cli/profile/kernel_times.h"
 #include "cli/profile/parts.h"
 #include "core/bytes_text.h"
@@ -46,7 +47,8 @@ Examples:
   nibble profile synthetic:gpt-oss-120b -d 16384 --mxfp4-layers all
   nibble profile synthetic:gpt-oss-120b -s 64 -d 160 --temperature 1 --kernels
   nibble profile synthetic:gpt-oss-120b --speculate eagle3=FOLDER
-  nibble profile synthetic:gpt-oss-120b -p 2048 --max-batch-tokens 2048 --trace step.json)"};
+  nibble profile synthetic:gpt-oss-120b -p 2048 --max-batch-tokens 2048 --trace step.json
+  nibble profile compare bf16.json mxfp4.json   # two profiles of --json)"};
 
 struct ProfileOptions {
   std::string model;
@@ -319,7 +321,7 @@ std::string chrome_trace(std::span<const TimedWork> work) {
 
 Action define_profile(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ProfileOptions>();
-  add_model(command, options->model);
+  add_model(command, options->model)->required(false);  // `profile compare` has none
   const auto add_number = [&](const char* flag, int& number, const char* what, int least, int most) {
     command.add_option(flag, number, fmt::format("{} [{}]", what, number))
         ->type_name("N")
@@ -342,7 +344,17 @@ Action define_profile(CLI::App& command, Settings& settings) {
                {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,
                 SettingGroup::kPlaces});
   command.footer(kProfileFooter);
-  return [options, &settings, &command] { return profile(*options, settings, command_line(command)); };
+  const Action compare = define_profile_compare(
+      *command.add_subcommand("compare", "which parts and kernels of two profiles differ"), settings);
+  return [options, compare, &settings, &command] {
+    if (const auto given = command.get_subcommands(); !given.empty()) {
+      check_nothing_before(command, *given.front());
+      return compare();
+    }
+    if (options->model.empty())
+      throw InputError("MODEL is required; 'nibble profile --help' says what is accepted");
+    return profile(*options, settings, command_line(command));
+  };
 }
 
 }  // namespace nibble::cli
