@@ -752,6 +752,16 @@ def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
     assert "--rows and --record are only for --backend cuda" in refusal("tune", "tiny", "--record", tmp_path / "a.jsonl")
 
 
+def test_bench_asks_the_model_a_question_after_its_tests(tmp_path):
+    measure = ("bench", "tiny", "-p", 16, "-n", 0, "-r", 1)
+    assert '- coherence: right: "What is 17 + 25?" is answered with "17 + 25 = 42."' in answer(*measure)
+    assert json.loads(answer(*measure, "--fp8-layers", "all", "--json"))["coherence"]["is_right"]
+    assert "- coherence: not checked: --tokenizer bytes" in answer(*measure, "--tokenizer", "bytes")
+    assert "- coherence: not checked: the context is too short" in answer(*measure, "--context", 64)
+    config = str(ROOT / "models" / "tiny-gpt-oss" / "config.json")
+    assert "- coherence: not checked: the weights are random" in answer("bench", f"synthetic:{config}", *measure[2:])
+
+
 def test_profile_shows_every_part_of_a_step():
     report = json.loads(answer("profile", "tiny", "-r", 30, "--json"))
     assert {part["part"] for part in report["parts"]} >= {"dense", "experts", "attention", "gaps"}

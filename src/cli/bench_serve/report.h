@@ -10,6 +10,7 @@
 #include "cli/bench_serve/rate_search.h"
 #include "cli/bench_serve/slo.h"
 #include "cli/bench_serve/workload.h"
+#include "cli/measure/coherence.h"
 #include "cli/measure/run_record.h"
 #include "core/json.h"
 
@@ -39,6 +40,7 @@ struct BenchServeRun {
   std::vector<BenchServeResult> results;
   std::optional<RateBounds> bounds;  // of a search for the highest rate
   nlohmann::ordered_json server;     // server_json()
+  Coherence coherence{};             // asked after the loads
 };
 
 std::string serve_markdown_header(const BenchServeSetup& setup);
