@@ -319,7 +319,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "diff", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -750,6 +750,33 @@ def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
         "run", "tiny", "-p", "x", "--tuning", kept)
     assert "nothing to tune" in refusal("tune", "tiny", "--backend", "reference")
     assert "--rows and --record are only for --backend cuda" in refusal("tune", "tiny", "--record", tmp_path / "a.jsonl")
+
+
+def test_diff_names_the_first_layer_and_operation_that_differ(tmp_path):
+    exact = ("--experts-activations", "float", "--tolerance", 0.015)
+    assert "- no difference above 0.015" in answer("diff", "tiny", *exact)
+    result = nibble("diff", "tiny", *exact, "--fp8-layers", "o")
+    assert result.returncode == 1 and b"- first difference above 0.015: layer 0 project" in result.stdout
+
+    # A weight that differs in one build only: layer 3's attention output is multiplied by -1.
+    damaged = tmp_path / "damaged"
+    shutil.copytree(ROOT / "models" / "tiny-gpt-oss", damaged)
+    name = "model.layers.3.self_attn.o_proj.weight"
+    shard = damaged / json.loads((damaged / "model.safetensors.index.json").read_text())["weight_map"][name]
+    data = bytearray(shard.read_bytes())
+    length = int.from_bytes(data[:8], "little")
+    first, end = (8 + length + at for at in json.loads(data[8 : 8 + length])[name]["data_offsets"])
+    for at in range(first + 1, end, 2):  # the byte with the sign of each BF16
+        data[at] ^= 0x80
+    shard.write_bytes(data)
+    states = tmp_path / "states.safetensors"
+    assert answer("diff", damaged, "--save", states) == ""
+    assert "- no difference above 0\n" in answer("diff", damaged, "--against", states, "--tolerance", 0)
+    result = nibble("diff", "tiny", "--against", states)
+    assert result.returncode == 1 and b": layer 3 project, " in result.stdout
+    assert result.stdout.endswith(b"; before it layer 3 attend, 0.00e+00\n")
+    result = nibble("diff", "tiny", "--by-layer", "--save", tmp_path / "layers", "--against", states)
+    assert result.returncode == 2 and b"use --by-layer for both" in result.stderr
 
 
 def test_bench_asks_the_model_a_question_after_its_tests(tmp_path):

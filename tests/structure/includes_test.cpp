@@ -66,6 +66,7 @@ constexpr Room kRooms[] = {
     {"cli/bench_serve/", 3},
     {"cli/chat/", 3},  //
     {"cli/convert/", 3},
+    {"cli/diff/", 3},
     {"cli/eval/", 3},
     {"cli/predict/", 3},
     {"cli/profile/", 3},
