@@ -76,10 +76,10 @@ __device__ inline float4 four_floats(uint2 four) {
 }
 
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers,
-// possibly before the activations arrive; load() applies them. Squares are always summed in the order of 16
-// warps: thread i adds float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are
-// added in order; with 8 warps, each does the work of two. `ahead`: float4s of a thread whose terms are
-// loaded at once (4 registers per term); each further float4 costs one more trip to L2.
+// possibly before the activations arrive. Squares are always summed in the order of 16 warps: thread i adds
+// float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are added in order. Each of 8
+// warps does the work of two. `ahead`: float4s per thread that are loaded at the same time, at 4 registers
+// for each term of the sum; fewer mean more trips to L2.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:
@@ -212,7 +212,8 @@ struct WorkThread {  // the calling thread's index among the num_threads threads
 };
 
 // Prefetches rows to[n] = row row_at(n) to shared memory, zero-padded to whole tiles; wait_for_rows() waits.
-// All copies are in flight at once; through registers, 8 rows of 4,096 took 5 us longer than one row.
+// Copies bypass registers, so all are in flight at once; with registers, 8 rows of 4,096 took 5 us more than
+// one.
 template <typename RowAt>
 __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
   for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {

@@ -1,9 +1,9 @@
 // Programmatic dependent launch: a kernel may start while the previous one still runs. Until
 // wait_for_predecessor() it may read only weights and data of earlier steps; after the wait it sees all
-// writes of earlier kernels (PTX ISA: griddepcontrol). Every kernel except the one after embed, which copies
-// the step's input, may read that input before its wait: it starts once the previous kernel has passed its
-// own wait, so the kernels before that have ended. The kernel after attend_rows() starts earlier, when qkv()
-// has passed its wait; embed has then ended too.
+// writes of earlier kernels (PTX ISA: griddepcontrol). A kernel starts once the previous one has passed its
+// own wait, so all kernels before that have ended. It may therefore read the step's input, which embed
+// copies, before its wait, unless it directly follows embed. The kernel after attend_rows() starts even
+// earlier, when qkv() has passed its wait; embed has then ended too.
 #pragma once
 
 #include <cuda_runtime.h>
