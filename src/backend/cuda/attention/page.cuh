@@ -3,9 +3,9 @@
 // Exponentials are 2^(score - R) and are rounded to bfloat16. The reference R is the same for all pages of a
 // row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need no
 // maximum, and their sums are added without factors. Only if an exponential of a page is 2 or more does the
-// page take its own R: its largest score, rounded up. A reference far above the scores costs no precision,
-// because exponentials are floating-point numbers: what falls below 2^-126 is less than 2^(kHeadroom - 126)
-// of the sink's share.
+// page take its own R: its largest score, rounded up. A reference far above the scores costs no precision:
+// exponentials are floating-point numbers, and one below 2^-126 is less than 2^(kHeadroom - 126) of the
+// sink's.
 //
 // The products with the values of a chunk (8 pages, counted from the row's first) form one chain of sums, in
 // the order of positions; then chunks are added in order. Rescaling a sum or an exponential to another
@@ -35,7 +35,7 @@ __device__ inline uint32_t pair_of(float low, float high) {
   return reinterpret_cast<const uint32_t&>(pair);
 }
 
-// How the cache stores an element of each type, and how 8 stored elements become bfloat16 (exactly).
+// Converts an element to its type in the cache, and 8 stored elements to bfloat16 (exactly).
 template <KvFormat format>
 struct KvCodec;
 template <>
@@ -86,8 +86,7 @@ __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v, as qkv() writes it: one or two partial sums (dense/args.h). Reading an element adds
-// them.
+// A row of q, k and v from qkv(), as one or two partial sums (dense/args.h). Reading an element adds them.
 struct QkvRow {
   const float* row;
   size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum

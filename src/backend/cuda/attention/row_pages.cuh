@@ -309,7 +309,7 @@ class WarpPages {
 
   // Returns where the key of position `lane` of the page is, as a row of a draft tree sees it: an offset in
   // units of kHeadDim elements from the start of the layer's cache. Positions after the row's own are masked,
-  // so any slot will do for them.
+  // so their slot does not matter.
   __device__ uint32_t key_on_path(int page) const {
     const RowPath path = args_.input.paths[share_.row_index];
     const int position = page * kPagePositions + static_cast<int>(threadIdx.x) % 32;

@@ -151,7 +151,7 @@ class PageBringer {
 
   __device__ void copy(const TilePages& part, int step, int page_of_step) {
     const int n = step * kStepPages + page_of_step;
-    // Copies keys in half pieces: those of four pieces that one product takes become contiguous.
+    // Keys are copied in half pieces, so that the half pieces of a product become contiguous.
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -363,7 +363,7 @@ class StepSoftmax {
       }
     });
   }
-  // Joins page i to the sums. Returns the factor of the earlier sums.
+  // Merges page i into the sums. Returns the factor by which the earlier sums must be multiplied.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -381,7 +381,6 @@ class StepSoftmax {
   uint32_t bits_, is_raised_{0};  // is_raised_: kTooLarge if the sums have another reference than of_head_
 };
 
-// Attends to a part of a tile.
 __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, uint32_t ones,
                        uint8_t* aside) {
   const Tile& tile = part.tile;
@@ -484,7 +483,6 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
-// Calls f(kernel) with the kernel for pages of the format.
 template <typename F>
 void with_kernel(KvFormat format, const F& f) {
   f(format == KvFormat::kBf16 ? attend_wgmma_kernel<KvFormat::kBf16> : attend_wgmma_kernel<KvFormat::kE4m3>);
