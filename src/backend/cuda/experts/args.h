@@ -69,13 +69,13 @@ struct ExpertsDownArgs {
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-// The same for many tokens by mma.sync: weights are read once per kManyColumns tokens.
+// For many tokens by mma.sync: weights are read once per kManyColumns tokens.
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// The same for many tokens by wgmma.
+// For many tokens by wgmma.
 void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// The same for many tokens by block-scaled products, in the format of the activations.
+// For many tokens by block-scaled products, in the format of the activations.
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 

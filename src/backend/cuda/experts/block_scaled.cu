@@ -1,6 +1,6 @@
-// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads those of
-// rms_norm() and writes its results in the same format for experts_down. Activations are rounded to bfloat16
-// before they are quantised, but never stored in it: MXFP8x2 computes the same model as bfloat16.
+// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads the
+// result of rms_norm() and writes its own in the same format for experts_down. Activations are rounded to
+// bfloat16 before they are quantised, so that MXFP8x2 computes the same model as bfloat16.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"

@@ -85,7 +85,7 @@ constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int ro
 }
 
 // Returns the token after a row that chose none: that of the next row if it is no draft of a tree, otherwise
-// DraftRun::next. If that is unknown, the row's own token: a later step that knows better rewrites the slot.
+// DraftRun::next. If that is unknown, returns the row's own token; a later step rewrites the slot.
 constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();

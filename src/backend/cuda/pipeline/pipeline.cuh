@@ -58,7 +58,8 @@ struct SegmentItem : PromptItem {  // an item of only one segment of each strip 
   int segment;
 };
 
-// `cuts`: number of CTAs for which cut_of() divides strips into parts (strips.h); 0 if strips stay whole.
+// `cuts`: number of CTAs of the kernel for few tokens, which divides strips (cut_of() in strips.h): a strip gets
+// the same two parts. 0: strips stay whole.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;
