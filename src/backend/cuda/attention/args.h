@@ -39,7 +39,7 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). In an image, columns of a tile keep their order.
+  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). Image tiles keep the order of columns.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);

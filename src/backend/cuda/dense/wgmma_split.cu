@@ -50,8 +50,7 @@ struct JoinArgs {
   Strips weights;
   const float* sums;  // [segments, T, rows in whole strips], as split_kernel writes them
   int num_tokens;
-  unsigned
-      cuts;  // CTAs of the kernel for few tokens, which cut_of() (strips.h) needs to find where it divides a strip
+  unsigned cuts;  // CTAs among which kernels for few tokens would divide strips (cut_of())
   DenseOutput to;
 };
 constexpr int kJoinThreads{64};  // few, so that 16 tokens of 2,880 rows have 192 CTAs

@@ -58,8 +58,7 @@ struct SegmentItem : PromptItem {  // an item of only one segment of each strip 
   int segment;
 };
 
-// `cuts`: number of CTAs of the kernel for few tokens, which divides strips (cut_of() in strips.h): a strip gets
-// the same two parts. 0: strips stay whole.
+// `cuts`: CTAs among which kernels for few tokens would divide strips (cut_of()); 0: strips stay whole.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;

@@ -1,4 +1,5 @@
-// The GPUs that ranks run on, each with a host thread: a launch on one GPU may wait for a launch on another.
+// The GPUs that ranks run on. Each has a host thread, because a launch on one GPU may wait for one on
+// another.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// How the ranks of a model are connected: by direct writes to each other's memory, or by NCCL. The only place
-// that chooses between the implementations of RankSum.
+// Connects the ranks of a model: by direct writes to each other's memory, or by NCCL. Only this file chooses
+// between the implementations of RankSum (rank_sum.h).
 #pragma once
 
 #include <memory>
