@@ -31,7 +31,7 @@ struct NormTapsArgs {
 };
 void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args);
 
-// Finds where the chains of a step begin; fills the slots of its rows, and the rows of the chains.
+// Finds where the draft chains of a step begin, and fills in `slots`, `kv_slots`, `chain_rows` and `starts`.
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
@@ -45,7 +45,7 @@ struct PlaceDraftsArgs {
 };
 void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs& args);
 
-// z = [norm(E[t]), norm(f)] of slots.
+// z = [norm(E[t]), norm(f)]: the input of the head's layer, for token t and features f.
 struct DraftInputArgs {
   ResidualInput features;          // [rows, H]: f or, for the later slots of a chain, g of the slot before
   const float* features_norm;      // [H]: f = norm(features) with these weights; null: f = features

@@ -21,7 +21,7 @@ struct DraftRun {
   int32_t is_tree;                    // 1: the drafts are a tree (ChosenTokens::parents), 0: a chain
 };
 
-// A row of the step, or of a chain, whose slot is filled.
+// Input of the draft head for a row of the step or of a chain, whose KV cache slot the head fills.
 struct DraftSlot {
   int32_t token;  // the token that follows the row in the text
   int32_t chain;  // index of the chain whose first draft follows `token`; -1: none

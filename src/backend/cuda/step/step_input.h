@@ -12,7 +12,7 @@
 
 namespace nibble::cuda {
 
-// Spare pages of each kind, after those of sequences (graph_rows()).
+// Spare pages after those of sequences, for padding rows (graph_rows()).
 inline constexpr int kSparePages{1};
 
 inline constexpr int kMaxGraphTokens{64};
