@@ -71,7 +71,7 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // False if ranks have own rows: Rank::keep_drafts() moves drafts of all rows of a step.
+  // False if ranks have sequences of their own: Rank::keep_drafts() moves drafts of all rows of a step.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
   // With the miniature's draft head, trees gain little and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }

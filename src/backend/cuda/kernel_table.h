@@ -52,7 +52,7 @@ enum class MatrixEngine {
   kBlockScaled,  // block-scaled products, with activations in the format KernelRow::activations
 };
 
-struct Pass {               // how a kernel reads its weights once, and what it reads and leaves besides
+struct Pass {  // one reading of the weights by a kernel: its columns, and the kind of its input and output
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
   bool takes_norm{false};   // true: reads a norm that another launch computed; false: computes it itself
   bool leaves_parts{true};  // leaves each sum in two parts, which the next kernel adds (dense/args.h)
@@ -121,7 +121,7 @@ std::span<const KernelRow> kernel_rows();
 // by wgmma; "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
 std::string name(const KernelRow& row);
 
-// The same format as a Format and as a BlockFormat. block_format_of() is empty unless `row` is kBlockScaled.
+// Convert between BlockFormat and Format. block_format_of() is empty unless `row` is kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 

@@ -1,4 +1,4 @@
-// The operations of a step, with arguments from its recipe. forward.cpp says which make up a layer.
+// The operations of a step, with arguments from its recipe. forward.cpp calls those of a layer in order.
 #pragma once
 
 #include "backend/cuda/memory/device_weights.h"
