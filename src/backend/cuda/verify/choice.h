@@ -22,7 +22,7 @@ struct ExpectedRouting {
 };
 ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token);
 
-// Shape of a router matrix, with segments as short as those that are made at load (device_weights.h).
+// Shape of a router matrix, with the short segments of router_strips() (layout/layout_of.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }

@@ -1,4 +1,5 @@
-// wgmma adds in the order of mma.sync: measured, not documented, so checks of wgmma rows compare the bits.
+// Compares results of wgmma kernels, bit by bit, with those of mma.sync. Both add in the same order: this is
+// measured, not documented.
 #pragma once
 
 #include <cstring>
