@@ -39,7 +39,7 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). Image tiles keep the order of columns.
+  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). In an image, columns keep their order.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
@@ -61,8 +61,7 @@ struct AttendArgs {
   float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]: one partial softmax per chunk
   unsigned* tickets;  // [rows of the launch, Nkv]: finished CTAs; zero before and after every launch
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs exchange (mailbox.cuh); zero between
-  // launches.
+  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs exchange; zero between launches.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };

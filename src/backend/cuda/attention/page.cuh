@@ -4,8 +4,7 @@
 // row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need no
 // maximum, and their sums are added without factors. Only if an exponential of a page is 2 or more does the
 // page take its own R: its largest score, rounded up. A reference far above the scores costs no precision:
-// exponentials are floating-point numbers, and one below 2^-126 is less than 2^(kHeadroom - 126) of the
-// sink's.
+// exponentials are floating-point numbers, and those below 2^-126 hardly count next to the sink's.
 //
 // The products with the values of a chunk (8 pages, counted from the row's first) form one chain of sums, in
 // the order of positions; then chunks are added in order. Rescaling a sum or an exponential to another
@@ -79,9 +78,8 @@ struct Rotation {
   }
 };
 
-// Returns an element of a query as multiplied with keys: divided by sqrt(D) and times log2(e), so that
-// exponentials are powers of two. It is rounded once, after this factor, and the products are then the
-// exponents directly.
+// Returns an element of a query as it is multiplied with keys: divided by sqrt(D) and multiplied by log2(e),
+// so that exponentials are powers of two. It is rounded once, after this factor.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
@@ -193,7 +191,7 @@ inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references and adds them.
 struct Join {
-  float reference, before, more;  // factors of the first and the second; one of them is 1
+  float reference, before, more;  // before, more: factors of the two; one of them is 1
   __device__ Join(float reference_before, float reference_more)
       : reference(fmaxf(reference_before, reference_more)) {
     const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));

@@ -35,7 +35,7 @@ struct Joined {
 };
 
 // A warp's part of the partial softmax of a chunk: columns 8 w to 8 w + 7 of every head, where w is the
-// warp's number. Lane (g, t) has columns 8 w + 2 t and the next of head g.
+// warp's number. Lane (g, t) has columns 8 w + 2 t and 8 w + 2 t + 1 of head g.
 struct ChunkSums {
   float reference, sum;
   float2 out;

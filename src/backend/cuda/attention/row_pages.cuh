@@ -19,7 +19,6 @@
 
 namespace nibble::cuda {
 
-// The positions that a row sees.
 struct SeenPositions {
   int first, last;
 };
@@ -171,8 +170,8 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
   return {reference, total[0], {out[0], out[1]}};
 }
 
-// Finds and loads a warp's pages, and attends to them: the page of the current chunk, whose keys and values
-// the warp's registers hold, and that of the CTA's next chunk.
+// Finds, loads and attends to a warp's pages: the page of the current chunk, whose keys and values are in
+// registers, and the page of the CTA's next chunk.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
@@ -186,7 +185,6 @@ class WarpPages {
         cache_(static_cast<Element*>(args.pages.data)),
         here_(find(share.first_chunk)) {}
 
-  // Whether the warp has a page of the current chunk.
   __device__ bool has_page() const { return here_.is_there; }
   __device__ void load() {
     if (!here_.is_there) return;
@@ -287,7 +285,7 @@ class WarpPages {
   // memory.
   struct Place {
     bool is_there;      // false: the row has no such page
-    uint32_t keys;      // start of its keys, in pages of a head from the start of the cache
+    uint32_t keys;      // index of the head's keys of this page in the cache, in units of kPageElements
     uint32_t lane_key;  // in_trees only: key_on_path()
   };
 

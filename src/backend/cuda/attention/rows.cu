@@ -42,7 +42,7 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
 
 // Loads the row's own q, k and v, and stores them as RowQkv. Thread i has elements i % 32 and i % 32 + 32 of
 // query head i / 32; 32 threads have two key elements each, 64 threads one value element each. Loads have no
-// branch, so the compiler issues them with those around them; threads of absent heads repeat the last head.
+// branch, so that the compiler can issue many at once; threads of absent heads repeat the last head.
 template <KvFormat format>
 class OwnRowLoad {
  public:

@@ -99,7 +99,7 @@ class TileSums {
       for (int c = 2 * half; c < 2 * half + 2; ++c) f(chunk[j][c], total_[j][c]);
     f(chunk[8][2 * half], total_[8][2 * half]);
   }
-  // Calls f(word, its number) for all that another CTA needs.
+  // Calls f(word, its number) for each word that the next CTA needs to continue the tile.
   template <typename F>
   __device__ void for_words(const F& f) {
     static_assert(kTileTotals == 36 * kTileThreads);

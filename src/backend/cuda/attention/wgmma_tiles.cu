@@ -274,7 +274,7 @@ __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
 
-// A lane's scores of a step, then its exponentials.
+// A lane's scores of a step, and the exponentials that replace them.
 class StepSoftmax {
  public:
   StepScores scores;
@@ -393,7 +393,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
     sums.receive(mailbox_of(tile.args, -1));
     softmax.note_references(sums);
   }
-  // Copies, so that the compiler keeps them in uniform registers.
+  // Copied to locals, so that the compiler keeps them in uniform registers.
   const unsigned first_stage = part.first_stage;
   const int first_page = tile.first_page + part.first_page, num_steps = part.num_steps;
   const bool has_chunks = tile.args.window == 0;

@@ -64,8 +64,8 @@ struct ImageShape {
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // Sizes that are compiled differ by kStep tiles of 8 columns. Groups of pairs (MXFP4) have any size, most
-  // items of tokens are full. With more than 8 sizes the compiler makes products wait.
+  // Column counts are compiled in steps of kStep tiles of 8. Groups of pairs (MXFP4) have any number of
+  // columns; most items of tokens are full. With more than 8 variants the compiler makes products wait.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
   // With few columns, warps multiply by mma.sync, so that none waits for another (docs/decisions/0015).
@@ -162,7 +162,7 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Only the item's columns are copied: two pairs would otherwise bring six rows of padding.
+          // Copies only the item's columns: a group of two pairs has six rows of padding.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +

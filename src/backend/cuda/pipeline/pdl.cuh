@@ -40,8 +40,8 @@ class EndTimestamp {
 // Lets the next kernel start. Called after wait_for_predecessor(), when all kernels before this one have
 // ended: the next kernel sees their writes even before its own wait.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Lets the next kernel start even before wait_for_predecessor(). Before its own wait it may then read only
-// weights and the step's input; after it, all earlier writes, as this kernel ends after its wait.
+// Lets the next kernel start even before wait_for_predecessor(). Until its own wait, that kernel may then
+// read only weights and the step's input; afterwards it sees all earlier writes.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {

@@ -188,7 +188,7 @@ class UnitStream {
   }
 
  private:
-  // With a single column only half of the sums are needed, of every fourth lane.
+  // With a single column, only half of the sums of every fourth lane are needed.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),
