@@ -35,8 +35,7 @@ struct EmbedArgs {
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// normed = norm(x). Also stores the sum of x's terms in `x` (may be in place), and a block-scaled norm in
-// `blocks`.
+// normed = norm(x). Also stores the sum of x's terms in `x` (may be in place) and a block-scaled norm.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;

@@ -83,8 +83,8 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Most strips between two synchronizations of a CTA, so that the table still holds their answers. Warps
-  // also hold `units` of later strips in their rings, and have requested further hands.
+  // Most strips between two synchronizations of a CTA for which the table still holds all answers. Warps also
+  // hold `units` of later strips in their rings, and have requested further hands.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
@@ -98,7 +98,7 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k once hand k - 1 is known, so that hands ascend: after one past the matrix's end, all are.
+  // Requests hand k once hand k - 1 is known. So a CTA's hands ascend; those past the matrix's end are last.
   __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);

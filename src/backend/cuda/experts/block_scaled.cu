@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
           });
           gathered.sync();
           const int block = strip / kGatherWarps;
-          // The matrix's last block, if it is the first of a tile's two, also writes zeros as the second.
+          // If the matrix's last block is the first of a tile's two, zeros are stored as the second.
           const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
           gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
             const bool is_there = column < item.columns;

@@ -35,7 +35,7 @@ constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta
 // shares shrink evenly from turn to turn (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // The first share is larger than the mean, and the last one smaller, by slope / kSlopeOne (below 1) of it.
+  // First share: mean (1 + slope / kSlopeOne); last share: mean (1 - slope / kSlopeOne). slope < kSlopeOne.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),

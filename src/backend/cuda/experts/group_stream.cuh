@@ -53,7 +53,7 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
   return {first(blockIdx.x), first(blockIdx.x + 1)};
 }
 
-// The part of a share that belongs to one group: units first .. last - 1.
+// The part of a CTA's share that belongs to one group: units first .. last - 1.
 struct GroupUnits {
   int group, first_strip, first, last;  // first_strip: strips of all groups before this one
 };

@@ -76,7 +76,8 @@ __global__ void __launch_bounds__(kGatherThreads)
   if (has_padding(args.up.intermediate) && padding >= kFirstPaddingPiece && own / kCellPieces < num_rows)
     *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated.data) +
                               cell_of(row, args.up.intermediate / kTileCols, args.gated.image_rows) +
-                              (padding ^ row % kRowsOfSwizzle) * 16) = {};  // experts_up writes other columns
+                              (padding ^ row % kRowsOfSwizzle) *
+                                  16) = {};  // zeros padding, which experts_up does not write
 }
 
 template <typename Shape>

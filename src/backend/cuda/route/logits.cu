@@ -62,7 +62,7 @@ class RouterStrip {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
   }
-  // The unit of a segment of the strip; past the last unit if the strip has no such segment.
+  // Unit number of a segment of the strip; a number past the last unit if the strip has no such segment.
   __device__ int unit_of(int segment) const {
     const int segments = args_.weights.num_segments;
     return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;
