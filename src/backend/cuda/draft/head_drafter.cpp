@@ -219,9 +219,9 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// Runs the head's layer for one draft of every chain and returns g (reference/draft_head.h). Its inputs are
-// in the workspace. K and V for the first draft are in the cache, by fill_slots(); those for later drafts are
-// written here.
+// Runs the head's layer for one draft of every chain, on inputs in the workspace; returns g
+// (reference/draft_head.h). fill_slots() stored K and V for the first draft; those for later drafts are
+// stored here.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

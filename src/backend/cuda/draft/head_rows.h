@@ -56,7 +56,7 @@ struct DraftInputArgs {
   const SampleResult* chosen;  // [chains]: the tokens drafted last, as ids of the head
   const int* tokens;           // [draft vocabulary]: the model's id of each of the head's tokens
   __nv_bfloat16* z;            // [rows, 2 H], output, or null
-  // The chains' rows also go to chain_z, and the residual to `residual`: norm(f) if set, otherwise f.
+  // Rows of chains also go to chain_z, their residual to `residual`: norm(f) if set here, otherwise f.
   bool norm_before_residual;
   __nv_bfloat16* chain_z;  // [chains, 2 H], output: z of the chains' rows
   float* residual;         // [chains, H], output: the residual stream before attention

@@ -189,8 +189,8 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Small copies do not drop their pages from the page cache: a vector's large page (folio) also holds
-  // adjacent tensors, which would have to be read again. Later drops include those pages.
+  // Small copies leave their pages in the page cache until later: a vector's large page (folio) also holds
+  // adjacent tensors, which would have to be read again.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);

@@ -1,5 +1,4 @@
-// The GPUs that ranks run on. Each has a host thread, because a launch on one GPU may wait for one on
-// another.
+// The GPUs of ranks, each with a host thread, because a launch on one GPU may wait for one on another.
 #pragma once
 
 #include <atomic>

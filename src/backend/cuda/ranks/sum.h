@@ -53,8 +53,8 @@ struct SumArgs {
 // out = x + the sum over ranks of the sum of their parts, for up to tagged_rows() rows. If the norm has
 // weights, also stores the norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// Like sum_words(), for any number of rows. x and out are SumOutputs::x, in which afterwards only the rank's
-// own rows are valid; without a norm, all rows are.
+// Like sum_words(), for any number of rows. x and out must be SumOutputs::x. With a norm, only the rank's own
+// rows of x are valid afterwards.
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 
