@@ -43,8 +43,8 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// The instructions that multiply matrices. Besides mma.sync, a plan uses at most one engine; that engine's
-// table rows replace mma.sync rows with the same operation, weights and numbers of rows.
+// The instructions that multiply matrices. A plan uses mma.sync and at most one other engine, whose table
+// rows replace mma.sync rows of the same operation, weights and numbers of rows.
 enum class MatrixEngine {
   kAny,          // the kernel can be part of any plan, whatever engine the plan uses
   kMma,          // mma.sync

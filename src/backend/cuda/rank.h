@@ -32,7 +32,6 @@ class Rank {
   // Uploads a batch's input (InputUpload::upload). Later launches run this step, until the next call.
   void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
-  // Connects the rank to the others, if ranks share the model.
   void connect(std::unique_ptr<RankSum> sum) { sum_ = std::move(sum); }
   RankSum& connection() const { return *sum_; }
 

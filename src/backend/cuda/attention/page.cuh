@@ -51,8 +51,7 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Shifting a code's exponent and mantissa to where bfloat16 has them gives the value times 2^-120; the
-  // multiplication undoes that.
+  // Shifting exponent and mantissa to their places in bfloat16 gives the value times 2^-120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
       const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
@@ -120,8 +119,7 @@ __device__ inline float power_of_two(float exponent) {
 }
 
 // Returns R of a head with this sink (times log2(e)). Pages whose scores are at most kHeadroom above the sink
-// (55 in units of logits) need no other reference. A very low sink means that the head has none: each page
-// then takes its own R.
+// (55 in units of logits) need no other R. With a very low sink, each page takes its own R.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
@@ -184,9 +182,8 @@ __device__ float own_reference(const float (&scores)[4][4], float reference, Exp
   return own;
 }
 
-// Two ones in bfloat16. The sum of exponentials is computed as a product with ones, so it adds the same
-// rounded exponentials that multiply the values. So if one position outweighs all others, the output is its
-// value, unchanged.
+// Two ones in bfloat16. A product with ones adds the same rounded exponentials that multiply the values. So
+// if one position outweighs all others, the output is its value, unchanged.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references and adds them.

@@ -74,8 +74,7 @@ class PageCopier {
   }
 
  private:
-  // Calls visit(n, offset in the stage, element of the page, whether the position is written) for each piece
-  // of the thread.
+  // Calls visit(n, offset in the stage, element of the page, is it written) for each piece of the thread.
   template <typename Visit>
   __device__ void for_each_piece(int page, const Visit& visit) const {
 #pragma unroll

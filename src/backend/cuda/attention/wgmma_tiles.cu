@@ -242,8 +242,7 @@ __device__ void start_scores(uint32_t keys, const uint32_t (&queries)[4][4], Ste
 // further on. The columns of ones do not move, so the distance to them shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
-// Starts sums += exponentials v. `values`: descriptor of the step's values; their last 8 columns are ones,
-// which sum the exponentials.
+// Starts sums += exponentials v. `values`: descriptor of v, whose last 8 columns are ones, for the sums.
 __device__ void start_outputs(uint32_t values, const StepExponentials& exponentials, float (&sums)[9][4]) {
   fence_products();
 #pragma unroll

@@ -220,8 +220,7 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
 }
 
 // Runs the head's layer for one draft of every chain, on inputs in the workspace; returns g
-// (reference/draft_head.h). fill_slots() stored K and V for the first draft; those for later drafts are
-// stored here.
+// (reference/draft_head.h). Stores K and V of all drafts but the first, whose K and V fill_slots() stored.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

@@ -18,8 +18,7 @@
 
 namespace nibble::cuda {
 
-// Share of this CTA in whole strips: `num_rows` rows of CTAs, of which `row` is this CTA's, divide
-// `num_strips` strips evenly.
+// Share of this CTA in whole strips, which `num_rows` rows of CTAs divide evenly; `row` is this CTA's.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {

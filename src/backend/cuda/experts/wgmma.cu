@@ -93,8 +93,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // Lanes of adjacent g hold one unit each, in two columns. They swap, so that each stores two units
-          // of a column.
+          // Lanes of adjacent g hold a unit each, in two columns. They swap: then each has two of a column.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

@@ -11,8 +11,7 @@
 
 namespace nibble::cuda {
 
-// A run (rows of one sequence), as needed to accept drafts and to draft. Its rows are consecutive in the
-// step.
+// A run (adjacent rows of one sequence), as needed to accept drafts and to draft.
 struct DraftRun {
   int32_t first_row, num_rows;        // rows of the step; num_rows 0: padding of the array, not a run
   int32_t num_drafted;                // the last num_drafted of these rows are drafts

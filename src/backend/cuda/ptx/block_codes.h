@@ -21,8 +21,7 @@
 
 namespace nibble::cuda {
 
-// Largest E8M0 scale byte of packed weights: 2^1, for weights up to 12 (gpt-oss needs 2^-3). Packing adds
-// kScaleOffset to each byte.
+// Largest E8M0 byte of packed weights, which adds kScaleOffset: 2^1, for weights up to 12 (gpt-oss: 2^-3).
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // format of the activations; weights are MXFP4 in both

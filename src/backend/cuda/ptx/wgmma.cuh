@@ -4,8 +4,7 @@
 //
 // B begins at a multiple of 1,024 bytes. Each column takes 128 bytes, the 64 elements of a tile; 16-byte
 // piece p of column c is stored at p ^ (c % 8). B of 72 columns may also be stored row by row
-// (wgmma_bf16_by_rows): 128 bytes per row r for 64 columns, piece p at p ^ (r % 8), and the last 8 columns at
-// another address.
+// (wgmma_bf16_by_rows): 128 bytes per row r for 64 columns, piece p at p ^ (r % 8), the other 8 elsewhere.
 #pragma once
 
 #include <cstdint>

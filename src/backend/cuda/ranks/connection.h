@@ -40,8 +40,7 @@ struct LocalRank {  // a rank of this process
   const Workspace* work;
   Stream stream;
 };
-// Enables writes to the memory of the other GPUs, unless NCCL connects the ranks. Call before the ranks
-// allocate memory.
+// Enables writes to other GPUs' memory, unless NCCL connects the ranks. Call before ranks allocate memory.
 void open_memory(const Connection& connection, std::span<const int> devices);
 // Connects these ranks with each other and with those of other processes. Returns the RankSum of each.
 std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection, const Config& config,

@@ -64,8 +64,7 @@ class RankSum {
                    Turn turn) const = 0;
   // Completes the logits of these outputs on the first rank.
   virtual void gather_logits(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const = 0;
-  // Sends the tokens that the first rank has chosen to the other ranks of this process. Ranks may overwrite
-  // logits() only after this.
+  // Sends the first rank's chosen tokens to this process's other ranks, which may then overwrite logits().
   virtual void send_tokens(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const = 0;
   // Runs these sums and each other kind of exchange once, before the first step.
   virtual void run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn turn) const = 0;

@@ -34,7 +34,7 @@ struct Activations {
   std::optional<BlockProducts> block_products{};
 };
 
-// W x in double precision, and how far a kernel's float32 result may be from it.
+// W x in double precision, and the largest error that a kernel's float32 result may have.
 struct Products {
   int rows;
   std::vector<double> sums, bounds;  // [rows of x, rows of W]: W x, and its maximum error
