@@ -1,4 +1,4 @@
-// GPU for which kernels are chosen: the chip or, by options, a smaller one. Needs no GPU. C++17 for device code.
+// A GPU to choose kernels for: the chip or, by options, a smaller one. Needs no GPU. C++17 for device code.
 #pragma once
 
 #include <cstddef>

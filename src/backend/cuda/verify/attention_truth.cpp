@@ -29,7 +29,7 @@ Power exact_power(double exponent) {
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// The number to which a head's exponentials are relative at first (attention/page.cuh).
+// R of a head: exponentials are 2^(score - R) (attention/page.cuh).
 double head_reference(double sink) {
   constexpr double kHeadroom{80}, kLowestSink{-0x1p16};
   return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
