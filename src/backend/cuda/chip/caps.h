@@ -28,7 +28,7 @@ struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
   bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); if false, the twins run
-  bool has_wgmma{false};           // wgmma instructions (ptx/wgmma.cuh)
+  bool has_wgmma{false};           // products of warpgroups (ptx/wgmma.cuh)
 
   // False for a chip without a family of its own, which runs the code of another family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }

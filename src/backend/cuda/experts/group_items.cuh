@@ -47,7 +47,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // past the group's last pair: any number
+    for (int part = 0; part < item.kParts; ++part)  // past the group: an unused number
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }

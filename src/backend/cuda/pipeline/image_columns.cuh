@@ -106,7 +106,7 @@ struct ImageShape {
 
 #if NIBBLE_WGMMA
  private:
-  // Multiplies with the smallest compiled size, of `tiles` or more tiles, that holds the item's columns.
+  // Runs multiply_item() with the smallest number of tiles, from `tiles` on, that holds the item's columns.
   template <int tiles, typename Item, typename Begin>
   static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const Item& item,
                                                           unsigned cuts, Stages<ImageShape>& stages,
