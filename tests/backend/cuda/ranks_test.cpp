@@ -362,8 +362,7 @@ TEST(CudaRanks, RefuseWhatTheyCannotRun) {
             std::string::npos);
 }
 
-// kMostSummed: largest number of rows of a sum in these tests. kCountsOfRanks: numbers of ranks that share
-// it.
+// kMostSummed: most rows of a sum in these tests. kCountsOfRanks: numbers of ranks that share a sum.
 #ifdef NIBBLE_EMULATED_GPU
 constexpr int kMostSummed{300};
 constexpr int kCountsOfRanks[]{2, 3, 8};

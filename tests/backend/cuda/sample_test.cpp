@@ -190,8 +190,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
   return false;
 }
 
-// Compares rows. Returns the number of tokens that differ from the host's, each of which rounding must
-// explain.
+// Returns the number of tokens that differ from the host's; rounding must explain each of them.
 int compare_with_host(const std::vector<Question>& questions, const std::string& what) {
   const std::vector<SampledToken> device = ask_device(questions);
   int num_others = 0;

@@ -208,8 +208,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
       for (size_t row = 0; row < num_rows; ++row) tokens[row] = 100 + static_cast<TokenId>(row);
       for (int end = tree.num_known - 1; end < tree.num_rows(); ++end) {
         SCOPED_TRACE(testing::Message() << "to row " << end << " of the tree at " << tree.first_position);
-        // The rows' choices, for the host and for the device. The run's first output is not the first of the
-        // step.
+        // The rows' choices, for host and device. The run's first output is not the first of the step.
         constexpr int kFirstRow{0}, kFirstOutput{3};
         const SampleParams greedy;
         std::vector<OutputRow> outputs;
