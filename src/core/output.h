@@ -10,7 +10,7 @@
 
 namespace nibble {
 
-// Both throw std::system_error if a write fails; failed writes to stderr are ignored.
+// Both throw std::system_error if a write to a stream other than stderr fails.
 void write_to(std::FILE* stream, std::string_view text);
 void flush(std::FILE* stream);
 

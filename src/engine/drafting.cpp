@@ -114,7 +114,8 @@ void Drafting::learn(const Ended& ended) {
   if (ended.next && !launches_before_drafts_) consider(*ended.next);
 }
 
-// Checks if drafts would have paid off in `next`, just launched without them: then the step after it waits.
+// Checks whether drafts would have paid off in `next`, which was just launched without them. If so, the step
+// after it waits for the tokens that drafts follow.
 void Drafting::consider(const Launched& next) {
   std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;

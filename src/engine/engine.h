@@ -19,7 +19,7 @@
 
 namespace nibble {
 
-// Updated after each step, and whenever requests arrive or are cancelled.
+// State of the engine, updated after each step and whenever requests arrive or are cancelled.
 struct EngineState {
   int num_running{0}, num_waiting{0};
   PageCounts pages_held{};  // pages of running sequences

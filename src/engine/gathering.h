@@ -26,7 +26,7 @@ class Gathering {
       : options_(options), longest_(options.at_most), most_(most), num_together_(most) {}
 
   // Starts a wait when `num_waiting` requests have arrived. Expects the number that arrived together last
-  // time: with a single client, only the first wait is not over at once.
+  // time: with a single client, every wait except the first ends at once.
   void begin(int num_waiting) {
     num_expected_ = std::min(std::exchange(num_together_, num_waiting), most_);
     since_first_.emplace();
@@ -52,7 +52,7 @@ class Gathering {
   const GatherOptions options_;
   std::chrono::duration<double> longest_;
   const int most_;
-  int num_together_, num_expected_{0};  // that arrived together; that the current wait expects
+  int num_together_, num_expected_{0};  // requests: arrived together, expected by the current wait
   std::optional<Stopwatch> since_first_;
 };
 

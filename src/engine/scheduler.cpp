@@ -275,8 +275,8 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Marks the cached sliding pages with which another text can continue this one at its first `num_tokens`
-// tokens. It may match a few tokens more, which can reach into the next page.
+// Marks the cached sliding pages that another text needs to continue after the first `num_tokens` tokens of
+// this one, and the next page, because it may share a few tokens more.
 void Scheduler::mark_end(const Running& sequence, int num_tokens) {
   const int last = num_tokens / kPageTokens;
   const int first = first_reached_page(last * kPageTokens, options_.window);
@@ -373,7 +373,8 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: may replace pages by cached ones, and the previous step must launch with its page tables.
+    // Not earlier: this may replace pages by cached ones, and the previous step had to launch with the old
+    // ones.
     add_to_cache(sequence);
   }
   admit();

@@ -150,8 +150,8 @@ class Scheduler {
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Whether an incomplete sequence would get no row now because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
-  // Whether any running sequence can have a row in a later step, judged by token limits: the awaited tokens
-  // may end it earlier.
+  // Whether any running sequence can have a row in a later step by its token limit. An awaited token may
+  // still end it earlier.
   bool goes_on() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);

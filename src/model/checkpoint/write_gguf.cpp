@@ -15,7 +15,7 @@
 namespace nibble {
 namespace {
 
-// A tensor of the file, made from `spec`; expert codes also from `scales`; gate and up from every second row.
+// A tensor of the file, made from `spec`. Experts also need `scales`. Gate and up each take every second row.
 struct Part {
   GgufEntry entry;
   TensorSpec spec;

@@ -21,7 +21,8 @@ namespace {
 constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
 constexpr double kOtherExpert{0.4};         // the most that another expert changes a log-probability
 
-// `layer_error`: in u. `other_expert`: most that another expert changes a difference of log-probabilities.
+// `layer_error`: in units of u. `other_expert`: most that another expert changes a difference of
+// log-probabilities.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};
@@ -53,7 +54,7 @@ double other_expert_l2(const Config& config) {
 
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden) {
   GoldenTolerance tolerance = rounding_tolerance(config, golden, kCacheError, kOtherExpert);
-  tolerance.tied_l2 = tolerance.relative_l2;  // with so small errors, near ties rarely change
+  tolerance.tied_l2 = tolerance.relative_l2;  // errors this small rarely change near ties
   return tolerance;
 }
 

@@ -4,8 +4,8 @@
 // router and the embedding. An all-reduce after attention and one after the experts add up the results. Some
 // terms are added by one rank only: the first rank adds the residual stream and the bias of `o`; the rank
 // with an expert's first unit adds its bias of `down`.
-// With AttentionSplit::kSequences each rank has all heads, for sequences of its own: attention runs, and
-// stores keys and values, only for the rows of these, and its output, bias included, needs no all-reduce.
+// With AttentionSplit::kSequences each rank has all heads, but only some of the sequences. It runs attention
+// and stores keys and values only for their rows, and the output, bias included, needs no all-reduce.
 // Units are divided in tiles of 64, in which kernels read `down`; rows of the unembedding in strips of 16.
 #pragma once
 
