@@ -1,4 +1,4 @@
-// Keys and values of all layers in float32 pages, and the rows of a batch, which find their pages there.
+// Keys and values of all layers in float32 pages, and the rows of a batch with their page tables.
 #pragma once
 
 #include <span>

@@ -57,7 +57,7 @@ class Track {  // the drafters of one sequence
   };
   std::shared_ptr<const FinishedTexts> finished_;  // the answers that the drafters search
   std::vector<Line> lines_;
-  bool has_drafts_{false};  // whether choose() gave it drafts last; set only if by_cost
+  bool has_drafts_{false};  // whether the last choose() gave it drafts; set only if by_cost
 };
 
 class Speculator {
