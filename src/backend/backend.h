@@ -29,8 +29,8 @@ struct BackendOptions {
   // run are in one cache. Page ids of cache c start at c * num_pages.
   int num_kv_caches{1};
   int num_pages{0};  // of each KV cache, for both kinds of layer
-  // The most pages in the page tables of a step's runs. Sequences share pages, so it can exceed num_pages,
-  // which is the minimum.
+  // Maximum number of entries in the page tables of a step's runs; at least num_pages. It can be more,
+  // because sequences that share a page each have an entry for it.
   int max_table_pages{0};
   int max_batch_tokens{512};  // the largest number of rows in a step
   int num_threads{0};         // 0: all cores that the process may use

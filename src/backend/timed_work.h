@@ -1,4 +1,4 @@
-// When a step did what. C++17, for device code.
+// Times of the launches or loops of a step. C++17, for device code.
 #pragma once
 
 #include <string_view>

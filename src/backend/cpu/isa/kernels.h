@@ -56,8 +56,9 @@ using WeighKernel = void (*)(const WeighArgs&);
 
 inline constexpr int kMaxStripRows{16};
 
-// 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c], halved since MXFP4 weights are
-// doubled. Kernels that need unsigned weights add 12 or 128 to them; the offsets compensate for it.
+// 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c]. The scale is stored halved, because
+// kernels double MXFP4 weights to make them integers. Kernels that need unsigned weights add 12 or 128 to
+// them; the offsets compensate for it.
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;
