@@ -16,7 +16,6 @@ struct TrialPlan {
   const ReportProgress& report;
 };
 
-// A kernel, timed in steps of `num_rows` rows.
 struct KernelTrial {
   Operation operation;
   std::string kernel;  // as in KernelChoice

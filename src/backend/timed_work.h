@@ -12,7 +12,7 @@ struct TimedWork {
   Operation operation;    // the first operation, if the launch runs several
   std::string_view name;  // the backend's name for the launch or loop
   double begin{0}, end{0};
-  bool is_draft{false};  // work of a draft head, after the step or in it
+  bool is_draft{false};  // work of a draft head
 };
 
 }  // namespace nibble

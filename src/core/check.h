@@ -1,6 +1,6 @@
-// NIBBLE_CHECK(condition, format, values...) prints the values and aborts if the condition is false. That is
-// a bug in nibble; bad input is an InputError (core/error.h). Values are formatted only on failure, so hot
-// paths can afford checks.
+// NIBBLE_CHECK(condition, format, values...) prints the values and aborts if the condition is false. A
+// failure is a bug in nibble; bad input is an InputError (core/error.h). Values are formatted only on
+// failure, so hot paths can afford checks.
 #pragma once
 
 #include <fmt/format.h>

@@ -14,7 +14,7 @@
 namespace nibble {
 
 struct Settings {
-  // kInstruction and kDate: what the model is given in addition to the prompt.
+  // kInstruction and kDate (see SettingGroup): what the model is given in addition to the prompt.
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;

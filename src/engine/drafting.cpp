@@ -66,7 +66,7 @@ void Drafting::add_tokens(RequestId id, const Sequence& sequence, size_t num_kno
   if (!speculator_) return;
   auto& track = tracks_[id];
   if (!track) track = speculator_->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
-  // The head's drafts may follow tokens that the constraint forced: find the position where they begin.
+  // The draft head's drafts may follow tokens that the constraint forced: find the position where they begin.
   int position = static_cast<int>(num_known);
   for (const TokenId token : sequence.tokens().subspan(num_known)) {
     if (position++ == made.first_position) speculator_->take(*track, made);

@@ -566,7 +566,6 @@ void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_fir
   }
 }
 
-// Ends a sequence and frees its pages.
 void Engine::Impl::end(RequestId id, Event event) {
   if (std::holds_alternative<FinishedEvent>(event)) drafting.keep_answer(sequences.at(id));
   drafting.remove(id);

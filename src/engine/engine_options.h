@@ -21,9 +21,9 @@ struct StepReport {
 };
 
 struct EngineOptions {
-  // The number of KV caches and both page counts must equal the backend's.
+  // Both must equal the backend's.
   int num_kv_caches{1};
-  int num_pages{0};           // in each KV cache, for both kinds of layer
+  int num_pages{0};           // in each KV cache, for full and sliding layers together
   int max_batch_tokens{512};  // rows of one step; longer prompts are split into chunks
   int max_shared_rows{0};     // prompt rows of a step if several sequences run or wait; 0: no limit
   double itl_target{0};       // target for the time between tokens in seconds (step_pace.h); 0: none

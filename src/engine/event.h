@@ -39,7 +39,7 @@ struct FinishedEvent {
   FinishReason reason{};
   std::string text{};  // text that was still held back
   int num_prompt_tokens{0}, num_output_tokens{0};
-  int num_cached_tokens{0};  // as in TokenEvent
+  int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
   // Steps that added tokens to the answer: fewer than its tokens if drafts were accepted or tokens forced.
   int num_steps{0};
   speculative::DraftCounts drafts{};

@@ -21,7 +21,7 @@ struct GatherOptions {
 
 class Gathering {
  public:
-  // `most`: the limit of running sequences, and so of the requests that a wait expects.
+  // `most`: limit of running sequences, and of the requests that a wait expects.
   Gathering(const GatherOptions& options, int most)
       : options_(options), longest_(options.at_most), most_(most), num_together_(most) {}
 

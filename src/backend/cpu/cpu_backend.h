@@ -1,5 +1,5 @@
-// The CPU backend. With float32 activations it uses BF16 and MXFP4 weights as stored; with int8 activations
-// it packs experts, and the dense matrices that allow it, into strips (packed_model.h).
+// The CPU backend. With float32 activations it uses BF16 and MXFP4 weights as stored. With int8 activations
+// it repacks experts, and the dense matrices that allow it, into strips: rows in the order of vector lanes.
 #pragma once
 
 #include <memory>

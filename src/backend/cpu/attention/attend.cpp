@@ -215,7 +215,8 @@ void attend(const AttendArgs& args) {
   }
 
   const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
-  // Fixed cost of an item per head, in multiply-adds: softmax, and queries from other cores' caches.
+  // Fixed cost of an item per head, in multiply-adds: the softmax, and loading queries from other cores'
+  // caches.
   constexpr double kItemWork{3000};
   const double work = 2 * static_cast<double>(num_seen) * head_work +
                       kItemWork * static_cast<double>(std::ssize(items) * num_heads);

@@ -178,8 +178,7 @@ inline void product(const ProductArgs& args) {
 
 template <class Format>
 inline void strips(const StripArgs& args) {
-  // The AVX-512 kernel takes all tokens if their activations have no constant stride, else a last tile of few
-  // tokens.
+  // AVX-512 takes all tokens if their activations have no constant stride, else a last tile of few tokens.
   ptrdiff_t stride = 0;
   int num_tiled = args.num_tokens;
   if (num_tiled >= kLeastTokens) {

@@ -146,7 +146,8 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
-  // Only the first tile of tokens prefetches, and only within the panel: the next may be another thread's.
+  // Only the first tile of tokens prefetches, and only within the panel: the next panel may be another
+  // thread's.
   const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
   for (int block = 0; block < num_blocks; ++block) {
     if (is_followed) rows[0].prefetch(args, block);
@@ -187,8 +188,7 @@ inline void dot(const DotArgs& args) {
   for (; row < end; ++row) dot_rows<Simd, Row, 1, Simd::kTileTokens>(args, row, 0);
 }
 
-// Adds to 32 elements of `out` from `first` on. A row of values that ends within them is copied and
-// zero-padded.
+// Adds to 32 elements of `out` from `first` on. A row of values that ends within them is zero-padded.
 template <class Simd, class Row, int num_heads>
 inline void weigh_block(const WeighArgs& args, int head, int first) {
   const bool is_whole = first + kBlock <= args.head_dim;
