@@ -27,7 +27,7 @@ struct KernelTrial {
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // Kernels by number of rows: `chosen` by the table, `fastest` by time; a kernel's adjacent ranges are
+  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Adjacent ranges of a kernel are
   // merged.
   std::vector<KernelChoice> chosen, fastest;
 };

@@ -25,7 +25,7 @@ struct PredictedStep {
 };
 
 // One operation of a step, summed over layers, in microseconds. Reading weights, converting them and
-// multiplying overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations have no
+// multiplying overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations: no
 // launches.
 struct PredictedTime {
   Operation operation{};

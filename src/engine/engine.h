@@ -57,8 +57,8 @@ class Engine {
 
   // Waits for the next event of any request, in the order of the steps. Returns nothing after the timeout.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);
-  // Waits for an event, then returns all that have arrived; empty after the timeout. The events of one step
-  // arrive together.
+  // Waits for an event, then returns all that have arrived, those of one step together; empty after the
+  // timeout.
   std::vector<Event> wait_events(std::chrono::milliseconds timeout);
 
  private:

@@ -21,7 +21,7 @@ struct StepReport {
 };
 
 struct EngineOptions {
-  // Both must equal the backend's.
+  // num_kv_caches and num_pages must equal those of the backend.
   int num_kv_caches{1};
   int num_pages{0};           // in each KV cache, for full and sliding layers together
   int max_batch_tokens{512};  // rows of one step; longer prompts are split into chunks

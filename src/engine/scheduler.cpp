@@ -23,7 +23,6 @@ void reserve(SequencePages& pages, int num_tokens) {
   NIBBLE_CHECK(has_room);
 }
 
-// Orders sequences by priority, then by arrival.
 template <typename A, typename B>
 bool comes_before(const A& a, const B& b) {
   return std::pair(a.needs.priority, a.arrival) < std::pair(b.needs.priority, b.arrival);

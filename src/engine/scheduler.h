@@ -77,8 +77,7 @@ struct PageCounts {
   int full{0}, sliding{0};
   int total() const { return full + sliding; }
 };
-// Pages with which a sequence can run to its end. The last token of an answer is never fed back and needs
-// none.
+// Pages with which a sequence can run to its end. An answer's last token is never fed back and needs none.
 int needed_pages(int num_prompt_tokens, int max_output_tokens, int window);
 
 struct Slice {  // the part of a step that belongs to one sequence

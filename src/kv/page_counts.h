@@ -21,8 +21,7 @@ int max_sliding_pages(int window, int chunk);
 int least_pages(int num_positions, int window);
 // Length of the longest sequence that fits into `num_pages` if it is alone.
 int most_tokens(int num_pages, int window);
-// Size of a KV cache in tokens, as vLLM states it: `context` times the number of sequences of that length
-// that fit, fractions included.
+// Size of a KV cache in tokens, as in vLLM: `context` times the number of sequences that fit, with fractions.
 int64_t kv_tokens(int num_pages, int context, int window);
 
 }  // namespace nibble

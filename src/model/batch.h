@@ -16,8 +16,7 @@ namespace nibble {
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 
-// Page table of one sequence and one kind of layer. Position p is slot p % kPageTokens of pages[p /
-// kPageTokens - first_page].
+// Page table of one sequence and kind of layer. Position p is in pages[p / kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
   // Index of the first page kept: earlier pages were given back, because no sliding window reaches them.

@@ -23,7 +23,7 @@ struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // The D elements at `position` of the row's sequence. In a tree of drafts, those on the path to the row.
+  // The D elements at `position` of the row's sequence. In a tree of drafts: of the path to the row.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }

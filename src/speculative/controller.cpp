@@ -20,8 +20,8 @@ constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
 // measured costs rule out likely drafts, every kStepsToProbe-th step may still have them (a probe).
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
 // The draft head is tried after steps_to_try_ steps; a failed trial doubles this number, up to
-// kMostStepsToTry. The head is switched off when chain_gain_, a decaying average with factor kKeptGain, falls
-// below kLeastChainGain.
+// kMostStepsToTry. The head is switched off when chain_gain_, a decaying average (kKeptGain), falls below
+// kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
 // Number of tokens that the head drafts in a trial, and beyond the drafts that are worth verifying.
@@ -121,14 +121,13 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   return drafts;
 }
 
-// While the head is on or tried, the balance may be slightly negative: one trial can cost more than the
-// balance.
+// While the head is on or tried, the balance may be below 0: one trial can cost more than the balance.
 bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }
 
-// Chooses the drafts of a step that also makes the next drafts, and the number of these. Returns false if the
-// head is off and the step may still verify drafts from text.
+// For a step that makes drafts for the next one: chooses the drafts to verify and the number to make. Returns
+// false if the draft head is off and the step may still verify drafts copied from text.
 bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> drafts,
                                    std::span<const DraftOffer> offers) {
   std::vector<double> chances;

@@ -28,8 +28,7 @@ struct DraftOffer {  // drafts offered for one sequence
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// The source of the drafts that a step makes for the next one. A draft model makes only drafts likely to be
-// verified.
+// Source of the drafts that a step makes for the next one. A draft model makes only likely ones.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {

@@ -13,8 +13,7 @@
 namespace nibble::speculative {
 namespace {
 
-// Number of tokens of a text that the draft model has usually not read when run() begins: the last accepted
-// draft and the token after it.
+// Usual number of unread tokens of a text when run() begins: the last accepted draft and the token after it.
 constexpr int kUsualLag{2};
 
 // Whether `tokens`, of which `num_filled` have keys and values, has further full pages in common with

@@ -9,8 +9,7 @@
 namespace nibble::speculative {
 namespace {
 
-// Decay factors of acceptance counts: for one sequence, which must follow changes quickly, and for all
-// sequences.
+// Decay factors of acceptance counts: of one sequence, to follow changes quickly, and of all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
 // Initial acceptance probability, its weight in samples, and the weight in samples of the counts of all
 // sequences in the estimate for one sequence.

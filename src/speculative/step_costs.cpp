@@ -47,8 +47,7 @@ void StepCosts::add(int num_sequences, int num_more_rows, double seconds, bool h
     plain_[plain_of(num_sequences)].add(seconds);
   } else if (const std::optional<double> none = plain(num_sequences)) {
     const size_t column = column_of(num_more_rows);
-    // Scaled to the column's number of rows, or 9 rows would make 8 seem expensive. Not scaled if the time
-    // includes making drafts.
+    // Scaled to the column's rows, or 9 rows would make 8 seem expensive; not if it includes making drafts.
     const double share = has_chain ? 1 : static_cast<double>(kMoreRows[column]) / num_more_rows;
     (has_chain ? chain_ : more_)[row_of(num_sequences)][column].add(share * (seconds - *none));
   }

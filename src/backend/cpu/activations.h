@@ -10,8 +10,8 @@
 
 namespace nibble::cpu {
 
-// Rows that a work item multiplies by its panel (some rows of a weight matrix): their int8 activations (20b:
-// 0.25 MB) stay in L2.
+// Rows multiplied at once by a work item's panel (some rows of weights): int8 activations (20b: 0.25 MB) fit
+// L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
 // Maximum number of partial softmaxes that are stored for merging: enough for one row at position 131,071.

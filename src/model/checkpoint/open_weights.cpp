@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The rows, from `first_row` on, of the tensor `name` of shape `shape` that hold one tensor of the model.
+// Rows of a tensor with this name and shape, from `first_row` on, that hold one tensor of the model.
 struct StoredRows {
   std::string name;
   Shape shape;

@@ -83,9 +83,8 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   read_rope(fields, config);
 }
 
-// Reads the layers whose outputs the head takes as input. `first`: the number that the file gives layer 0.
-// The default is that of EAGLE-3's authors: the second layer, the one before the middle, the fourth from the
-// end.
+// Reads the layers whose outputs the head takes as input. `first`: number of layer 0 in the file. Default of
+// EAGLE-3's authors: the second layer, the one before the middle, and the fourth from the end.
 void read_taps(const Fields& fields, std::string_view name, int first, const Config& model,
                DraftHeadConfig& config) {
   const int num_layers = model.num_layers;

@@ -21,8 +21,7 @@ namespace {
 constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
 constexpr double kOtherExpert{0.4};         // the most that another expert changes a log-probability
 
-// `layer_error`: in units of u. `other_expert`: most that another expert changes a difference of
-// log-probabilities.
+// `layer_error`: in units of u. `other_expert`: largest change of a log-probability gap by another expert.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};

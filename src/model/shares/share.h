@@ -1,4 +1,4 @@
-// A rank's share of a model that several ranks run together, each on one GPU or machine. Of every layer a
+// A rank's share of a model that several ranks run together, each on one GPU or machine. In every layer a
 // rank has some key/value heads with their query heads, and either some units (rows of gate and up, columns
 // of down) of every expert or some whole experts. It has some rows of the unembedding, and all norms, the
 // router and the embedding. An all-reduce after attention and one after the experts add up the results. Some

@@ -1,4 +1,4 @@
-// Last part of the attention block: x += Wo attended + bo. Memory traffic: the weights (20b: 23.6 MB per
+// Last part of the attention block: x += Wo attended + bo. Memory traffic: the weights (20b: 23.6 MB a
 // layer).
 #pragma once
 

@@ -5,8 +5,8 @@
 //   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip, Q8_0 as stored, MXFP4 as int8
 //   C  16 tokens x 16 weight rows: block sums in int32
 // Columns are taken in chunks of kChunk blocks, so that activations of 16 tokens (22 KB) stay in L1. A
-// product (8,192 multiply-adds) takes 30 clocks: 16 for the tile instruction, the rest for 48 vector
-// instructions and loads.
+// product (8,192 multiply-adds) takes 30 clocks: 16 for the tile instruction, 14 for vector instructions and
+// loads.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86

@@ -146,8 +146,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
-  // Only the first tile of tokens prefetches, and only within the panel: the next panel may be another
-  // thread's.
+  // Only the first tile of tokens prefetches, and only within the panel: the next may be another thread's.
   const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
   for (int block = 0; block < num_blocks; ++block) {
     if (is_followed) rows[0].prefetch(args, block);
