@@ -18,7 +18,7 @@ struct TrialPlan {
 
 struct KernelTrial {
   Operation operation;
-  std::string kernel;  // as in KernelChoice
+  std::string kernel;  // name in the kernel table
   int num_rows;
   // Median of repetitions; per layer, or per step if the operation is not part of a layer.
   double microseconds{0};
@@ -27,8 +27,7 @@ struct KernelTrial {
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Adjacent ranges of a kernel are
-  // merged.
+  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Adjacent ranges are merged.
   std::vector<KernelChoice> chosen, fastest;
 };
 

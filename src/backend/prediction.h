@@ -24,9 +24,8 @@ struct PredictedStep {
   int num_rows() const { return num_sequences * num_tokens; }
 };
 
-// One operation of a step, summed over layers, in microseconds. Reading weights, converting them and
-// multiplying overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations: no
-// launches.
+// One operation of a step, summed over layers, in microseconds. Reading weights, converting and multiplying
+// them overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations do not launch.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};
@@ -49,7 +48,8 @@ struct PredictedDevice {
 };
 
 struct PredictedSharing {
-  // Fixed time of an all-reduce of one row, without its bytes. Not set: that of the devices' library.
+  // Fixed time of an all-reduce of one row, without its bytes. Not set: the known time of the devices'
+  // library.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };

@@ -23,7 +23,7 @@ class RankLinks {
   virtual void add_up(std::span<float> terms) = 0;
   // Gathers `logits` [n, V] on the first rank; each rank has the columns of its share.
   virtual void collect(View<float, 2> logits) = 0;
-  // The id for devices that sum and gather over links of their own instead.
+  // Id with which devices connect to each other, if they sum and gather over direct links instead.
   virtual const GroupId& group() const = 0;
   // Throws if another rank was lost. Call repeatedly while waiting for a device.
   virtual void check_alive() const = 0;

@@ -57,8 +57,7 @@ class Engine {
 
   // Waits for the next event of any request, in the order of the steps. Returns nothing after the timeout.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);
-  // Waits for an event, then returns all that have arrived, those of one step together; empty after the
-  // timeout.
+  // Waits for events and returns all that have arrived (those of a step together); empty after the timeout.
   std::vector<Event> wait_events(std::chrono::milliseconds timeout);
 
  private:

@@ -96,7 +96,7 @@ struct Slice {  // the part of a step that belongs to one sequence
 struct DraftRoom {  // room for drafts in a step that is being planned
   struct Quota {
     RequestId request{};
-    bool follows{false};  // Slice::follows: the previous step makes its drafts
+    bool follows{false};  // Slice::follows is set, so the previous step makes the drafts
     int most{0};          // limit: drafts that have rows and pages and fit into the answer
     int num_drafts{0};    // out: set by PlanDrafts
   };

@@ -25,8 +25,7 @@ class StopStrings {
  private:
   struct Matcher {  // Knuth-Morris-Pratt automaton of one string: amortised constant time per byte
     explicit Matcher(std::string text);
-    // Reads bytes from text[at] until the string is complete or `end` is reached. Returns the end of those
-    // read.
+    // Reads bytes from text[at] until the string is complete or `end` is reached. Returns where it stopped.
     size_t read(std::string_view text, size_t at, size_t end);
     bool is_complete() const { return num_matched == string.size(); }
 

@@ -15,7 +15,7 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   PageTableView full{}, sliding{};
-  std::vector<int> path{};  // slots of the row's last positions: see slot_of() in backend/draft_tree.h
+  std::vector<int> path{};  // cache slots of the row's last positions if drafts branch (backend/draft_tree.h)
 };
 std::vector<BatchRow> rows_of(const Batch& batch);  // rows of all runs, in order
 

@@ -20,7 +20,7 @@ constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
 // measured costs rule out likely drafts, every kStepsToProbe-th step may still have them (a probe).
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
 // The draft head is tried after steps_to_try_ steps; a failed trial doubles this number, up to
-// kMostStepsToTry. The head is switched off when chain_gain_, a decaying average (kKeptGain), falls below
+// kMostStepsToTry. It is switched off when chain_gain_, a decaying average (kKeptGain), falls below
 // kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};

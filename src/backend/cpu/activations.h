@@ -10,8 +10,7 @@
 
 namespace nibble::cpu {
 
-// Rows multiplied at once by a work item's panel (some rows of weights): int8 activations (20b: 0.25 MB) fit
-// L2.
+// Rows that a work item multiplies by its panel of weights at once: as int8 (20b: 0.25 MB) they stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
 // Maximum number of partial softmaxes that are stored for merging: enough for one row at position 131,071.

@@ -87,7 +87,7 @@ constexpr Naming kNamings[] = {
     {"embedding.weight", &openai_rows},
 };
 
-// Locates tensors in a container, and refuses a container with tensors that were not located.
+// Locates tensors in a container. Refuses a container with tensors that the model does not use.
 class Checkpoint {
  public:
   Checkpoint(const Container& container, const Config& config, std::string source)

@@ -45,7 +45,7 @@ GoldenSet read_golden(const std::filesystem::path& file);
 struct GoldenAnswer {               // results of an implementation under test; empty: not compared
   std::span<const float> logits;    // [T, V]: all positions
   std::span<const TokenId> greedy;  // [G]: continuation
-  std::span<const float> hidden;    // as in GoldenPrompt
+  std::span<const float> hidden;    // same shape as GoldenPrompt::hidden
 };
 
 // Limits of the difference between two correct implementations. The defaults are for float32 arithmetic.
@@ -75,10 +75,10 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// As bf16_tolerance(), with experts' inputs in MXFP8 or MXFP4. `error`: the format's largest relative error.
+// Like bf16_tolerance(), for experts with inputs in MXFP8 or MXFP4. `error`: its largest relative error.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// Tolerance if the golden data were computed with the same roundings. `tolerance`: for exact golden data.
+// Tolerance for golden data with the same roundings. `tolerance`: the one for exact golden data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {

@@ -102,7 +102,7 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
 // Besides the errors of bf16_tolerance, a layer's experts round two vectors: their input, and the activations
 // between up and down. Half a unit in the last place is at most 2^-4 of a number in E4M3 (three mantissa
 // bits), and 2^-2 in E2M1. (A scale that covers the block's largest element leaves fewer bits to smaller
-// ones, but these weigh less in a sum.) Router margins and near ties as in int8_tolerance.
+// ones, but these weigh less in a sum.) Router margins and near ties are treated as in int8_tolerance.
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error) {
   const double in_roundings = error / 0x1p-8;
   const double layer_error = std::sqrt(kCacheError * kCacheError + 6 + 2 * in_roundings * in_roundings);

@@ -1,5 +1,4 @@
-// Last part of the attention block: x += Wo attended + bo. Memory traffic: the weights (20b: 23.6 MB a
-// layer).
+// Last part of the attention block: x += Wo attended + bo. Memory traffic: the weights (20b: 23.6 MB).
 #pragma once
 
 #include "backend/cpu/machine.h"

@@ -5,8 +5,8 @@
 //
 // Float activations are in split order: in each block of 32 elements the 16 even ones, then the 16 odd ones,
 // with rows zero-padded to whole blocks. So every weight format is decoded without a shuffle: a 32-bit word
-// of BF16, 16 bits of FP8 or a byte of MXFP4 codes have an even element in the low half, an odd one in the
-// high half.
+// of BF16, a 16-bit word of FP8 or a byte of MXFP4 codes has an even element in its low half, an odd one in
+// its high half.
 #pragma once
 
 #include <cstddef>
