@@ -16,7 +16,8 @@ namespace nibble {
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 
-// Page table of one sequence and kind of layer. Position p is in pages[p / kPageTokens - first_page].
+// Page table of one sequence and one kind of layer. Position p is in slot p % kPageTokens of page pages[p /
+// kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
   // Index of the first page kept: earlier pages were given back, because no sliding window reaches them.
@@ -72,7 +73,7 @@ inline int parent_of(std::span<const int> parents, size_t i) {
 // first_position + i. The step moves accepted drafts to the slots of their positions.
 struct DraftedTokens {
   int count{0};  // number of drafts: the last tokens of the run
-  // For all tokens of the run, as in parent_of(). Empty: the drafts are a chain.
+  // Parent of each token of the run, see parent_of(). Empty: the drafts are a chain.
   std::span<const int> parents{};
 };
 

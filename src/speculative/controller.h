@@ -50,7 +50,7 @@ class Controller {
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
   void pass();
 
-  int num_to_draft() const { return num_to_draft_; }  // for the step chosen last, per sequence
+  int num_to_draft() const { return num_to_draft_; }  // tokens per sequence, in the step chosen last
 
  private:
   struct Best {

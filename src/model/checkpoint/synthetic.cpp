@@ -63,7 +63,7 @@ Pattern pattern_of(const TensorSpec& spec) {
       return bf16_pattern(0.05);
     case TensorKind::kSinks:
       return bf16_pattern(0.5);
-    case TensorKind::kDense:  // rms 1 for the embedding, whose rows are not summed over
+    case TensorKind::kDense:  // the embedding gets rms 1: no product sums over it
       return bf16_pattern(spec.name == "model.embed_tokens.weight" ? 1 : rms_for(spec.shape[1]));
     case TensorKind::kCodes:
       return {~uint64_t{0}, 0};
