@@ -1,5 +1,4 @@
-// Parts that backends with a draft head share: where a run's drafts begin, and the pages of the head's K and
-// V.
+// Parts that backends with a draft head share: where a run's drafts begin, and the pages of the head's cache.
 //
 // The head has one slot per position p. Its input is the model's features at p and the token after p, which
 // the step has just sampled or the prompt contains. K and V of slot p are at position p of the pages of full

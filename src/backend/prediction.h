@@ -48,8 +48,7 @@ struct PredictedDevice {
 };
 
 struct PredictedSharing {
-  // Fixed time of an all-reduce of one row, without its bytes. Not set: the known time of the devices'
-  // library.
+  // Fixed time of an all-reduce of one row, without its bytes. Not set: that of the devices' library.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };

@@ -21,8 +21,7 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: limit of the answer. `submitted`: runs since arrival. The tokenizer must outlive
-  // this.
+  // `max_output_tokens`: answer limit. `submitted`: runs since arrival. The tokenizer must outlive this.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 

@@ -21,7 +21,8 @@ int max_sliding_pages(int window, int chunk);
 int least_pages(int num_positions, int window);
 // Length of the longest sequence that fits into `num_pages` if it is alone.
 int most_tokens(int num_pages, int window);
-// Size of a KV cache in tokens, as in vLLM: `context` times the number of sequences that fit, with fractions.
+// Size of a KV cache in tokens, as vLLM states it: `context` times the number of sequences of that length
+// that fit, fractions included.
 int64_t kv_tokens(int num_pages, int context, int window);
 
 }  // namespace nibble

@@ -183,7 +183,7 @@ Config read_huggingface(const Fields& fields) {
   return config;
 }
 
-// OpenAI's file has neither epsilon nor truncation: the defaults hold. YaRN extends to its context length.
+// OpenAI's file lacks epsilon (1e-5), truncation (off) and the maximum context (the original times factor).
 Config read_openai(const Fields& fields) {
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);

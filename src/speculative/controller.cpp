@@ -19,9 +19,8 @@ constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
 // While all steps have drafts, every kStepsToPlain-th step is plain, to measure a plain step again. While
 // measured costs rule out likely drafts, every kStepsToProbe-th step may still have them (a probe).
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
-// The draft head is tried after steps_to_try_ steps; a failed trial doubles this number, up to
-// kMostStepsToTry. It is switched off when chain_gain_, a decaying average (kKeptGain), falls below
-// kLeastChainGain.
+// The draft head is tried after steps_to_try_ steps; each failed trial doubles them, up to kMostStepsToTry.
+// It is switched off when chain_gain_, a decaying average (kKeptGain), falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
 // Number of tokens that the head drafts in a trial, and beyond the drafts that are worth verifying.

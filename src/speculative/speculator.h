@@ -89,7 +89,8 @@ class Speculator {
   int num_to_draft() const;
   int topk() const { return options_.topk; }  // tokens that the head drafts for one position
   // Whether all drafts come from the head, as chains of constant length, except for requests with a
-  // prediction. Then a step can be planned before its drafts are known. With by_cost their number is unknown.
+  // prediction. Then a step can be planned before its drafts are known. With by_cost their number depends on
+  // probabilities.
   bool has_head_alone() const { return has_head_alone_; }
   bool has_head() const { return !options_.draft_head.empty(); }
   // Lets the draft model, if any, make `num_drafts` drafts for each of the sequences.

@@ -75,7 +75,7 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// Like bf16_tolerance(), for experts with inputs in MXFP8 or MXFP4. `error`: its largest relative error.
+// Like bf16_tolerance(), for experts with inputs in MXFP8 or MXFP4, whose largest relative error is `error`.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
 // Tolerance for golden data with the same roundings. `tolerance`: the one for exact golden data.
