@@ -41,7 +41,7 @@ class Gathering {
   void count(const Stopwatch& submitted) {
     num_together_ += since_first_ && since_first_->seconds() - submitted.seconds() < longest_.count();
   }
-  // Called when no sequence runs or waits: later requests do not count as arrived together.
+  // Called when no sequence runs or waits. Later requests then do not count as arrived together.
   void end() { since_first_.reset(); }
   void learn(double step_seconds) {
     longest_ =

@@ -22,7 +22,7 @@ using Element = Fields::Element;
 
 // Limits far above any existing model, yet so low that no product that is computed in int overflows.
 constexpr int kMaxLayers{1024};
-constexpr int kMaxWidth{1 << 16};  // limit of H and of I
+constexpr int kMaxWidth{1 << 16};  // limit of the hidden size and of the width of an expert
 constexpr int kMaxHeads{1024};
 constexpr int kMaxHeadDim{1024};
 constexpr int kMaxExperts{4096};

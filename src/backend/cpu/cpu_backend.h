@@ -12,7 +12,7 @@ namespace nibble::cpu {
 bool takes_int8(const CpuOptions& options);
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOptions& cpu_options = {});
-// Changes the tuning of a backend from make(), between steps only.
+// Changes the tuning of a backend that make() returned. Called between steps only.
 void retune(Backend& backend, const CpuTuning& tuning);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CpuOptions& cpu_options = {});

@@ -58,8 +58,8 @@ GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& gold
 }
 
 // Besides keys and values, a layer rounds the two normed inputs, the queries, the attention weights, the
-// attention output, and the experts' inner activations: six errors of one u each, independent of each other
-// and of the cache's. Many near ties then choose other experts: both log-probabilities may move by 0.4.
+// attention output, and the experts' inner activations: six more errors of one u each, all independent. Many
+// near ties then choose other experts, so both of two compared log-probabilities may move by 0.4.
 // These roundings change the margin of a router by 6.8e-3 (standard deviation over 530 positions of the
 // miniature with margins of 0.012 to 0.1; tests/golden/README.md). Rows of logits with a margin of at most
 // three times that may have another expert, so their limit is other_expert_l2().

@@ -11,7 +11,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Rows with more than 1/kItemsPerThread of a thread's work are split, so that all threads finish together.
+// Rows of more than 1/kItemsPerThread of a thread's work are split, so that all threads finish together.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);
