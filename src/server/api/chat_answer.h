@@ -50,8 +50,8 @@ class ChatAnswer {
     std::string arguments;  // a custom tool's text, or JSON
   };
 
-  // Searches stop strings only in content. `begun`: tokens of a message header with which the prompt ends.
-  // `stream_interval`: push() joins the deltas of this number of tokens (stream_pace.h).
+  // Searches stop strings only in content. `begun`: header of the message that the prompt leaves unfinished.
+  // `stream_interval`: push() returns deltas once per this number of tokens (stream_pace.h).
   ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
              std::span<const TokenId> begun = {}, int stream_interval = 1);
 

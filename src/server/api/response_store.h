@@ -13,7 +13,7 @@
 
 namespace nibble::server {
 
-// Returns the memory of a conversation in bytes, without the allocator's overhead.
+// Returns the bytes that a conversation takes in memory, without the allocator's overhead.
 size_t bytes_of(const std::vector<harmony::ChatMessage>& messages);
 
 struct StoredItem {

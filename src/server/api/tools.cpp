@@ -121,7 +121,7 @@ void offer_tool_search(const Field& tool, ToolSet& tools, IgnoredFields& ignored
   offer_built_in(tool, ToolKind::kToolSearch, std::move(function), tools, ignored);
 }
 
-// The arguments are the members of "action" in a shell_call.
+// The function's arguments are the members of "action" in OpenAI's item shell_call.
 void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   if (const auto environment = tool.find("environment");
       environment && environment->find_string("type") != "local")
@@ -135,7 +135,7 @@ void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
       tools, ignored);
 }
 
-// The arguments are the members of "operation" in an apply_patch_call.
+// The function's arguments are the members of "operation" in OpenAI's item apply_patch_call.
 void offer_apply_patch(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer_built_in(tool, ToolKind::kApplyPatch, Json::parse(R"({"name":"apply_patch","description":
              "Creates, updates or deletes a file. The diff has the V4A format; a deletion needs none.","parameters":
@@ -159,7 +159,7 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
     if (space.name == name && !space.description) space.description = tool.find_string("description");
 }
 
-// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}; without one, the built-in tool's.
+// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}, else the name of a built-in tool.
 std::optional<std::string> name_of(const Field& tool) {
   const auto type = tool.find("type");
   Field named = tool;

@@ -27,7 +27,7 @@ enum class ToolKind {
 
 struct OfferedTool {
   std::string name{};
-  std::string space{"functions"};  // its namespace
+  std::string space{"functions"};  // the tool's namespace
   ToolKind kind{ToolKind::kFunction};
   std::optional<std::string> parameters{};  // JSON schema of the arguments; absent: any object
   std::optional<grammar::Source> input{};   // kCustom: grammar of the text, if the tool has one

@@ -12,8 +12,8 @@
 namespace nibble::server {
 namespace {
 
-// Allows pages to load only this server's files and to connect only to it, and forbids embedding. A model's
-// text could not run as a script even if it became markup, which markdown.js and trusted types prevent.
+// Allows pages to load only this server's files and to connect only to it, and forbids embedding. So a
+// model's text could not run as a script, even if it became markup despite markdown.js and trusted types.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "

@@ -20,7 +20,7 @@ const deleted = new Set();  // ids of conversations
 /** @type {Set<Message[]>} */
 const pending = new Set();  // messages that write() is still saving
 /** @type {Set<Message>} */
-const unsaved = new Set();  // what write() could not store; each write that succeeds tries the next conversation again
+const unsaved = new Set();  // messages that write() could not store; a write that succeeds retries the next conversation
 let isLoaded = false;
 let reportFault = (kind, text) => {};
 

@@ -50,7 +50,7 @@ export function leafBelow(messages, id) {
  * @param {Messages} messages @param {Map<string, string | null>} lost
  */
 export function repairLinks(messages, lost) {
-  const reaches = new Set([null]);  // messages whose branch is known to end
+  const reaches = new Set([null]);  // messages known to descend from a first message
   for (const message of messages.values()) {
     const way = new Set();
     for (let at = message; !reaches.has(at.id); at = messages.get(at.parent)) {

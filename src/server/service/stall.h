@@ -10,8 +10,8 @@
 
 namespace nibble::server {
 
-// Limit on the time without a finished step. The default is long enough for many rows on a slow CPU, and for
-// reading all weights from a slow disk after the system evicted them.
+// Limit on the time without a finished step. The default suffices for many rows on a slow CPU, and for
+// reading all weights again from a slow disk.
 struct StepLimit {
   std::optional<std::chrono::seconds> given{};  // --step-timeout
   size_t num_host_bytes{0};                     // weights in host memory
