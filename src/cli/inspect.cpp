@@ -138,8 +138,8 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
   return chosen;
 }
 
-// Kernels depend only on formats and machine, so a model with fewer layers, experts and tokens gets the same
-// ones and is quick to make: from synthetic weights, or from views of the mapped weights.
+// Kernels depend only on formats and machine. So this lists those of a smaller model, which is quick to make:
+// from synthetic weights, or from views of the mapped weights.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
@@ -193,7 +193,7 @@ struct Report {
   size_t kept_weight_bytes;
   std::vector<OperationCost> decode;  // for one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
-  std::string device, refusal;        // as in RemoteKernels; empty unless --gpu is given
+  std::string device, refusal;        // empty unless --gpu is given
   std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
   int num_gpus{1};                    // number of GPUs that share the model
   std::string draft_head{};           // folder and format of the draft head; empty: none

@@ -69,7 +69,7 @@ struct BackendMemory {
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// Functions of a backend with device memory. Such a backend takes weights as recipes (model/weights.h).
+// Functions of a backend with device memory. It generates synthetic weights there (model/weights.h: Recipe).
 struct BackendDevice {
   std::string (*known_name)();  // name of this machine's device in predict_on(); empty: unknown there
   DeviceFacts (*facts)();       // the device and its current state, for records

@@ -32,8 +32,8 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
 // Returns how many sequences of `context` tokens fit into the budgets at the same time, perhaps 0.
 int most_sequences(const Model& model, const ResolvedSettings& setup, int context,
                    std::span<const size_t> budgets);
-// Returns the size of the KV cache of `options`, over all ranks, in tokens of sequences of `context` tokens
-// (kv/page_counts.h).
+// Returns how many tokens fit into the KV cache of `options`, over all ranks, in sequences of `context`
+// tokens.
 int64_t kv_tokens(const Config& config, const BackendOptions& options, int context);
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
                              const Capacity& capacity);

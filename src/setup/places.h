@@ -19,7 +19,7 @@ struct Places {
   std::filesystem::path vocabulary_file;
 };
 
-// For commands that run no model; the others call resolve(), which includes this function.
+// For commands that run no model. resolve() calls this function for all others.
 Places resolve_places(const Settings& settings);
 
 }  // namespace nibble

@@ -40,7 +40,7 @@ class HttpClient {
   double now() const { return clock_.seconds(); }
 
   boost::asio::awaitable<std::string> get(std::string path);  // throws HttpFailure
-  // A request that fails gives an answer with an error.
+  // A failed request returns an answer with an error.
   boost::asio::awaitable<StreamedAnswer> post(std::string path, std::string body);
 
  private:

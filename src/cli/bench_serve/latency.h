@@ -56,7 +56,7 @@ struct LoadSummary {
   int num_uncounted{0};                      // answers without usage from the server
   int max_open{0};                           // most concurrent requests
   std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
-  // Prompt tokens that were not cached, per second of est_ppt; one value per answer.
+  // Uncached prompt tokens per second of est_ppt; one value per answer.
   std::optional<Percentiles> prefill_speed;
   std::map<std::string, ErrorCount> errors;  // by kind
 

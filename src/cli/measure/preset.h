@@ -17,7 +17,7 @@ namespace nibble::cli {
 // One measurement of a preset, for which the model is loaded once.
 struct PresetRun {
   std::string name, what;
-  std::string mxfp4_layers{};  // as in --mxfp4-layers; empty: as in the checkpoint
+  std::string mxfp4_layers{};  // --mxfp4-layers; empty: formats of the checkpoint
   std::string kv_dtype{"bf16"};
   std::vector<int> prompt_lengths{}, output_lengths{}, depths{};  // lists of a grid, as in bench
   // Numbers of clients, each of whose requests has the single prompt length and output length. Empty for a
@@ -26,7 +26,7 @@ struct PresetRun {
   bool has_draft_head{false};  // needs a draft head, and is left out without one
 
   bool is_grid() const { return num_clients.empty(); }
-  std::vector<BenchTest> tests() const;  // of a grid
+  std::vector<BenchTest> tests() const;  // tests of a grid run
 };
 
 inline constexpr int kPresetRepetitions{3};

@@ -12,7 +12,7 @@ class DraftConfig {
  public:
   void add(const std::string& flag, const nlohmann::json& members);  // `flag`: for flags()
   bool empty() const { return flags_.empty(); }
-  std::string flags() const;  // all that were added: "--speculative-algorithm, --speculative-num-steps"
+  std::string flags() const;  // all flags that add() got: "--speculative-algorithm, --speculative-num-steps"
   std::string text() const;
 
  private:

@@ -30,9 +30,9 @@ bool is_flag(std::string_view text) {  // not a negative number
          text[1] != '.';
 }
 
-struct Given {        // a flag as it was given
-  std::string typed;  // with its value, for notes
-  std::string name;   // with dashes instead of underscores
+struct Given {        // one flag of the command line
+  std::string typed;  // including its value, for notes
+  std::string name;   // dashes replace underscores
   std::string path;   // "method" of --speculative-config.method; empty for all other flags
   std::optional<std::string> value;
 };
@@ -75,7 +75,6 @@ const CLI::App* find_command(const CLI::App& parent, const std::string& name) {
   return all.empty() ? nullptr : all.front();
 }
 
-// Reads one command line.
 class Translation {
  public:
   Translation(const CLI::App& command, const Texts& arguments) : command_(command), left_(arguments) {}
@@ -184,7 +183,7 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else no change is needed
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // otherwise nothing changes
       return has(first_word(row.here));
     }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;
