@@ -24,10 +24,10 @@ bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
 
 }  // namespace
 
-// The content tokens (vocabulary/content.h) that may follow an item. to_walk and to_try have a bit per
-// slice. A slice in to_walk is undecided: each of its tokens must be tried. In another slice, tokens of at
-// most max_characters[slice] characters are legal. Longer ones are illegal, or must be tried if it is in
-// to_try.
+// Content tokens (plain text, vocabulary/content.h) that may follow an item. A slice is a group of tokens
+// with the same kinds of characters. to_walk and to_try have a bit per slice. In to_walk: try each token. Not
+// in to_walk: tokens of up to max_characters[slice] characters are legal; longer ones are tried if in to_try,
+// else illegal.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};

@@ -28,7 +28,7 @@ struct Terminal {
   // Whether a counter, not the automaton, limits the number of characters to min..max (JSON strings only).
   bool is_counted{false};
   uint32_t min{0}, max{kUnlimited};
-  // Whether a counted string also has a pattern. Automaton::lengths() has the lengths that this allows.
+  // Whether a counted string also has a pattern, which restricts the lengths further (Automaton::lengths()).
   bool has_pattern{false};
 };
 

@@ -91,7 +91,7 @@ void Rows::cut_behind(uint32_t row) {
   rows_.resize(row + 1);
 }
 
-// A row without waiting items is the origin of no frame and is removed. The last row takes its index.
+// Removes the row before the last unless calls of rules wait in it. The last row takes its index.
 void Rows::forget_before_last() {
   const uint32_t row = last() - 1;
   if (rows_[row].first_waiting != rows_[row + 1].first_waiting) return;

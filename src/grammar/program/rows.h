@@ -36,13 +36,13 @@ class Rows {
 
   // Adds the row of what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
   bool advance(uint32_t row, uint8_t byte);
-  // The same, but the byte may also continue `item`, which is not in the row.
+  // Like advance() above, but the byte may also continue `item`, which is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
   // Adds a row of what may follow an item whose text ends.
   void add_behind(const Item& item);
   bool allows(uint32_t row, uint8_t byte);
   void cut_behind(uint32_t row);
-  // Removes the row before the last, unless it is the origin of a frame.
+  // Removes the row before the last, unless calls of rules wait in it.
   void forget_before_last();
 
   // Advances the item by `byte`. If `is_legal`, its text may then end (`accepts`) or continue (`goes_on`).

@@ -45,7 +45,7 @@ class VocabularyTrie {
   size_t num_mask_words() const { return num_words_; }
   std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }  // mask of all tokens in nodes()
 
-  // Limits up to this have a mask of content tokens each; only 230 of o200k's content tokens are longer.
+  // Each limit up to this has a mask of its content tokens. Only 230 of o200k's content tokens are longer.
   static constexpr uint32_t kMaxMaskCharacters{16};
   struct LongToken {  // a content token of more than kMaxMaskCharacters characters
     TokenId token;
@@ -76,7 +76,7 @@ class VocabularyTrie {
   std::vector<uint32_t> ordinary_mask_;
   std::vector<Node> nodes_, other_nodes_;
   std::array<Slice, kNumContentSlices> slices_;
-  // Content tokens of all slices, by maximum number of characters; the last mask has no limit.
+  // Content tokens of all slices, by maximum number of characters; the last mask is for no limit.
   std::vector<std::vector<uint32_t>> content_masks_;
   std::vector<LongToken> long_content_;
 };

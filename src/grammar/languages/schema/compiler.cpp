@@ -145,7 +145,7 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Facts of the arrays or objects that are shorter than all excluded values, and of those that are longer.
+// Facts of arrays or objects shorter than all excluded values, and facts of those longer than all.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {
