@@ -341,7 +341,6 @@ void print_json(const Report& report, bool with_tensors) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-// Fills in the kernels for this machine, or for the GPU of --gpu.
 void add_kernels(Report& report, const InspectOptions& options, const ResolvedSettings& setup) {
   if (options.gpu) {
     RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup, report.capacity);

@@ -1,6 +1,6 @@
 // Parses and writes JSON text. Input is untrusted: its depth and the members per object are bounded, and
-// errors are one line. Output is one line, with numbers as in the official renderer, because a schema's
-// defaults become part of a prompt.
+// errors are one line. Output is one line, with numbers as in the official renderer, as prompts contain
+// schemas.
 #pragma once
 
 #include <string>

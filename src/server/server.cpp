@@ -1,5 +1,5 @@
-// Three threads: the I/O thread runs all coroutines; the caller of serve() posts the engine's events to it;
-// the thread of Signals ends the process if another hangs.
+// A server has three threads. The I/O thread runs all coroutines. The caller of serve() posts the engine's
+// events to it. The thread of Signals ends the process if another thread hangs.
 #include "server/server.h"
 
 #include <malloc.h>

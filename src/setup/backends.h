@@ -99,7 +99,6 @@ struct BackendTuning {  // applies what `nibble tune` finds for the host's CPU
 
 // How far results may be from golden data. All backends have these functions.
 struct BackendAccuracy {
-  // Tolerance for the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Returns how the reference must round so that results can be compared at every position. nullopt: rounding
   // affects few positions, so the exact reference will do.

@@ -25,8 +25,7 @@ struct LoadPlan {
   double min_seconds{0};
   std::optional<Slo> slo;
 
-  // Number of conversations of a load; the default gives each client several. `trace_size`: requests of the
-  // trace.
+  // Number of conversations of a load, by default several per client. `trace_size`: requests of the trace.
   int num_requests(const BenchLoad& load, size_t trace_size) const;
   int num_warmups(const BenchLoad& load) const;
 };

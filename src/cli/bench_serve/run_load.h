@@ -35,8 +35,7 @@ struct LoadAnswers {
   std::vector<TimedAnswer> answers;
   int num_conversations{0};
 };
-// Sends the requests and waits for all answers. A failed request gives an answer with an error, and ends its
-// conversation.
+// Sends the requests and waits for all answers. A request that fails ends its conversation with an error.
 LoadAnswers run_load(const Endpoint& endpoint, const RequestLoad& load);
 
 }  // namespace nibble::cli

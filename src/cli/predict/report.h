@@ -19,7 +19,8 @@ struct PredictedMemory {
 
   struct Row {
     int num_sequences{0};
-    // Tokens that full layers could hold besides these sequences; negative: the sequences do not fit.
+    // Tokens that full-attention layers could hold besides these sequences; negative: there is too little
+    // room.
     int64_t free_tokens{0};
   };
   std::vector<Row> rows{};

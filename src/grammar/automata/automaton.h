@@ -1,7 +1,7 @@
 // A deterministic automaton over bytes, built lazily: a state is added when a text first reaches it. A state
 // combines a row (the regular expression that the rest of the text must match) with a place (the decoder's
-// state inside a character). A complete character leads to another row (decoder.h). Every state except kDead
-// can reach an accepting state.
+// state inside a character). The row changes after each character, by its class (decoder.h). Every state
+// except kDead can reach an accepting state.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
                                                 : Step::to(Kind::kCharacter, classes.class_of(begin, begin));
     } else if (uniform.kind() == Kind::kCharacter && value > 0 &&
                place[0x80 + value - 1].kind() == Kind::kPlace) {
-      step = place[0x80 + value - 1];  // all these characters have one class: the same place serves
+      step = place[0x80 + value - 1];  // a single class: the place of the previous value serves
     } else {
       step = continuation(classes, begin, num_bytes - 1, least);
     }

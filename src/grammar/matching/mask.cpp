@@ -24,10 +24,9 @@ bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
 
 }  // namespace
 
-// Content tokens (plain text, vocabulary/content.h) that may follow an item. A slice is a group of tokens
-// with the same kinds of characters. to_walk and to_try have a bit per slice. In to_walk: try each token. Not
-// in to_walk: tokens of up to max_characters[slice] characters are legal; longer ones are tried if in to_try,
-// else illegal.
+// Content tokens (plain text, vocabulary/content.h) that may follow an item, by slice (tokens with the same
+// kinds of characters). A slice with its bit in to_walk: each token must be tried. Any other slice: tokens of
+// up to max_characters characters are legal, longer ones must be tried (bit in to_try) or are illegal.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};

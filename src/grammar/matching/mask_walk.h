@@ -27,8 +27,7 @@ class MaskWalk {
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
-  // Like from_item() for an automaton without counts. Puts tokens within its text, and its ends, into
-  // `within`.
+  // Like from_item() for an automaton without counts. Puts tokens within its text and its ends into `within`.
   void from_item(const Item& item, Nodes nodes, KeptMask& within);
   // Adds the tokens that continue after these ends of the item's text.
   void from_ends(const Item& item, std::span<const KeptMask::End> ends);

@@ -68,9 +68,9 @@ struct List {
   }
 };
 
-// The members of a JSON object: declared ones in order, then undeclared ones. The position of a declared
-// member is its index. Progress is the position of the next declared member and, if the number of members is
-// limited, their number so far; members.h describes its positions of undeclared members.
+// The members of a JSON object: declared ones in order, then undeclared ones. A declared member's position is
+// its index; members.h has the positions of undeclared ones. Progress is the position of the next declared
+// member and, if the number of members is limited, the number of members so far.
 struct Members {
   struct Progress {
     uint32_t position{0}, count{0};
@@ -103,7 +103,7 @@ struct Rule {
 struct Grammar {
   std::vector<Op> ops;
   std::vector<uint32_t> targets;
-  std::vector<Rule> rules;  // the first is that of the whole text
+  std::vector<Rule> rules;  // the first one derives the whole text
   std::vector<List> lists;
   std::vector<Members> members;
   std::vector<Terminal> terminals;

@@ -220,8 +220,7 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   pending_.push_back({entry, frame, 0});
 }
 
-// Resumes the callers of a rule that has ended. If it was called in this row, its text is empty, and call()
-// has resumed its callers already.
+// Resumes the callers of a rule that has ended. If its text is empty, call() has resumed them already.
 void Rows::complete(uint32_t frame) {
   if (frame == 0) {
     rows_.back().is_complete = true;

@@ -1,8 +1,8 @@
 // Content: complete UTF-8 characters other than quotes, backslashes and control characters; 97 % of o200k's
-// tokens are content only. They are divided into slices, by the kinds of their characters and by whether they
-// begin with a space. Where a grammar allows any text of a slice's kinds, the slice's bits are copied, not
-// searched for: all slices in a JSON string, letters and digits in an identifier, letters of all scripts in
-// \p{L}+. If a token begins with a space (half of o200k's do), only the rest is classified.
+// tokens are content only. These tokens are divided into slices, by the kinds of their characters and by
+// whether they begin with a space. Where a grammar allows any text of a slice's kinds, the slice's bits are
+// copied, not searched for: all slices in a JSON string, letters and digits in an identifier, letters of all
+// scripts in \p{L}+. If a token begins with a space (half of o200k's do), only the rest is classified.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 
 namespace nibble::server {
 
-// Reads effort, limit and switches. A switch that is off wins over any effort; else OpenAI's effort wins.
+// Reads effort, limit and on/off switches. Off overrides any effort; of several efforts, OpenAI's wins.
 void read_reasoning(const harmony::Field& request, harmony::Chat& chat, GenerationParams& params);
 
 // Returns the nearest of low, medium and high. If the request's level is another one, adds it to `ignored`.

@@ -69,7 +69,7 @@ void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer(tool.place(), std::move(function), std::move(offered), tools, ignored);
 }
 
-// Returns the schema of the arguments; nullopt: any object. A schema that allows other types too is narrowed.
+// Returns the arguments' schema; nullopt: any object. A schema that also allows other types is narrowed.
 std::optional<std::string> arguments_schema(const Field& function) {
   const auto parameters = function.find("parameters");
   if (!parameters || parameters->value() == true || parameters->value() == Json::object())

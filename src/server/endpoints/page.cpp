@@ -26,7 +26,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
-  // A weak tag, because plain and compressed text have the same tag.
+  // A weak ETag, because the plain and the compressed text share it.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
   exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time

@@ -35,7 +35,7 @@ class ConnectionSlots {
     friend class ConnectionSlots;
     std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    // Holds the slot's entry while it is not in waiting_. splice() moves it without allocating, so it can't
+    // Holds the slot's entry while it is not in waiting_. splice() allocates nothing, so moving it can't
     // fail.
     std::list<Slot*> self_;
     std::list<Slot*>::iterator entry_;

@@ -284,7 +284,7 @@ function follow(onChange) {
       if (change.kind === "messages") change.messages.forEach(keep);
       if (change.kind === "dropped") chat.messages.delete(change.id);
       if (change.kind === "draft") chat.draft = change.text;
-      if (change.kind !== "dropped" && isNews) chat.changed = Date.now();  // else answers in two tabs swap places
+      if (change.kind !== "dropped" && isNews) chat.changed = Date.now();  // progress of two answers in two tabs would keep swapping their places in the list
     }
     onChange(change, isNews);
   };

@@ -1,5 +1,4 @@
-// State shared by the endpoints: model, gate to the engine, stored responses, metrics. Owned by the I/O
-// thread.
+// State shared by the endpoints: model, gate to the engine, stored responses, metrics. I/O thread only.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
