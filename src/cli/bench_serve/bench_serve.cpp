@@ -122,7 +122,7 @@ class LoadRunner {
   const Workload& workload_;
   const Trace& trace_;
   const LoadPlan& plan_;
-  std::optional<double> latency_;  // base_latency()
+  std::optional<double> latency_;  // latency of a minimal request; nullopt: unknown
   uint64_t num_sent_{0};           // conversations sent in all loads; no prompt is sent twice
 };
 

@@ -24,7 +24,7 @@ struct BenchServeSetup {
   int num_gpus{1};                           // GPUs of the server
   std::optional<Slo> slo;
   std::string latency_mode{"api"};
-  std::optional<double> latency{};  // base_latency()
+  std::optional<double> latency{};  // latency of a minimal request; nullopt: unknown
 };
 
 struct BenchServeResult {
@@ -38,7 +38,7 @@ struct BenchServeResult {
 struct BenchServeRun {
   std::vector<BenchServeResult> results;
   std::optional<RateBounds> bounds;  // result of a search for the highest rate
-  nlohmann::ordered_json server;     // server_json()
+  nlohmann::ordered_json server;     // members that describe the server: server_json()
 };
 
 std::string serve_markdown_header(const BenchServeSetup& setup);

@@ -245,7 +245,7 @@ class Translation {
       std::string& last = arguments.back();
       last.replace(last.find("{}"), 2, value);
     }
-    if (has_value && values.empty()) arguments = {words.front()};  // the parser refuses that
+    if (has_value && values.empty()) arguments = {words.front()};  // the parser reports the missing value
     if (words.front() == "--model") has_model_ = true;
     if (words.front() == kDraftFlag) has_draft_flag_ = true;
     keep(arguments);

@@ -28,7 +28,7 @@ class Automaton {
  public:
   static constexpr uint32_t kDead{0}, kStart{1};
 
-  // `expressions` must outlive this object. Adds its bytes to `memory`, the total of a grammar's automata.
+  // `expressions` must outlive this object. Adds the automaton's bytes to `memory`, a total of the grammar.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
   Automaton(const Automaton&) = delete;

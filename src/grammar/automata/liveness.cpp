@@ -29,7 +29,7 @@ std::optional<bool> Liveness::shows_life(Expression expression) {
 }
 
 // Searches the derivatives, those with the shortest texts first, for one that is known to match a text. Then
-// all expressions on the path match one too; without one, all visited match none. live_ keeps the results.
+// all on the path to it match one too; otherwise none of those visited does. live_ keeps the results.
 bool Liveness::is_live(Expression expression) {
   if (const std::optional<bool> known = shows_life(expression)) return *known;
   struct Visit {

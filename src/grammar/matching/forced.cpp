@@ -88,7 +88,7 @@ std::vector<TokenId> Matcher::forced_tokens() {
   if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
 
-  // may_run_past() starts after the forced bytes: add their rows, which cut_behind() removes below.
+  // may_run_past() starts after the forced bytes, so advance over them; cut_behind() undoes that below.
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t begin = rows_.last();

@@ -143,7 +143,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   grammar_->masks.emplace(key, std::move(within));
 }
 
-// Adds the content tokens of `slices`, all slices with the same max_characters at once.
+// Sets the bits of the content tokens of `slices`. Handles slices with the same max_characters together.
 void Matcher::add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const {
   while (slices != 0) {
     const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(slices))];

@@ -5,7 +5,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Size of a subtree from which on it is faster to check first whether all its tokens are legal.
+// In subtrees of at least this size, checking first whether all tokens are legal saves time.
 constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }

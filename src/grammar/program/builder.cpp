@@ -204,8 +204,8 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// Returns for each index whether a needed item can be there; the last entry stands for all later indices.
-// Usual items must be possible before it, and after it up to the minimum number.
+// Returns for each index whether the item that `array.needed` demands can be there; the last entry stands for
+// all later indices. Usual items must be possible before it, and after it up to the minimum number.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());

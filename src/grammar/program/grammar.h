@@ -33,10 +33,10 @@ struct Terminal {
 };
 
 enum class OpKind : uint8_t {
-  kMatch,        // matches terminal `a`, then continues at `next`
-  kCall,         // calls rule `a`, then continues at `next`
-  kFork,         // continues at each of targets[a], ..., targets[a + b - 1]
-  kReturn,       // returns from the rule
+  kMatch,  // matches terminal `a`, then continues at `next`
+  kCall,   // calls rule `a`, then continues at `next`
+  kFork,   // continues at each of targets[a], ..., targets[a + b - 1]
+  kReturn,
   kNext,         // list `a`: continues at `b` (the end) if it has enough items, at `next` if it may have more
   kItem,         // list `a`: reads the next item and counts it, then continues at `next`
   kMembersNext,  // object `a`: continues at `b` (the end) if it may end, at `next` if it may have more
@@ -99,7 +99,7 @@ struct Rule {
   bool is_nullable{false};
 };
 
-// Fixed once built, except the fields from `mutex` on: all sequences share them, and use them under `mutex`.
+// Does not change once built, except the fields from `mutex` on, which all sequences share under `mutex`.
 struct Grammar {
   std::vector<Op> ops;
   std::vector<uint32_t> targets;
@@ -113,7 +113,7 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Kept masks by vocabulary, operation, automaton state, and whether text can follow the operation's text.
+  // Cache of masks by vocabulary, operation, automaton state, and whether text can follow the operation's.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
   // Memory in use, estimated from the large tables. Waits for `mutex`.

@@ -61,7 +61,7 @@ void add_message(const Field& item, Reader& out) {
   said.is_preamble = item.find_string("phase") == "commentary";
 }
 
-void add_agent_message(const Field& item, Reader& out) {  // a message from another agent
+void add_agent_message(const Field& item, Reader& out) {
   out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
 }
 

@@ -29,7 +29,7 @@ struct StoredResponse {
 
 // The id of a response or item, and the owner of the request that stored it. Other owners can't find it.
 struct OwnedId {
-  std::string owner;  // RequestRecord::key_owner
+  std::string owner;  // the API key's user: RequestRecord::key_owner
   std::string id;
   auto operator<=>(const OwnedId&) const = default;
 };

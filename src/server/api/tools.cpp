@@ -290,7 +290,7 @@ std::optional<std::string> whole_input(const std::string& arguments) {
 
 // Returns the text of a custom tool's arguments that were cut off, without an incomplete escape at its end.
 std::string input_so_far(const std::string& arguments) {
-  constexpr size_t kLongestEscape{12};  // a pair of surrogates
+  constexpr size_t kLongestEscape{12};  // a surrogate pair, such as \uD83D\uDE00
   if (const auto input = whole_input(arguments + "}")) return *input;
   for (size_t num_cut = 0; num_cut < std::min(kLongestEscape, arguments.size()); ++num_cut)
     if (const auto input = whole_input(arguments.substr(0, arguments.size() - num_cut) + "\"}"))

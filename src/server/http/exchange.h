@@ -32,7 +32,7 @@ struct RequestTimes {
 
 // Facts about a request for the log and the metrics.
 struct RequestRecord {
-  std::string client;       // address of the client
+  std::string client;
   std::string traceparent;  // W3C Trace Context; empty if absent or invalid
   std::string key_name;     // name of the request's API key; empty if the server has no keys
   std::string key_owner;    // ApiKey::owner: equal for all requests of one user

@@ -91,7 +91,7 @@ NodeId SchemaCompiler::value(Terms terms) {
     return term.sense == Term::Sense::kHolds && SchemaDocument::is_true(*term.schema);
   });
   if (terms.empty()) return any_value();
-  // The same terms in any order make one rule, whose members have the order of its first use.
+  // Equal terms in any order share a rule, whose members have the order of its first use.
   Terms key = terms;
   std::sort(key.begin(), key.end());
   key.erase(std::unique(key.begin(), key.end()), key.end());

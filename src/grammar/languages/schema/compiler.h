@@ -16,7 +16,7 @@ namespace nibble::grammar {
 
 class SchemaCompiler {
  public:
-  // `widened`: see SchemaDocument.
+  // `widened`: JSON pointers of schemas that lost keywords.
   SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
 
@@ -96,7 +96,7 @@ class SchemaCompiler {
   const Json* enum_of_listed_{nullptr};
 };
 
-// The numbers within the bound without an exponent and, if `integers`, without a fraction (number_range.cpp).
+// Numbers within the bound, without an exponent and, if `integers`, without a fraction (number_range.cpp).
 Expression numbers_at_least(Expressions& expressions, const Bound& bound, bool integers);
 Expression numbers_at_most(Expressions& expressions, const Bound& bound, bool integers);
 
