@@ -137,7 +137,7 @@ class Translation {
     keep_or_refuse(rows, flag, argument);
   }
 
-  // Reads the values of the flag. `row` is null if no row has the flag.
+  // Reads the flag's values. `row`: the flag in the table of other engines' flags; null: absent.
   void read_values(Flag& flag, const StartFlag* row) {
     Given& given = flag.given;
     if (given.value) {
@@ -183,7 +183,7 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // otherwise nothing changes
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else it stays as it is
       return has(first_word(row.here));
     }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;
@@ -199,7 +199,7 @@ class Translation {
   void keep_or_refuse(const Rows& rows, const Flag& flag, const std::string& argument) {
     Texts expected;
     for (const StartFlag* row : rows) {
-      // The row applies to the value, so the command lacks nibble's flag: the parser reports that.
+      // The table translates this value to a flag that the command lacks. The parser reports that.
       if (is_for_value(*row, flag)) return keep_flag(flag, argument);
       if (row->fate == Fate::kRefused || row->fate == Fate::kOwn) continue;
       for (const std::string& value : split(row->values, '|')) expected.push_back(value);

@@ -49,7 +49,7 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // By depth: the row after each byte of the current path. One legal path suffices: every leaf is a token.
+  // By depth: the parser's row after that byte of the path. One legal path suffices: every leaf is a token.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {

@@ -1,6 +1,6 @@
-// Walks a tree of tokens to find those that may follow a row or an item, where no precomputed bits can be
-// copied (KeptMask, content slices). Inside the text of an automaton, a step is one look-up. What may follow
-// that text is computed once per walk, and only if needed.
+// Walks a tree of tokens to find those that may follow a row or an item (parser states: program/rows.h),
+// where no precomputed bits can be copied. Inside the text of an automaton, a step is one look-up. What may
+// follow that text is computed once per walk, and only if needed.
 #pragma once
 
 #include <cstddef>

@@ -162,7 +162,7 @@ void Rows::follow(const Pending& place) {
       return;
     }
     case OpKind::kCall:
-      // A tail call reuses the caller's frame, unless that is of this row: left recursion needs a new one.
+      // A tail call reuses its caller's frame. Only left recursion, within one row, needs a new frame.
       return call(place, op.a,
                   grammar_->ops[op.next].kind == OpKind::kReturn && frames_[place.frame].row != last());
     case OpKind::kFork:

@@ -22,7 +22,7 @@ bool is_about_names(const Term& term) {
           term.keyword == "propertyNames");
 }
 
-// Whether the term can be replaced only after all other terms of the branch are known.
+// Whether the assertion (term) can be replaced only after all others of its branch are known.
 bool depends_on_others(const Term& term) {
   return term.sense == Term::Sense::kUnknown || is_about_names(term);
 }
