@@ -160,7 +160,6 @@ class Translation {
     for (const std::string& value : flag.values) given.typed += " " + value;
   }
 
-  // Passes a flag to the parser unchanged.
   void keep_flag(const Flag& flag, const std::string& argument) {
     const Given& given = flag.given;
     if (flag.option && (given.name == "--model" || given.name == "-m")) has_model_ = true;

@@ -32,8 +32,8 @@ export function branchOf(messages, leaf) {
 }
 
 /**
- * Returns the last message of a branch through `id`: the newest version of each later message. Without `id`, that of
- * the newest branch.
+ * Returns the last message of the branch through `id` that takes the newest version of each later message. Without
+ * `id`: of the newest branch.
  * @param {Messages} messages @param {string | null} id @returns {string | null}
  */
 export function leafBelow(messages, id) {
