@@ -199,8 +199,8 @@ struct Report {
   std::string draft_head{};           // folder and format of the draft head; empty: none
   std::string draft_model{};          // name of the draft model; empty: none
   size_t draft_model_bytes{0};
-  int num_rows{0};               // --rows; 0: not given
-  std::vector<StepFact> step{};  // how a step of num_rows rows runs
+  int num_rows{0};               // --rows: tokens of a step; 0: not given
+  std::vector<StepFact> step{};  // how a step of num_rows tokens runs
 
   std::string proof(const KernelChoice& row) const {
     return row.check.empty() || !device.empty() ? std::string()

@@ -29,7 +29,7 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
   // Sliding pages per sequence: those in its window, in the window at its prompt's end (docs/decisions/0008),
   // the page that the window has just left, and the next one. A step's pages are given back one step later,
-  // so all sequences together get twice the pages of a step's rows in addition.
+  // so all sequences together get twice the pages of a step's tokens in addition.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
   // Sliding pages of a sequence that fills a whole step alone.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);

@@ -12,7 +12,7 @@ struct Places {
   enum class Vocabulary {
     kOfModel,  // the vocabulary next to the weights
     kBytes,    // only the 256 bytes and harmony's control tokens
-    kFile,     // vocabulary_file
+    kFile,     // the file `vocabulary_file`
   };
   std::vector<std::filesystem::path> model_folders;  // searched for bundled models
   Vocabulary vocabulary{Vocabulary::kOfModel};

@@ -43,8 +43,8 @@ Examples:
   nibble bench acceptance synthetic:gpt-oss-20b 0.7,0.5,0.3 0.9
   nibble bench acceptance tiny 0.8 -n 128 --json)"};
 
-constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // number of rows in a timed step
-constexpr int kStepsOfRows{16};                     // timed steps for each number of rows, per repetition
+constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // number of tokens in a timed step
+constexpr int kStepsOfRows{16};                     // timed steps for each number of tokens, per repetition
 constexpr int kFixedDepths[]{1, 3, 5};  // drafts per step in the runs with a fixed number of drafts
 constexpr int kNumAcceptanceWarmups{1};
 

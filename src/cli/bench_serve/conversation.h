@@ -37,7 +37,7 @@ class BenchConversation {
   uint64_t index_;
   int num_sent_{0};
   nlohmann::ordered_json ids_ = nlohmann::ordered_json::array();       // completions: the prompt
-  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();  // chat
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();  // chats: the prompt
   std::string words_;                                                  // chat: the user's next message
 };
 

@@ -19,7 +19,7 @@ struct Sizes {
   int head_prompt_length;            // of the runs that compare a draft head
 };
 
-// The grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and the ladder of formats.
+// The grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and runs by number of clients.
 Sizes sizes_of_spark() {
   return {.prompt_lengths = {512, 1024, 2048, 4096, 8192},
           .output_lengths = {16, 32, 64, 128, 256},

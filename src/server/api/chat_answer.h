@@ -35,7 +35,7 @@ struct AnswerDelta {
   bool is_preamble{false};             // kContent: the message is on the channel "commentary"
   int call_index{0};                   // kCall: 0 for the first call
   std::string id{};                    // kCall: set in the first delta of a call, empty in later ones
-  OfferedTool tool{};                  // kCall
+  OfferedTool tool{};                  // kCall: the called tool
   std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
 
   // Returns the text, after a blank line if it begins a paragraph: chat APIs join messages into one text.
