@@ -1,6 +1,5 @@
 // Parses and writes JSON text. Input is untrusted: its depth and the members per object are bounded, and
-// errors are one line. Output is one line, with numbers as in the official renderer, as prompts contain
-// schemas.
+// errors are one line. Output is one line, with the official renderer's numbers, as prompts contain schemas.
 #pragma once
 
 #include <string>

@@ -32,8 +32,7 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
 // Returns how many sequences of `context` tokens fit into the budgets at the same time, perhaps 0.
 int most_sequences(const Model& model, const ResolvedSettings& setup, int context,
                    std::span<const size_t> budgets);
-// Returns how many tokens fit into the KV cache of `options`, over all ranks, in sequences of `context`
-// tokens.
+// Returns how many tokens the KV cache of `options` holds over all ranks, in sequences of `context` each.
 int64_t kv_tokens(const Config& config, const BackendOptions& options, int context);
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
                              const Capacity& capacity);

@@ -15,7 +15,8 @@ namespace nibble::cli {
 CLI::Option* add_numbers(CLI::App& command, const char* flag, std::vector<std::string>& values,
                          std::string_view what);
 
-// Throws an InputError that names the flag, `origin`. (CLI11 would drop the empty element of "512,".)
+// Throws an InputError that names the flag, `origin`. Unlike CLI11, does not drop the empty element of
+// "512,".
 std::vector<int> read_numbers(const std::vector<std::string>& values, std::string_view origin, int least,
                               int most);
 

@@ -1,7 +1,6 @@
-// The ordinary tokens of a vocabulary as a tree of their bytes. One walk finds a mask: tokens with a common
-// prefix share the work, and an illegal byte skips its subtree. Content tokens (content.h) have separate
-// trees, one per slice. Slices whose bits are copied need no walk: in a JSON string 5,500 of 415,000 nodes
-// remain.
+// The ordinary tokens of a vocabulary as a tree of their bytes. Tokens with a common prefix share the work of
+// finding a mask, and an illegal byte skips its subtree. Content tokens (content.h) have separate trees, one
+// per slice. Slices whose bits are copied need no walk: in a JSON string 5,500 of 415,000 nodes remain.
 #pragma once
 
 #include <array>

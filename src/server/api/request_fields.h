@@ -1,7 +1,6 @@
 // Decides about every field of a request, by one table for all endpoints (request_fields.cpp). A field is
 // obeyed; ignored, if it would not change the text; or refused by name. Unknown fields are ignored, as are
-// members of obeyed fields that no reader reads. Ignored fields are reported in a header and the log, or
-// refused (--strict).
+// members of obeyed fields that no reader reads. A header and the log list them; --strict refuses them.
 #pragma once
 
 #include <cstdint>

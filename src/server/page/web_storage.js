@@ -1,5 +1,4 @@
-// Small values in localStorage and sessionStorage; if these are blocked or full, in memory until the page
-// closes.
+// Small values in localStorage and sessionStorage; if blocked or full, in memory until the page closes.
 
 /** @param {() => Storage} open */
 function safeStorage(open) {

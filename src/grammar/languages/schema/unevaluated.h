@@ -1,6 +1,5 @@
 // unevaluatedItems and unevaluatedProperties apply to what no other keyword mentions. They are supported if
-// that is fixed, as with $ref and allOf. They are refused next to keywords such as anyOf, where it depends on
-// the value.
+// that is fixed, as with $ref and allOf, and refused next to keywords such as anyOf, where values decide.
 #pragma once
 
 #include <functional>
