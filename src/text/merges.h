@@ -1,6 +1,6 @@
 // The merge rules of byte-level BPE. Encoding starts from single bytes and repeatedly merges the adjacent
 // pair with the lowest priority number, the leftmost of equals. In a tokenizer.json, the priority is the
-// merge's index. A rank file lists tokens: two may merge if their joined bytes are one, whose rank is the
+// merge's index. In a rank file, two tokens may merge if their joined bytes are a token: its rank is the
 // priority.
 #pragma once
 

@@ -15,8 +15,7 @@ namespace nibble::cli {
 CLI::Option* add_numbers(CLI::App& command, const char* flag, std::vector<std::string>& values,
                          std::string_view what);
 
-// Throws an InputError that names the flag, `origin`. Unlike CLI11, does not drop the empty element of
-// "512,".
+// Throws an InputError that names the flag, `origin`. Does not drop empty elements ("512,") as CLI11 would.
 std::vector<int> read_numbers(const std::vector<std::string>& values, std::string_view origin, int least,
                               int most);
 

@@ -8,7 +8,7 @@
 
 namespace nibble::server {
 
-struct ItemKind {  // a kind of items, with the names used in its JSON and in its events
+struct ItemKind {  // a kind of item, and the names in its JSON and in its events
   AnswerDelta::Kind kind;
   ToolKind tool;  // for kCall: the tool's kind
   const char *id_prefix, *type;
