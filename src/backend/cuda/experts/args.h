@@ -63,10 +63,9 @@ struct ExpertsDownArgs {
   int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;
-  const float* bias;  // [E, H]: b
-  float* out;         // [T K, H], output: one row per pair
-  unsigned* turns{
-      nullptr};  // [K]: number CTAs of experts_down() in the order of their start; 0 before and after
+  const float* bias;         // [E, H]: b
+  float* out;                // [T K, H], output: one row per pair
+  unsigned* turns{nullptr};  // [K]: next numbers for CTAs of experts_down(), by start; 0 before and after
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 

@@ -73,11 +73,11 @@ __global__ void __launch_bounds__(kGatherThreads)
     });
   }
   const int padding = own % kCellPieces, row = first_row + own / kCellPieces;
+  // experts_up does not write the padding.
   if (has_padding(args.up.intermediate) && padding >= kFirstPaddingPiece && own / kCellPieces < num_rows)
     *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated.data) +
                               cell_of(row, args.up.intermediate / kTileCols, args.gated.image_rows) +
-                              (padding ^ row % kRowsOfSwizzle) *
-                                  16) = {};  // zeros padding, which experts_up does not write
+                              (padding ^ row % kRowsOfSwizzle) * 16) = {};
 }
 
 template <typename Shape>

@@ -126,8 +126,8 @@ struct UnitCursor {
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  __device__ int advance(const Strips& strips,
-                         int warps) {  // returns the distance in bytes to the warp's next unit
+  // Returns the distance in bytes to the warp's next unit.
+  __device__ int advance(const Strips& strips, int warps) {
     unit += warps;
     segment += strips.advance_segments;
     if (segment < strips.num_segments) return strips.advance_bytes;
