@@ -61,6 +61,8 @@ struct GoldenTolerance {
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // top_gap at all positions after a near tie, since these attend to its keys and values.
   double top_gap_after_tie{1e-3};
+  // Expected share of the compared entries of the top 5 that are wrong.
+  double top_wrong_share{0};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};
 };
@@ -95,6 +97,8 @@ struct GoldenDifference {
 
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance);
+// The most entries of the top 5 that may be wrong: the expected number and three standard deviations of it.
+int most_top_wrong(int num_compared, const GoldenTolerance& tolerance);
 bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);
 
 // Difference from golden data that have all positions and the same roundings (reference/rounded_golden.h).

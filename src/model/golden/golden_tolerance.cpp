@@ -63,11 +63,19 @@ GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& gold
 // These roundings change the margin of a router by 6.8e-3 (standard deviation over 530 positions of the
 // miniature with margins of 0.012 to 0.1; tests/golden/README.md). Rows of logits with a margin of at most
 // three times that may have another expert, so their limit is other_expert_l2().
+//
+// The top 5 is compared from a margin of 1e-2 on. If errors of margins are normal, 0.4 % of those positions
+// have another expert (0.38 % of the prompt of 2,500 tokens), and some also attend to such a position.
+// Measured on GPUs with six orders of additions, 0 to 2 of about 2,010 compared entries of that prompt are
+// wrong: a share of at most 1e-3.
+constexpr double kTopWrongShare{1e-3};
+
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
   GoldenTolerance tolerance = rounding_tolerance(config, golden, std::sqrt(kCacheError * kCacheError + 6),
                                                  std::sqrt(2) * kOtherExpert);
   tolerance.tied_margin = 3 * 6.8e-3;
   tolerance.tied_l2 = other_expert_l2(config);
+  tolerance.top_wrong_share = kTopWrongShare;
   return tolerance;
 }
 
@@ -110,6 +118,7 @@ GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& go
   tolerance.router_margin *= in_roundings;
   tolerance.tied_margin = tolerance.router_margin;
   tolerance.tied_l2 = other_expert_l2(config);
+  tolerance.top_wrong_share = kTopWrongShare;
   return tolerance;
 }
 
