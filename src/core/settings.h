@@ -49,7 +49,7 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  double itl_target{0};                          // in milliseconds; 0: none
+  std::optional<double> itl_target{};            // in milliseconds; 0: none
   std::optional<double> gpu_memory_utilization;  // not set: depends on the kind of memory (setup/memory.h)
   bool prefix_cache{true};
   // kDrafts: speculative decoding.

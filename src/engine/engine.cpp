@@ -103,7 +103,10 @@ struct Engine::Impl {
         scheduler(scheduler_options(limits, drafting.launches_before_drafts())),
         on_step(options.on_step),
         gathering(options.gathering, limits.scheduler.max_sequences) {
-    if (options.itl_target > 0) pace.emplace(options.itl_target, options.max_batch_tokens);
+    if (options.itl_target > 0)
+      pace.emplace(options.itl_target, options.max_batch_tokens);
+    else if (options.max_rows_with_answers > 0)
+      scheduler.limit_prompt_rows(options.max_rows_with_answers);
     publish();
     thread = std::thread([this] { run(); });
   }

@@ -33,9 +33,10 @@ struct DeviceMemory {
   bool uses_host_memory{false};  // `free` is then what the host has available
 };
 
-// Defaults of a device. max_batch_tokens depends on its prompt kernels, its memory and its speed.
+// Defaults of a device, which depend on its prompt kernels, its memory and its speed.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
+  int max_rows_with_answers{0};  // as in EngineOptions
 };
 
 // Facts that must be equal on all nodes that share a model: `kernels` is everything that affects the bits

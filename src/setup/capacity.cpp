@@ -91,6 +91,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   // A CPU step of 512 tokens of gpt-oss-20b delays all sequences by seconds. 128 are as fast per token.
   if (!setup.backend->device) engine.max_shared_rows = 128;
   engine.itl_target = setup.itl_target;
+  engine.max_rows_with_answers = setup.max_rows_with_answers;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;
   engine.prefix_cache = setup.shares_prefixes;
