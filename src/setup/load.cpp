@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "core/progress.h"
 #include "core/thread_pool.h"
+#include "model/check_vectors.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/convert_blocks.h"
 #include "model/shares/share_weights.h"
@@ -18,6 +19,7 @@ namespace {
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
                                                const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;
+  if (weights) check_vectors(*weights);
   if (weights && has_blocks(*weights)) {
     ThreadPool pool(setup.threads.value_or(0));
     weights = with_elements(std::move(weights), takes_blocks(setup), pool,
