@@ -171,11 +171,11 @@ def test_a_sink_that_is_not_a_number_is_named_at_load(tmp_path, backend):
     shard = copy / "model-00001-of-00001.safetensors"
     with open(shard, "r+b") as file:
         header_bytes = int.from_bytes(file.read(8), "little")
-        sinks = json.loads(file.read(header_bytes))["model.layers.3.self_attn.sinks"]
+        sinks = json.loads(file.read(header_bytes))["model.layers.4.self_attn.sinks"]
         file.seek(8 + header_bytes + sinks["data_offsets"][0] + 2 * 6)
         file.write(b"\xc0\x7f")  # a NaN in bfloat16
     said = refusal("run", copy, "-p", QUESTION, "--backend", backend)
-    assert "value 6 of tensor 'model.layers.3.self_attn.sinks' is nan; expected a number from -100 to 100" in said
+    assert "value 6 of tensor 'model.layers.4.self_attn.sinks' is nan; expected a number from -100 to 100" in said
 
 
 def test_a_config_without_experts(tmp_path):
