@@ -76,6 +76,8 @@ struct Settings {
   std::string log_level{"warn"};
   std::string log_format{"text"};
   std::optional<std::string> history;  // kChat: file of the history
+  // Not a flag: version and commit of this program, set by main().
+  std::string build;
 };
 
 enum class SettingGroup {  // A command lists groups; each setting of these groups is one of its flags.

@@ -42,11 +42,12 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
   return weights;
 }
 
-void log_tuning(const ResolvedSettings& setup, const BackendOptions& options) {
-  const bool has_tuned_threads = options.num_threads > 0 && !setup.threads;
-  const cpu::CpuTuning& tuning = setup.own.cpu.tuning;
-  if (setup.backend->tuning && (tuning != cpu::CpuTuning{} || has_tuned_threads))
-    log::info("settings found by nibble tune: {}", to_json(Tuning{options.num_threads, tuning}).dump());
+void log_tuning(const Model& model, const ResolvedSettings& setup) {
+  if (const Tuning* tuning = tuning_of(setup, model.config))
+    log::info("settings found by nibble tune: {}", to_json(*tuning).dump());
+  else if (!setup.tunings.empty())
+    log::info("nibble tune has not measured this model on this machine: {}",
+              tuned_model(setup, model.config));
 }
 
 std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup,
@@ -55,9 +56,9 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
     options.report_upload = show_progress((model.weights ? "uploading " : "generating ") + model.source.name);
   else
     check_memory(model, setup, options);
-  log_tuning(setup, options);
-  std::unique_ptr<Backend> backend =
-      setup.backend->making.make(prepare_weights(model, setup, options.links.get()), options, setup.own);
+  log_tuning(model, setup);
+  std::unique_ptr<Backend> backend = setup.backend->making.make(
+      prepare_weights(model, setup, options.links.get()), options, own_options(setup, model.config));
   check_requirements(setup.requirements, setup.backend->name, backend->kernels());
   return backend;
 }
@@ -91,6 +92,7 @@ void follow(const Model& model, const ResolvedSettings& setup) {
   BackendOptions options = setup.options;
   options.num_pages = links->room().num_pages;
   options.max_table_pages = links->room().max_table_pages;
+  options.num_threads = num_threads_of(setup, model.config);
   options.max_batch_tokens = links->room().max_batch_tokens;
   const std::unique_ptr<Backend> backend = load_rank(model, setup, options, links);
   nodes::follow(*backend, *links, model.config);

@@ -745,19 +745,27 @@ def test_bench_prints_csv():
 def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
     kept = tmp_path / "below" / "tuning.json"
     table = answer("tune", "tiny", "-r", 1, "--tuning", kept, "--threads", 2)
-    (tuning,) = json.loads(kept.read_text()).values()
+    ((machine, entry),) = json.loads(kept.read_text()).items()
+    ((model, tuning),) = entry["models"].items()
+    assert entry["nibble"].startswith("nibble ") and model.startswith("hidden 256, intermediate 128, 8 heads of 64")
     assert tuning["threads"] == 2 and tuning["panel_rows"] % 16 == 0
     for knob, value in tuning.items():
         if knob == "tile_from_tokens" and value == 0: continue  # no tiles here
         assert knob == "threads" or any(knob in line and f" {value} " in line for line in table.splitlines())
-    (machine,) = json.loads(kept.read_text())
-    kept.write_text(json.dumps({machine: tuning | {"threads": 1, "panel_rows": 48}}))
+    write = lambda build=entry["nibble"], **changes: kept.write_text(
+        json.dumps({machine: {"nibble": build, "models": {model: tuning | changes}}}))
+    write(threads=1, panel_rows=48)
     measured = lambda *more: json.loads(answer("bench", "tiny", "-p", 0, "-n", 1, "-r", 1, "--json", *more))
     assert measured("--tuning", kept)["threads"] == 1
     assert measured("--tuning", kept)["tuning"]["panel_rows"] == 48
     assert measured("--tuning", kept, "--threads", 3)["threads"] == 3
     assert measured("--tuning", "off")["tuning"] is None
-    kept.write_text(json.dumps({machine: tuning | {"panel_rows": 33}}))
+    assert measured("--tuning", kept, "--mxfp4-layers", "qkv")["tuning"] is None  # not measured with these formats
+    write("nibble 0.0.1, commit 0", panel_rows=48)
+    done = nibble("run", "tiny", "-p", QUESTION, "--max-tokens", 1, "--tuning", kept)
+    assert done.returncode == 0
+    assert b"ignored, because nibble 0.0.1, commit 0 measured it and this is nibble " in done.stderr
+    write(panel_rows=33)
     assert "panel_rows must be a whole number from 16 to 192, a multiple of 16" in refusal(
         "run", "tiny", "-p", "x", "--tuning", kept)
     assert "nothing to tune" in refusal("tune", "tiny", "--backend", "reference")

@@ -96,6 +96,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   const double read_bandwidth = row.memory.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
+  const Tuning* tuned = tuning_of(resolved, model.config);
   BenchSetup setup{.record = {.date = began,
                               .command_line = command_line,
                               .machine = describe_machine(device_facts(row)),
@@ -110,7 +111,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
                    .max_batch_tokens = room.max_batch_tokens,
                    .num_repetitions = options.num_repetitions,
                    .read_bandwidth = read_bandwidth,
-                   .tuning = resolved.tuning,
+                   .tuning = tuned ? std::optional(*tuned) : std::nullopt,
                    .counters = {}};
   std::vector<BenchResult> results;
   BenchTable table(setup, tests);
