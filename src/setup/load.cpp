@@ -8,6 +8,7 @@
 #include "model/convert_blocks.h"
 #include "model/shares/share_weights.h"
 #include "nodes/head_backend.h"
+#include "setup/kernel_log.h"
 #include "setup/memory.h"
 #include "setup/nodes.h"
 #include "setup/read_weights.h"
@@ -60,6 +61,7 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
   std::unique_ptr<Backend> backend = setup.backend->making.make(
       prepare_weights(model, setup, options.links.get()), options, own_options(setup, model.config));
   check_requirements(setup.requirements, setup.backend->name, backend->kernels());
+  log_kernels(*backend, model.source.name);
   return backend;
 }
 

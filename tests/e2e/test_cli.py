@@ -366,6 +366,16 @@ def test_inspect_names_kernels_and_tensors():
     assert answer("inspect", "synthetic:gpt-oss-20b", "--kernels", "--isa", "portable").count("portable") >= 1
 
 
+@pytest.mark.parametrize("command", [["run", "tiny", "-p", QUESTION, "--max-tokens", 1], ["bench", "tiny", "-p", 1, "-n", 0]])
+def test_the_log_lists_the_kernels_of_a_loaded_model_once(command):
+    lines = nibble(*command, "--log-level", "info", "--isa", "portable").stderr.decode().splitlines()
+    [first] = [place for place, line in enumerate(lines) if "kernels of tiny on backend cpu:" in line]
+    kernels = [line.split("Z ", 1)[1] for line in lines[first + 1:first + 10]]
+    assert kernels[1].startswith("qkv [768, 256]: weights BF16, activations F32, rows any: portable::")
+    assert kernels[6].startswith("experts up [16, 256, 256]: weights MXFP4 (E8M0 per 32), activations F32, rows any: ")
+    assert kernels[8].startswith("unembed [4096, 256]: ")
+
+
 def test_inspect_counts_a_draft_head():
     head = ROOT / "models" / "tiny-gpt-oss-eagle3" / "specforge"
     plain = json.loads(answer("inspect", "tiny", "--json", "--backend", "cpu"))["memory"]
