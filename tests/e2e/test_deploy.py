@@ -178,6 +178,20 @@ def test_the_image_is_built_as_the_demo_builds():
     assert len(installed) == 4 and all({str(path), *map(str, path.parents)} & copied for path in installed)
 
 
+@pytest.mark.parametrize("debian,nvidia", [("amd64", "x86_64"), ("arm64", "sbsa")])
+def test_the_image_takes_cuda_for_its_architecture(tmp_path, debian, nvidia):
+    [step] = re.findall(r"^RUN (\[ \"\$PRESET\" != cuda \].*)$", IMAGE, re.MULTILINE)
+    for name, text in {"dpkg": f'[ "$1" = --print-architecture ] && echo {debian} || true', "curl": f'echo "$@" >{tmp_path}/fetched'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "environment.sh").write_text(f'install_packages() {{ echo "$@" >{tmp_path}/installed; }}\n')
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PRESET": "cuda"}
+    subprocess.run(["bash", "-euo", "pipefail", "-c", step], cwd=tmp_path, env=environment, check=True, timeout=20)
+    assert f"/debian12/{nvidia}/cuda-keyring_" in (tmp_path / "fetched").read_text()
+    assert (tmp_path / "installed").read_text() == "cuda-minimal-build-13-0\n"
+
+
 @pytest.mark.skipif("bookworm" not in pathlib.Path("/etc/os-release").read_text(), reason="the image is Debian 12's, and so are the names of its packages")
 def test_the_image_has_the_libraries_of_the_program():
     libraries = re.findall(r"=> (/\S+)", subprocess.run(["ldd", NIBBLE], capture_output=True, text=True, check=True, timeout=20).stdout)
