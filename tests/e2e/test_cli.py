@@ -839,6 +839,10 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
         test["tokens_per_second"]["samples"] = [50 * sample for sample in test["tokens_per_second"]["samples"]]
     files["b"].write_text(json.dumps(run))
     assert {row[-1] for row in rows_of(answer("bench", "compare", files["a"], files["b"]))[2:]} == {"B is faster"}
+    assert nibble("bench", "compare", files["a"], files["b"], "--fail-on", "slower").returncode == 0
+    gate = nibble("bench", "compare", files["b"], files["a"], "--fail-on", "slower")
+    assert gate.returncode == 1 and gate.stderr == b"B is slower: pp16, tg2\n" and b"| B is slower" in gate.stdout
+    assert nibble("bench", "compare", files["b"], files["a"]).returncode == 0
     said = refusal("bench", "compare", files["a"], files["other"])
     assert "not comparable: the backend is cpu and reference" in said
     assert "unexpected argument" in refusal("bench", "compare", "tiny", files["a"], files["b"])
