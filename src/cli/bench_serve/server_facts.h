@@ -18,7 +18,8 @@ std::optional<nlohmann::ordered_json> read_status(const Endpoint& endpoint, doub
 std::optional<nlohmann::ordered_json> parse_status(const std::string& body);
 
 // The members of a record that describe the server; null where there is no status. `after` the loads and
-// `before` them: their difference is the steps of the loads, by how the backend launched them (graphs).
+// `before` them: their difference is the steps of the loads, by how the backend launched them (graphs), and
+// their drafts.
 nlohmann::ordered_json server_json(const std::optional<nlohmann::ordered_json>& before,
                                    const std::optional<nlohmann::ordered_json>& after);
 
