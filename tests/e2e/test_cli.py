@@ -885,6 +885,43 @@ def test_a_record_says_when_by_what_and_on_what_it_was_measured(command):
     assert isinstance(record["contradictions"], list)
 
 
+@pytest.mark.parametrize("command", [["bench", "tiny", "-p", 16, "-n", 2], ["bench", "clients", "tiny", "-p", 8, "-n", 2], ["profile", "tiny"],
+                                     ["bench", "acceptance", "tiny", "0.5", "-n", 8]])
+@pytest.mark.parametrize("warmups", [0, 3])
+def test_warm_ups_are_run_as_often_as_the_flag_says(command, warmups):
+    assert json.loads(answer(*command, "-r", 2, "--warmup", warmups, "--json"))["num_warmups"] == warmups
+
+
+def test_bench_and_profile_state_the_operations_of_matrix_products():
+    record = json.loads(answer("bench", "tiny", "-p", 64, "-n", 2, "-r", 2, "--json"))
+    prompt, decode = record["tests"]
+    # Of a token: twice the active parameters; of a prompt, only the last token multiplies by lm_head.
+    active = json.loads(answer("inspect", "tiny", "--json"))["num_active_parameters"]
+    assert prompt["flops_per_step"] / 64 == pytest.approx(2 * (active - 4096 * 256), rel=0.1)
+    assert decode["flops_per_step"] == pytest.approx(2 * active, rel=0.1)
+    for test in prompt, decode:
+        tokens = 64 if test is prompt else 1
+        assert test["flops_per_second"] == pytest.approx(test["flops_per_step"] / tokens * test["tokens_per_second"]["mean"])
+    table = answer("bench", "tiny", "-p", 16, "-n", 2, "-d", "0,32", "-r", 2)
+    assert re.search(r"\n- matrix products of prompts: pp16 \S+ TFLOP/s, pp16 @ d32 \S+ TFLOP/s\n", table)
+    profile = json.loads(answer("profile", "tiny", "-p", 64, "-r", 2, "--json"))
+    assert sum(part["flops"] for part in profile["parts"]) == prompt["flops_per_step"]
+    assert "TFLOP/s" in answer("profile", "tiny", "-r", 2)
+
+
+@pytest.mark.parametrize("kind", [["--text", GOLDEN / "eval" / "prose.txt", "--window", 64],
+                                  ["--text", GOLDEN / "eval" / "prose.txt", "--window", 64, "--compare", "--fp8-layers", "qkv"],
+                                  ["--tasks", GOLDEN / "eval" / "tasks.jsonl"], ["--golden", GOLDEN / "golden.json"]])
+def test_a_result_of_eval_says_by_what_and_on_what_it_was_made(kind):
+    record = json.loads(answer("eval", "tiny", *kind, "--limit", 1, "--json"))
+    assert record["date"].endswith("Z") and record["model"] == "tiny" and record["backend"] == "cpu"
+    assert f"nibble eval tiny {kind[0]}" in record["command_line"]
+    assert record["nibble"].keys() >= {"commit", "dirty", "build", "compiler"}
+    assert record["machine"]["num_cores"] == len(os.sched_getaffinity(0))
+    formats = {row["operation"]: row["weights"] for row in record["kernels"]}
+    assert formats["experts up"] == "MXFP4" and formats["qkv"] == ("FP8" if "--fp8-layers" in kind else "BF16")
+
+
 # tokenize and harmony
 
 
