@@ -45,7 +45,7 @@ Examples:
 
 struct ProfileOptions {
   std::string model;
-  int num_tokens{1}, depth{0}, num_sequences{1}, num_repetitions{20};
+  int num_tokens{1}, depth{0}, num_sequences{1}, num_repetitions{20}, num_warmups{kNumWarmups};
   float temperature{0};
   std::optional<std::string> trace;
   bool as_json{false};
@@ -115,10 +115,10 @@ struct Steps {
 };
 
 // Alternates recorded and unrecorded steps, so that changes of the machine's speed affect both.
-Steps run_steps(Backend& backend, const Batch& batch, int num_repetitions) {
-  for (int warmup = 0; warmup < kNumWarmups; ++warmup) backend.step(batch);
+Steps run_steps(Backend& backend, const Batch& batch, const ProfileOptions& options) {
+  for (int warmup = 0; warmup < options.num_warmups; ++warmup) backend.step(batch);
   Steps steps;
-  for (int repetition = 0; repetition < num_repetitions; ++repetition) {
+  for (int repetition = 0; repetition < options.num_repetitions; ++repetition) {
     steps.recorded.push_back(backend.profile(batch));
     const Stopwatch watch;
     backend.step(batch);
@@ -235,7 +235,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   const std::unique_ptr<Backend> backend = load(model, setup, room);
 
   const ProfiledStep step(*backend, room, options, num_drafts);
-  const auto [recorded, unrecorded] = run_steps(*backend, step.batch(), options.num_repetitions);
+  const auto [recorded, unrecorded] = run_steps(*backend, step.batch(), options);
   if (recorded.front().empty())
     throw InputError("the backend {} does not support profile; use cpu or cuda", backend->name());
 
@@ -244,7 +244,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
                  .command_line = command_line,
                  .machine = describe_machine(device_facts(row)),
                  .kernels = backend->kernels(),
-                 .num_warmups = kNumWarmups},
+                 .num_warmups = options.num_warmups},
       .model = model.source.name,
       .backend = std::string(backend->name()),
       .num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores(),
@@ -342,6 +342,7 @@ Action define_profile(CLI::App& command, Settings& settings) {
   add_number("-d,--depth", options->depth, "tokens of each sequence in the KV cache", 0, 1 << 20);
   add_number("-s,--sequences", options->num_sequences, "number of sequences in the step", 1, 1024);
   add_number("-r,--repetitions", options->num_repetitions, "number of repetitions", 1, 1000);
+  add_number("--warmup", options->num_warmups, "untimed steps before these", 0, 1000);
   command.add_option("--temperature", options->temperature, "sampling temperature [0: the likeliest token]")
       ->type_name("T")
       ->check(CLI::Range(0.0, 2.0));

@@ -164,7 +164,7 @@ double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch
           seconds += predict({step.num_tokens, test.depth + step.offset + step.num_tokens, step.wants_next});
     }
   }
-  return (kNumWarmups + num_repetitions) * seconds;
+  return num_repetitions * seconds;
 }
 
 std::string plan_text(std::span<const PresetRun> runs, std::span<const std::optional<double>> seconds) {

@@ -112,7 +112,7 @@ void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& s
     for (const TestStep& step : steps)
       result.bytes_per_step += bytes_of(step, test.depth, config, speed.formats) / result.num_steps;
 
-    for (int warmup = 0; warmup < kNumWarmups; ++warmup) seconds_of(sequence, steps, tokens);
+    for (int warmup = 0; warmup < speed.num_warmups; ++warmup) seconds_of(sequence, steps, tokens);
     for (int repetition = 0; repetition < speed.num_repetitions; ++repetition)
       result.tokens_per_second.push_back(test.num_tokens / seconds_of(sequence, steps, tokens));
     on_result(result);

@@ -51,15 +51,15 @@ struct BenchResult {
   double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }
 };
 
-inline constexpr int kNumWarmups{1};
+inline constexpr int kNumWarmups{1};        // unless --warmup says otherwise
 inline constexpr int kRequestsOfClient{4};  // sent by each client of bench clients, one by one
 
 struct SpeedTests {
   std::span<const BenchTest> tests{};
-  int num_repetitions{1};
-  StorageFormats formats{};  // to compute BenchResult::bytes_per_step
+  int num_repetitions{1}, num_warmups{kNumWarmups};
+  StorageFormats formats{};  // to compute bytes_per_step
 };
-// Runs each test kNumWarmups times untimed, then `num_repetitions` times, always with the same random tokens,
+// Runs each test `num_warmups` times untimed, then `num_repetitions` times, always with the same random tokens,
 // so that the router chooses the same experts. Calls `on_result` after each test.
 void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& speed,
                const std::function<void(const BenchResult&)>& on_result);

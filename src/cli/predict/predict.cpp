@@ -202,7 +202,7 @@ int predict_preset(const PredictOptions& options, Settings settings) {
     if (seconds.empty())
       fmt::print("A prediction, not a measurement: {} on {}\n\n", model.source.name, any.device.description);
     seconds.emplace_back(expected_seconds(
-        run, kPresetRepetitions, max_batch_tokens,
+        run, kNumWarmups + kPresetRepetitions, max_batch_tokens,
         [&](const PredictedStep& step) { return total_of(predictor(step).operations) / 1e6; }));
   }
   fmt::print("{}", plan_text(runs, seconds));

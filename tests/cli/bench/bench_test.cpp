@@ -194,13 +194,14 @@ struct Outcome {
   std::vector<WatchedBackend::Step> steps;
   std::vector<std::vector<TokenId>> tokens;
 };
-Outcome run(const std::vector<BenchTest>& tests, int max_batch_tokens, int num_repetitions) {
+Outcome run(const std::vector<BenchTest>& tests, int max_batch_tokens, int num_repetitions,
+            int num_warmups = 1) {
   WatchedBackend backend(kConfig, 0, {0});
   Settings settings;
   settings.max_batch_tokens = max_batch_tokens;
   Outcome outcome;
   run_tests(backend, room_for(tests, kConfig, resolve(settings)),
-            {.tests = tests, .num_repetitions = num_repetitions},
+            {.tests = tests, .num_repetitions = num_repetitions, .num_warmups = num_warmups},
             [&](const BenchResult& result) { outcome.results.push_back(result); });
   return {outcome.results, backend.steps, backend.tokens};
 }
@@ -223,6 +224,14 @@ TEST(Bench, EachRepetitionDecodesTheSameTokensAtTheSamePositions) {
   }
   EXPECT_NE(outcome.tokens[0], outcome.tokens[1]);
   EXPECT_EQ(outcome.results[0].tokens_per_second.size(), 2u);
+}
+
+TEST(Bench, WarmUpsAreRunAsOftenAsWantedAndNotTimed) {
+  for (const int num_warmups : {0, 3}) {
+    const Outcome outcome = run({{BenchKind::kDecode, 2, 0}}, 512, 4, num_warmups);
+    EXPECT_EQ(outcome.steps.size(), static_cast<size_t>(2 * (num_warmups + 4)));
+    EXPECT_EQ(outcome.results[0].tokens_per_second.size(), 4u);
+  }
 }
 
 TEST(Bench, TheCacheIsFilledOnceForAllTestsOfADepth) {

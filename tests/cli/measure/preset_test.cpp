@@ -65,14 +65,13 @@ TEST(Preset, FormatsOfTheUserAreRefused) {
 }
 
 // Each step takes one second.
-TEST(Preset, AGridTakesItsStepsOncePerRepetitionAndWarmUp) {
+TEST(Preset, AGridTakesItsStepsOncePerRepetition) {
   PresetRun run;
   run.prompt_lengths = {100, 250};
   run.output_lengths = {7};
   run.depths = {0, 1000};
   const int num_steps = 2 * (1 + 3 + 7);  // prompts in chunks of 100
-  EXPECT_EQ(expected_seconds(run, 3, 100, [](const PredictedStep&) { return 1.0; }),
-            (3 + kNumWarmups) * num_steps);
+  EXPECT_EQ(expected_seconds(run, 4, 100, [](const PredictedStep&) { return 1.0; }), 4 * num_steps);
 }
 
 TEST(Preset, ALoadTakesItsPromptsAndThenItsAnswersTogether) {
@@ -81,12 +80,12 @@ TEST(Preset, ALoadTakesItsPromptsAndThenItsAnswersTogether) {
   run.output_lengths = {7};
   run.num_clients = {1, 8};
   std::vector<int> rows;
-  const double seconds = expected_seconds(run, 1, 400, [&](const PredictedStep& step) {
+  const double seconds = expected_seconds(run, 2, 400, [&](const PredictedStep& step) {
     rows.push_back(step.num_rows());
     return 1.0;
   });
   EXPECT_THAT(rows, ElementsAre(100, 1, 400, 400, 8));
-  EXPECT_EQ(seconds, (1 + kNumWarmups) * kRequestsOfClient * (1 + 7 + 2 + 7));
+  EXPECT_EQ(seconds, 2 * kRequestsOfClient * (1 + 7 + 2 + 7));
 }
 
 TEST(Preset, ThePlanAddsUpWhatIsKnown) {
