@@ -33,7 +33,8 @@ constexpr const char* kProfileFooter{R"(
 Repeats one step: -s sequences with -d tokens each in the KV cache get -p new tokens each (1: decode). On a GPU each launch
 records when its first block could begin and when its last block ended; gaps are the times between launches. The parts add
 up to the recorded step; the line below the table is a step without recording, by the host's clock. Norms that an operation
-computes itself count as part of it; "launches" of the CPU are operations. With a draft head, 3 tokens (or the number of
+computes itself count as part of it; "launches" of the CPU are operations. TFLOP/s counts matrix products: a part is bound by
+memory if its share is high, and by products if TFLOP/s is near what the chip can do. With a draft head, 3 tokens (or the number of
 --speculative-config) are drafted after every step; "draft head" is the time that this adds.
 
 Examples:
@@ -139,6 +140,10 @@ struct Profile {
   Reuse reuse() const { return reuse_of(parts, record.machine.backend_cache_bytes()); }
 };
 
+double flops_per_second(const PartTime& part) {
+  return part.microseconds > 0 ? static_cast<double>(part.flops) / part.microseconds * 1e6 : 0;
+}
+
 double share_of(const PartTime& part, double read_bandwidth) {
   return part.microseconds > 0 ? static_cast<double>(part.bytes) / part.microseconds * 1e6 / read_bandwidth
                                : 0;
@@ -150,6 +155,7 @@ PartTime sum_of(const std::vector<PartTime>& parts) {
     all.microseconds += part.microseconds;
     all.num_launches += part.num_launches;
     all.bytes += part.bytes;
+    all.flops += part.flops;
   }
   return all;
 }
@@ -157,15 +163,16 @@ PartTime sum_of(const std::vector<PartTime>& parts) {
 void print_table(const Profile& profile) {
   const PartTime all = sum_of(profile.parts);
   const double total = all.microseconds;
-  fmt::print("| {:<20} | {:>9} | {:>7} | {:>8} | {:>10} | {:>7} | {:>6} |\n", "part", "us", "of step",
-             "launches", "bytes", "GB/s", "share");
-  fmt::print("| {:-<20} | {:->9} | {:->7} | {:->8} | {:->10} | {:->7} | {:->6} |\n", "", ":", ":", ":", ":",
-             ":", ":");
+  fmt::print("| {:<20} | {:>9} | {:>7} | {:>8} | {:>10} | {:>7} | {:>6} | {:>7} |\n", "part", "us", "of step",
+             "launches", "bytes", "GB/s", "share", "TFLOP/s");
+  fmt::print("| {:-<20} | {:->9} | {:->7} | {:->8} | {:->10} | {:->7} | {:->6} | {:->7} |\n", "", ":", ":",
+             ":", ":", ":", ":", ":");
   const auto row = [&](const PartTime& part) {
     const double share = share_of(part, profile.read_bandwidth);
-    fmt::print("| {:<20} | {:9.1f} | {:5.1f} % | {:8} | {:>10} | {:7.1f} | {:4.1f} % |\n", part.part,
-               part.microseconds, 100 * part.microseconds / total, part.num_launches, bytes_text(part.bytes),
-               share * profile.read_bandwidth / 1e9, 100 * share);
+    fmt::print("| {:<20} | {:9.1f} | {:5.1f} % | {:8} | {:>10} | {:7.1f} | {:4.1f} % | {:7.3g} |\n",
+               part.part, part.microseconds, 100 * part.microseconds / total, part.num_launches,
+               bytes_text(part.bytes), share * profile.read_bandwidth / 1e9, 100 * share,
+               flops_per_second(part) / 1e12);
   };
   for (const PartTime& part : profile.parts) row(part);
   row(all);
@@ -199,7 +206,9 @@ Json profile_json(const Profile& profile) {
                              {"us_standard_deviation", part.deviation},
                              {"launches", part.num_launches},
                              {"bytes", part.bytes},
-                             {"share_of_read_bandwidth", share_of(part, profile.read_bandwidth)}});
+                             {"share_of_read_bandwidth", share_of(part, profile.read_bandwidth)},
+                             {"flops", part.flops},
+                             {"flops_per_second", flops_per_second(part)}});
   return json;
 }
 
@@ -277,8 +286,10 @@ std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetit
   std::vector<PartTime> parts;
   for (const std::string_view name : kPartNames) parts.push_back({.part = name});
   for (const TimedWork& work : repetitions.front()) ++parts[part_of(work)].num_launches;
-  for (const OperationCost& row : bytes.operations)
+  for (const OperationCost& row : bytes.operations) {
     parts[part_of(row.operation)].bytes += row.cost.bytes_touched();
+    parts[part_of(row.operation)].flops += row.cost.flops;
+  }
 
   parts[kDraftPart].bytes = bytes.of_drafts;
 

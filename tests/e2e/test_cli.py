@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import signal
