@@ -39,7 +39,7 @@ struct Settings {
   std::optional<std::string> tuning;
   std::optional<std::string> mxfp4_layers;
   std::optional<std::string> fp8_layers;
-  std::string kv_dtype{"bf16"};
+  std::optional<std::string> kv_dtype;  // not set: bf16
   std::string draft_head_dtype{"mxfp4"};
   std::optional<std::string> experts_activations;
   std::optional<std::string> prompt_activations;

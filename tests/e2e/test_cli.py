@@ -748,6 +748,13 @@ def test_a_run_of_a_preset_can_be_done_alone(tmp_path):
     assert record["preset_run"] == "spark-small: prompt" and record["num_prompt_tokens"] == 32
 
 
+@pytest.mark.parametrize("format", ["bf16", "fp8"])
+def test_a_preset_refuses_every_format_of_the_cache_that_is_named(format):
+    preset = ("bench", "tiny", "--preset", "spark-small:prompt")
+    assert "--kv-dtype does not work with --preset" in refusal(*preset, "--kv-dtype", format)
+    assert "--kv-dtype does not work with --preset" in refusal(*preset, env={"NIBBLE_KV_DTYPE": format})
+
+
 def test_bench_prints_csv():
     header, *rows = answer("bench", "tiny", "-p", 16, "-n", 4, "-r", 1, "--csv").splitlines()
     assert [row.split(",")[header.split(",").index("test")] for row in rows] == ["pp16", "tg4"]

@@ -48,7 +48,7 @@ TEST(Preset, TheLadderAddsOneFormatAtATime) {
   for (const PresetRun& run :
        preset_runs("spark:ladder-experts,ladder-qkv-o,ladder-lm-head,ladder-fp8-kv", false)) {
     const Settings settings = settings_of(run, {});
-    formats.push_back(settings.mxfp4_layers.value_or("none") + " " + settings.kv_dtype);
+    formats.push_back(settings.mxfp4_layers.value_or("none") + " " + settings.kv_dtype.value());
     EXPECT_THAT(run.num_clients, ElementsAre(1, 8, 64));
   }
   EXPECT_THAT(formats, ElementsAre("none bf16", "qkv,o bf16", "all bf16", "all fp8"));
@@ -60,8 +60,10 @@ TEST(Preset, FormatsOfTheUserAreRefused) {
   settings.fp8_layers = "all";
   EXPECT_THAT(error_of([&] { settings_of(run, settings); }), HasSubstr("--fp8-layers"));
   settings = {};
-  settings.kv_dtype = "fp8";
-  EXPECT_THAT(error_of([&] { settings_of(run, settings); }), HasSubstr("--kv-dtype"));
+  for (const char* format : {"fp8", "bf16"}) {
+    settings.kv_dtype = format;
+    EXPECT_THAT(error_of([&] { settings_of(run, settings); }), HasSubstr("--kv-dtype")) << format;
+  }
 }
 
 // Each step takes one second.
