@@ -91,7 +91,7 @@ constexpr Setting kTable[] = {
      "32768, or the model's maximum if less", NumberField<std::optional<int>>{&S::context, 1, 1 << 20},
      "max-model-len", "c"},
     {"max-batch-tokens", kMachine, "N", "maximum number of tokens per step",
-     "8192 on a GPU with at least 64 GB, 4096 on a GB10, 2048 on a smaller one, else 512",
+     "8192 on a GPU with at least 64 GB, but 4096 on a GB10; 2048 on a smaller GPU; 512 on a CPU",
      NumberField<std::optional<int>>{&S::max_batch_tokens, 1, 1 << 16}, "max-num-batched-tokens"},
     {"max-sequences", kBatch, "N", "maximum number of concurrent sequences",
      "256 on a GPU with at least 64 GB, 64 on others, 16 on a CPU",
