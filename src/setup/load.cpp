@@ -92,9 +92,9 @@ std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
 void follow(const Model& model, const ResolvedSettings& setup) {
   const auto links = nodes::NodeLinks::join(node_options(model, setup));
   BackendOptions options = setup.options;
+  options.num_threads = num_threads_of(setup, model.config);
   options.num_pages = links->room().num_pages;
   options.max_table_pages = links->room().max_table_pages;
-  options.num_threads = num_threads_of(setup, model.config);
   options.max_batch_tokens = links->room().max_batch_tokens;
   const std::unique_ptr<Backend> backend = load_rank(model, setup, options, links);
   nodes::follow(*backend, *links, model.config);

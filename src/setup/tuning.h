@@ -1,5 +1,5 @@
-// The file of `nibble tune`: JSON, with an entry per CPU name and core count, so that machines can share it. An
-// entry names the build of nibble that measured it, and has settings for each model's widths and formats.
+// The file of `nibble tune`: JSON, with an entry per CPU name and core count, so that machines can share it.
+// An entry names the build of nibble that measured it, and has settings for each model's widths and formats.
 #pragma once
 
 #include <filesystem>

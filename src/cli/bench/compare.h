@@ -20,12 +20,13 @@ struct ComparedRuns {
   std::vector<std::string> slower, undecided;  // tests in which B is slower; with too few samples
 };
 
-// Compares the tests that both files contain, and lists other differences (machine, program, threads). Merges the samples of all runs of a file. Throws an InputError if the runs did different
-// work (model, backend, formats of operations), which names the first difference, or share no test.
+// Compares the tests that both files contain, and lists other differences (machine, program, threads). Merges
+// the samples of all runs of a file. Throws an InputError if the runs did different work (model, backend,
+// formats of operations), which names the first difference, or share no test.
 ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
 
-// What --fail-on slower finds: an exit code, and on stderr the slower tests. Throws an InputError if a test has
-// too few samples to decide, because it would pass whatever it measured.
+// Returns the exit code of --fail-on slower, and prints the slower tests to stderr. Throws an InputError if a
+// test has too few samples to decide, because it would pass with any measurement.
 int exit_code_if_slower(const ComparedRuns& compared);
 
 Action define_bench_compare(CLI::App& command, Settings& settings);

@@ -19,7 +19,8 @@ class BenchTable {
 
   std::string head() const;
   std::string add(const BenchResult& result);  // returns the text to append to the table
-  // Lines below the table: operations per second of prompts, contradictory results, and for a grid, which has no column for notes, the notes.
+  // Lines below the table: operations per second of prompts, contradictory results, and for a grid, which has
+  // no column for notes, the notes.
   std::string notes() const;
 
  private:

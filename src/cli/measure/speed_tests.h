@@ -61,8 +61,8 @@ struct SpeedTests {
   int num_repetitions{1}, num_warmups{kNumWarmups};
   StorageFormats formats{};  // to compute bytes and operations
 };
-// Runs each test `num_warmups` times untimed, then `num_repetitions` times, always with the same random tokens,
-// so that the router chooses the same experts. Calls `on_result` after each test.
+// Runs each test `num_warmups` times untimed, then `num_repetitions` times, always with the same random
+// tokens, so that the router chooses the same experts. Calls `on_result` after each test.
 void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& speed,
                const std::function<void(const BenchResult&)>& on_result);
 
