@@ -34,8 +34,8 @@ Repeats one step: -s sequences with -d tokens each in the KV cache get -p new to
 records when its first block could begin and when its last block ended; gaps are the times between launches. The parts add
 up to the recorded step; the line below the table is a step without recording, by the host's clock. Norms that an operation
 computes itself count as part of it; "launches" of the CPU are operations. TFLOP/s counts matrix products: a part is bound by
-memory if its share is high, and by products if TFLOP/s is near what the chip can do. With a draft head, 3 tokens (or the number of
---speculative-config) are drafted after every step; "draft head" is the time that this adds.
+memory if its share is high, and by products if TFLOP/s is near what the chip can do. With a draft head, 3 tokens (or the
+number of --speculative-config) are drafted after every step; "draft head" is the time that this adds.
 
 Examples:
   nibble profile synthetic:gpt-oss-120b

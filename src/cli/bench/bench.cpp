@@ -35,8 +35,9 @@ namespace {
 constexpr const char* kBenchFooter{R"(
 Without a command, bench runs one sequence of random tokens, the same every time, directly on the backend, and takes the
 likeliest token at each step. Tests have llama-bench's names: pp512 prefills a prompt of 512 tokens, tg128 decodes 128 tokens
-one by one, and "@ d4096" means with 4,096 tokens already in the KV cache. Each test runs --warmup times untimed,
-then -r times, in order of depth. Several lengths and several depths give a grid: a row for each depth, medians in the cells.
+one by one, and "@ d4096" means with 4,096 tokens already in the KV cache. Each test runs --warmup times untimed, then -r
+times, in order of depth. Several lengths and several depths give a grid: a row for each depth, medians in the cells.
+Below the table stand the TFLOP/s of prompts, counted from their matrix products.
 
 GB/s counts each byte of weights and KV cache that a step must read once (experts of a prefill: the number that independent
 uniform routing would hit). The share is relative to the read bandwidth of all cores together, measured at the start. Notes

@@ -41,8 +41,8 @@ Settings settings_of(const PresetRun& run, const Settings& settings);
 
 // Predicts the seconds of one step.
 using PredictSeconds = std::function<double(const PredictedStep&)>;
-// Returns the expected seconds of a run. `num_repetitions` includes warm-ups. Counts neither loading the model
-// nor drafts.
+// Returns the expected seconds of a run. `num_repetitions` includes warm-ups. Counts neither loading the
+// model nor drafts.
 double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch_tokens,
                         const PredictSeconds& predict);
 
