@@ -21,11 +21,11 @@ struct StepReport {
 };
 
 struct EngineOptions {
-  // The number of KV caches and both page counts must equal the backend's.
+  // num_kv_caches and num_pages must equal those of the backend.
   int num_kv_caches{1};
-  int num_pages{0};           // in each KV cache, for both kinds of layer
+  int num_pages{0};           // in each KV cache, for full and sliding layers together
   int max_batch_tokens{512};  // rows of one step; longer prompts are split into chunks
-  int max_shared_rows{0};     // see SchedulerOptions
+  int max_shared_rows{0};     // prompt rows of a step if several sequences run or wait; 0: no limit
   double itl_target{0};       // target for the time between tokens in seconds (step_pace.h); 0: none
   int max_sequences{16};      // maximum that run at once, up to max_batch_tokens; others wait
   int max_context{0};         // tokens of prompt and output together; 0: the model's limit

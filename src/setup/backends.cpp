@@ -159,7 +159,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-// Each instruction set adds in its own order, so nodes with different ones could choose different experts.
+// Instruction sets sum in different orders, so nodes with different ones could choose different experts.
 RankTraits cpu_rank_traits(const OwnOptions& own) {
   return {fmt::format("cpu {}, experts in {}", cpu::name(cpu::isa_of(own.cpu.isa)),
                       cpu::takes_int8(own.cpu) ? "int8" : "float"),

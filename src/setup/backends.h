@@ -69,7 +69,7 @@ struct BackendMemory {
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// Functions of a backend with device memory. Such a backend takes weights as recipes (model/weights.h).
+// Functions of a backend with device memory. It generates synthetic weights there (model/weights.h: Recipe).
 struct BackendDevice {
   std::string (*known_name)();  // name of this machine's device in predict_on(); empty: unknown there
   DeviceFacts (*facts)();       // the device and its current state, for records
@@ -99,7 +99,6 @@ struct BackendTuning {  // applies what `nibble tune` finds for the host's CPU
 
 // How far results may be from golden data. All backends have these functions.
 struct BackendAccuracy {
-  // Tolerance for the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Returns how the reference must round so that results can be compared at every position. nullopt: rounding
   // affects few positions, so the exact reference will do.

@@ -10,7 +10,7 @@ namespace nibble {
 
 // Shape of an operation's weights, "[32, 5760, 2880]"; for attend and append: the heads and their width.
 std::string shape_text(Operation operation, const Config& config);
-// Rows in a step for which the kernel runs: "1", "2-64", "65-" or "any".
+// The numbers of tokens of a step for which the kernel runs: "1", "2-64", "65-" or "any".
 std::string rows_text(const KernelChoice& row);
 
 // "experts up [32, 5760, 2880]: weights MXFP4 (E8M0 per 32), activations BF16, rows 1-8: NAME (REASON)"

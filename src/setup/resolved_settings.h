@@ -72,7 +72,7 @@ OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  //
 // experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// Whether the backend takes matrices in block formats, which with_elements() then leaves unconverted.
+// Whether the backend takes matrices in GGUF's block formats. Otherwise with_elements() converts them.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -63,7 +63,6 @@ TEST(Resolve, DefaultsQuantiseNothingAndRunOnTheBestBackend) {
   EXPECT_TRUE(setup.requirements.empty());
 }
 
-// All of these are refused without opening a model.
 TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   EXPECT_THAT(refusal(on_backend("tpu")), HasSubstr("cpu, reference"));
   Settings settings;

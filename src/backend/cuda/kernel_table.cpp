@@ -146,7 +146,6 @@ constexpr TableRow kProjectRows[]{
      .reason = kFour},
 };
 
-// Norm, router and experts_up in one launch, for one token and for two.
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
     .why_not = &why_not_one_launch,

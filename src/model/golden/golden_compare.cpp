@@ -124,11 +124,11 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
          (!difference.greedy_at || difference.greedy_gap <= tolerance.greedy_gap);
 }
 
-// The error of each position is measured here. So adjacent tokens in the top 5 are compared if they are more
-// than four standard deviations of the difference of two logits apart; about one in 30,000 swaps all the
-// same. Near ties: if errors of router logits are uniform up to the margin M of near ties, a router with
-// margin m makes another choice with probability (1 - m / M) / 2. The sum of these is the expected number of
-// positions with another expert, which is not an error. Three standard deviations more are allowed.
+// Adjacent tokens of the top 5 are compared if their logits differ by more than four standard deviations,
+// which follow from the position's measured error. About one pair in 30,000 still swaps. Near ties: if errors
+// of router logits are uniform up to the margin M of near ties, a router with margin m chooses another expert
+// with probability (1 - m / M) / 2. The sum of these is the expected number of positions with another expert,
+// which is not an error. Three standard deviations more are allowed.
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
                                       const GoldenTolerance& tolerance) {
   const size_t num_positions = golden.ids.size(), vocab = golden.logits.size() / num_positions;

@@ -13,7 +13,7 @@ let isReady = false;  // the conversations are loaded
 let shownList = [];
 function showList() {
   const entries = store.listed().map((chat) => [chat, titleOf(chat), chat.id === conversation.open.id]);
-  // Drawn again only if it changes: that ends a click that has begun, and takes the focus.
+  // Redraw only on a change: a redraw loses the focus and a click in progress.
   if (entries.length === shownList.length && entries.every((entry, at) => entry.every((part, of) => part === shownList[at][of]))) return;
   shownList = entries;
   const items = entries.map(([chat, title, isOpen]) => {
@@ -26,7 +26,7 @@ function showList() {
 }
 
 function openConversation(chat) {
-  if (!isReady) return;  // the text in the field has no conversation yet
+  if (!isReady) return;  // the text in the field belongs to no conversation yet
   conversation.openConversation(chat);
   toggleList(false);
   byId("input").focus();
@@ -61,7 +61,7 @@ async function importFile() {
     const outcome = await importAll(await file.text());
     notify("import", "");
     byId("outcome").textContent = outcome;
-    if (!byId("input").value) byId("input").value = conversation.open.draft;  // it may be imported
+    if (!byId("input").value) byId("input").value = conversation.open.draft;  // may come from an import
     conversation.showConversation();
   } catch (error) {
     notify("import", `"${file.name}" was not imported: ${error.message}.`);
@@ -100,7 +100,7 @@ byId("input").addEventListener("keydown", (event) => {
 byId("input").addEventListener("input", () => {
   if (!isReady) return;
   store.saveDraft(conversation.open, byId("input").value);
-  if (conversation.open.messages.size === 0) showList();  // its title is the draft
+  if (conversation.open.messages.size === 0) showList();  // the title of an empty conversation is its draft
 });
 
 byId("composer").addEventListener("submit", (event) => {

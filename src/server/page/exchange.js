@@ -62,7 +62,7 @@ function download(title, ending, type, text) {
 }
 
 /**
- * The messages of an earlier version's conversation, linked. Their ids depend only on it: moving it twice adds nothing.
+ * Links the messages of an earlier version's conversation. It always gives the same ids, so moving it twice adds nothing.
  * @param {any} old @returns {{id: string, messages: Message[], numDamaged: number}}
  */
 export function linear(old) {

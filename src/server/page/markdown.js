@@ -185,7 +185,7 @@ class Inline {
     element.append(plain);
   }
 
-  // Brackets are no escapes: models write formulas with \( and \[, which are shown unchanged.
+  // A backslash before a bracket is no escape: formulas with \( and \[ are shown as models write them.
   escapeAt(at) {
     if (this.text[at] !== "\\" || !"\\`*_#+-.!|~<>".includes(this.text[at + 1] ?? "x")) return undefined;
     return { node: this.text[at + 1], end: at + 2 };

@@ -21,7 +21,7 @@ import { session } from "./web_storage.js";
 // Answers whose reasoning the user has opened; it stays open when they are drawn again.
 const unfolded = new Set();
 
-// A field whose text, until it is sent or cancelled, outlives another version or conversation, and a reload.
+// A field whose unsent text survives a switch to another version or conversation, and a reload.
 const unsentItem = (id) => `nibble.unsent.${id}`;
 function unsentField(id, text, properties) {
   const field = h("textarea", properties);

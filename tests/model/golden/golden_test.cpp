@@ -282,8 +282,8 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
-// In the same units: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or 64 times their
-// error.
+// Squared errors in units of 2^-8 / 3: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or
+// 64 times their error.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;

@@ -7,8 +7,7 @@
 namespace nibble::cuda {
 namespace {
 
-// An H200 runs a prompt of 8,192 tokens a quarter faster in one step than in four. That step takes 0.23 s and
-// 2 GB of workspace.
+// An H200 runs 8,192 tokens a quarter faster in one step (0.23 s, 2 GB of workspace) than in four.
 constexpr int kMostRows{8192}, kLeastRows{2048};
 
 double step_seconds(const std::string& gpu, int num_rows) {
