@@ -72,8 +72,7 @@ SpeculationOptions read_config(const std::string& text) {
   if (const auto tree = config.find("speculative_token_tree"))
     throw InputError(
         "{} is not supported: no fixed shape of a tree is best for every text. \"topk\" bounds the "
-        "alternatives per "
-        "position, and \"num_speculative_tokens\" the tokens of the tree",
+        "alternatives per position, and \"num_speculative_tokens\" the tokens of the tree",
         tree->place());
   const std::string method = config.need_string("method");
   const bool is_head = method == speculative::kHeadDrafter, is_model = method == kMethodOfModel;
