@@ -18,7 +18,7 @@ namespace nibble::cli {
 
 // Exit codes; --help documents them.
 inline constexpr int kDone{0};         // success
-inline constexpr int kCheckFailed{1};  // eval --golden or verify found a difference
+inline constexpr int kCheckFailed{1};  // eval --golden, verify or bench compare --fail-on found a difference
 inline constexpr int kBadInput{2};     // a flag, a file or a request is wrong; one line on stderr says why
 inline constexpr int kFailed{3};       // the machine failed: out of memory, disk full, output not writable
 // A node was lost or did not join. All nodes exit with this code and have to be restarted together.

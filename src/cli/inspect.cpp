@@ -164,7 +164,8 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   room.draft_head = nullptr;  // A draft head for the whole model does not match the small one.
   ThreadPool pool(room.num_threads);
   auto taken = with_elements(std::make_shared<const Weights>(std::move(weights)), takes_blocks(setup), pool);
-  const auto kernels = setup.backend->making.make(std::move(taken), room, setup.own)->kernels();
+  const auto kernels =
+      setup.backend->making.make(std::move(taken), room, own_options(setup, model.config))->kernels();
   check_requirements(setup.requirements, setup.backend->name, kernels);
   return kernels;
 }

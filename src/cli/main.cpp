@@ -71,10 +71,10 @@ constexpr const char* kMainFooter{R"(
 Settings (the help groups Instructions, Sampling, Machine and Places) can also be set by environment variables:
 --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. A flag takes precedence.
 
-Exit codes: 0 done; 1 a check failed (eval --golden, verify); 2 bad input, one line on stderr says what is expected; 3 out of
-memory, a full disk, output that cannot be written, or another failure of the machine; 4 another node was lost (--nodes):
-restart the process; 5 (serve) the GPU was lost or every step failed: restart the process; 130 interrupted by ctrl-C, or a
-server did not answer every request in full.
+Exit codes: 0 done; 1 a check failed (eval --golden, verify, bench compare --fail-on); 2 bad input, one line on stderr says
+what is expected; 3 out of memory, a full disk, output that cannot be written, or another failure of the machine; 4 another
+node was lost (--nodes): restart the process; 5 (serve) the GPU was lost or every step failed: restart the process; 130
+interrupted by ctrl-C, or a server did not answer every request in full.
 
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
@@ -108,6 +108,7 @@ int run_command(int argc, char** argv) {
   program.formatter(std::make_shared<HelpFormatter>(help_width()));
   program.footer(kMainFooter);
   Settings settings;
+  settings.build = fmt::format("nibble {}, commit {}", this_build().version, this_build().commit);
   Action action;
   StartLine line;
   for (const CommandRow& row : kCommands) {

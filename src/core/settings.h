@@ -39,7 +39,7 @@ struct Settings {
   std::optional<std::string> tuning;
   std::optional<std::string> mxfp4_layers;
   std::optional<std::string> fp8_layers;
-  std::string kv_dtype{"bf16"};
+  std::optional<std::string> kv_dtype;  // not set: bf16
   std::string draft_head_dtype{"mxfp4"};
   std::optional<std::string> experts_activations;
   std::optional<std::string> prompt_activations;
@@ -76,6 +76,8 @@ struct Settings {
   std::string log_level{"warn"};
   std::string log_format{"text"};
   std::optional<std::string> history;  // kChat: file of the history
+  // Not a flag: version and commit of this program, set by main().
+  std::string build;
 };
 
 enum class SettingGroup {  // a command lists its groups; their settings are its flags

@@ -25,6 +25,7 @@ int context_of(const Config& config, const ResolvedSettings& setup) {
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup,
                                const Capacity& capacity) {
   BackendOptions options = setup.options;
+  options.num_threads = num_threads_of(setup, config);
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
   // Sliding pages per sequence: those in its window, in the window at its prompt's end (docs/decisions/0008),

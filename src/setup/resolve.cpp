@@ -154,11 +154,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.places = resolve_places(settings);
   setup.backend->making.check(setup.options, setup.own);
 
-  if (setup.backend->tuning) setup.tuning = read_tuning(settings, machine_name());
-  if (setup.tuning) {
-    setup.options.num_threads = setup.tuning->num_threads;
-    setup.own.cpu.tuning = setup.tuning->cpu;
-  }
+  if (setup.backend->tuning) setup.tunings = read_tunings(settings, {machine_name(), settings.build});
   if (settings.threads) set_threads(setup, *settings.threads);
   return setup;
 }

@@ -69,6 +69,11 @@ speculative::NgramLengths read_lengths(const Field& config) {
 SpeculationOptions read_config(const std::string& text) {
   const harmony::Json json = harmony::parse_json(text, "--speculative-config");
   const Field config(json, "--speculative-config");
+  if (const auto tree = config.find("speculative_token_tree"))
+    throw InputError(
+        "{} is not supported: no fixed shape of a tree is best for every text. \"topk\" bounds the "
+        "alternatives per position, and \"num_speculative_tokens\" the tokens of the tree",
+        tree->place());
   const std::string method = config.need_string("method");
   const bool is_head = method == speculative::kHeadDrafter, is_model = method == kMethodOfModel;
   if (method != "ngram" && method != "suffix" && !is_head && !is_model)

@@ -46,7 +46,6 @@ Examples:
 constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // number of tokens in a timed step
 constexpr int kStepsOfRows{16};                     // timed steps for each number of tokens, per repetition
 constexpr int kFixedDepths[]{1, 3, 5};  // drafts per step in the runs with a fixed number of drafts
-constexpr int kNumAcceptanceWarmups{1};
 
 struct AcceptanceProfile {
   std::string name;
@@ -254,8 +253,8 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
   uint64_t draw_seed{0};
   for (const AcceptanceProfile& profile : profiles)
     results.push_back({.name = profile.name, .ways = drafted_ways(profile, draw_seed)});
-  for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
-    const bool counts = n >= kNumAcceptanceWarmups;
+  for (int n = 0; n < options.num_warmups + options.num_repetitions; ++n) {
+    const bool counts = n >= options.num_warmups;
     // Each repetition draws anew, so the median averages over the draws.
     draw_seed = static_cast<uint64_t>(n);
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
@@ -272,7 +271,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
                     bytes_of_rows(model.config, formats, kRowsOfStep[i], options.depth) /
                         bytes_of_rows(model.config, formats, 1, options.depth)});
   }
-  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumAcceptanceWarmups));
+  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, options.num_warmups));
   record["model"] = model.source.name;
   record["depth"] = options.depth;
   for (const MeasuredRows& cost : rows)
@@ -313,6 +312,7 @@ Action define_bench_acceptance(CLI::App& command, Settings& settings) {
     AcceptanceOptions all = flags->options;
     all.model = flags->model;
     all.num_repetitions = flags->num_repetitions;
+    all.num_warmups = flags->num_warmups;
     return print_measurement(*flags, settings, command,
                              [&](const Settings& with_batch, const std::string& line) {
                                return bench_acceptance(all, with_batch, line);

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/run_record.h"
+#include "cli/measure/speed_tests.h"
 
 namespace nibble::cli {
 
@@ -19,7 +20,7 @@ inline constexpr int kMaxBenchClients{1024};
 
 struct BenchFlags {
   std::string model;
-  int num_repetitions{5};
+  int num_repetitions{5}, num_warmups{kNumWarmups};
   std::optional<std::string> max_batch_tokens;  // value of -b
   bool as_json{false};
   std::optional<std::string> record;  // file that the record is appended to

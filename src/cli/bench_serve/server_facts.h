@@ -18,7 +18,8 @@ std::optional<nlohmann::ordered_json> read_status(const Endpoint& endpoint, doub
 std::optional<nlohmann::ordered_json> parse_status(const std::string& body);
 
 // Members of a record that describe the server; null without a status. `before`, `after`: status before and
-// after the loads. Their difference is the loads' steps, by the way the backend launched them.
+// after the loads. Their difference is the steps of the loads, by the way the backend launched them, and the
+// drafts.
 nlohmann::ordered_json server_json(const std::optional<nlohmann::ordered_json>& before,
                                    const std::optional<nlohmann::ordered_json>& after);
 

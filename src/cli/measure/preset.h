@@ -39,7 +39,8 @@ std::string preset_names();  // "spark, spark-small"
 Settings settings_of(const PresetRun& run, const Settings& settings);
 
 using PredictSeconds = std::function<double(const PredictedStep&)>;
-// Returns the expected seconds of a run and its warm-ups. Counts neither loading the model nor drafts.
+// Returns the expected seconds of a run. `num_repetitions` includes warm-ups. Counts neither loading the
+// model nor drafts.
 double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch_tokens,
                         const PredictSeconds& predict);
 

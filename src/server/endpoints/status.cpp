@@ -39,7 +39,11 @@ Json engine_json(const EngineState& state, const MetricsTotals& totals) {
           {"steps", totals.num_steps},
           {"step_rows", totals.num_rows},
           {"step_seconds", totals.step_seconds},
-          {"launches", std::move(launches)}};
+          {"launches", std::move(launches)},
+          {"drafts",
+           {{"drafts", state.drafts.num_drafts},
+            {"drafted_tokens", state.drafts.num_tokens},
+            {"accepted_tokens", state.drafts.num_accepted}}}};
 }
 
 Json requests_json(const RecentRequests& requests) {
