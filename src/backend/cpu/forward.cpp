@@ -57,7 +57,7 @@ void forward(const ForwardArgs& args) {
     end_half();
     clock.lap(Operation::kProject, "project");
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
-           a.chosen_weights});  // norm, gate, top K, softmax
+           a.chosen_weights});  // norm, router, top K, softmax
     clock.lap(Operation::kRoute, "route");
     begin_half();
     experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.experts(),

@@ -9,8 +9,9 @@ namespace {
 constexpr size_t kMaxForcedBytes{256};
 // Accepted tokens to encode again with the forced bytes: more than an unfinished pre-token usually has.
 constexpr size_t kContextTokens{8};
-// A token that runs past the end of the forced bytes is assumed to begin in their last kTailTokens tokens or
-// kTailBytes bytes: none was ever found to begin earlier (llguidance: docs/fast_forward.md).
+// Tokens at the end are dropped if a longer token might replace them. That token is assumed to begin in the
+// last kTailTokens tokens or the last kTailBytes bytes, whichever are longer: none was ever found to begin
+// earlier (llguidance: docs/fast_forward.md).
 constexpr size_t kTailTokens{4}, kTailBytes{7};
 
 }  // namespace

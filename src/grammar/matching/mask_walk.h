@@ -27,7 +27,8 @@ class MaskWalk {
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
-  // Like from_item() for an automaton without counts. Puts tokens within its text and its ends into `within`.
+  // Like from_item(), for an automaton that no counter can limit within a token. `within` gets the tokens
+  // that stay inside the automaton's text, and the ends from which from_ends() continues.
   void from_item(const Item& item, Nodes nodes, KeptMask& within);
   // Adds the tokens that continue after these ends of the item's text.
   void from_ends(const Item& item, std::span<const KeptMask::End> ends);

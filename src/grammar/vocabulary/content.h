@@ -101,7 +101,7 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 
 // How long a content text of each set may be at some position of a text.
 struct ContentRuns {
-  // By set: all texts of the set of up to this length may follow. kMaxContentCharacters: any length.
+  // By set: any text of that set may follow if it has at most this length. kMaxContentCharacters: no limit.
   std::array<uint8_t, kNumContentSets> num_characters{};
   // A bit per set: no content text of more than num_characters characters may follow.
   uint32_t ends_there{0};

@@ -53,7 +53,7 @@ DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string
 
 RopeFrequencies rope_frequencies(const DraftHeadConfig& config);
 
-// Bytes that a head reads if its matrices are in `format`. Matrices whose rows are not whole blocks are BF16.
+// Bytes that a head reads, by bytes_of(). Matrices have its `format`, or BF16 if rows are not whole blocks.
 struct DraftHeadBytes {
   size_t fc{0}, k_and_v{0};  // once per step, for the keys and values of its rows
   size_t draft{0};           // for each draft: the layer, including k and v, and the unembedding

@@ -71,8 +71,8 @@ struct GoldenTolerance {
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
 // Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// The matrix products whose input a backend with a BF16 KV cache quantises to int8, with a scale per 32
-// elements. The tolerance does not cover quantised weights: golden data must come from the same ones.
+// The matrix products whose input is quantised to int8, with a scale per 32 elements. int8_tolerance() also
+// covers a BF16 KV cache, but not quantised weights: golden data must be computed with the same weights.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };

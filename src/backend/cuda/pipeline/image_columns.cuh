@@ -227,7 +227,8 @@ struct ImageShape {
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    // Offset of the lane's columns of the first group; the second group's are 64 bytes after or before.
+    // Where the lane's row for load_matrices() begins in a tile: its elements 0 to 31. Elements 32 to 63
+    // are at this offset XOR 64, because pieces are swizzled.
     const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;

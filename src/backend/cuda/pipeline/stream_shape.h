@@ -48,7 +48,7 @@ constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows,
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
 }
-// Fewest bytes that a pass of `columns` columns takes, with any number of warps.
+// Least shared memory of a CTA for a pass of `columns` columns, with any of kStreamWarps.
 constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
   const int num_segments = make_strips(layout, kStripRows, cols).num_segments;
   size_t least = 0;

@@ -237,8 +237,9 @@ class EvenTokens : public TokenMask {
   void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
 };
 
-// Rows mix greedy tokens, log-probabilities, draws from the likeliest token only, and masks. In every second
-// case all rows are greedy, which has its own kernel. Real draws: tests/backend/cuda/sample_test.cpp.
+// Rows mix greedy tokens, log-probabilities, masks, and draws with top_k = 1, which must give the likeliest
+// token. In every second case all rows are greedy, which has its own kernel. Draws among several tokens are
+// tested in tests/backend/cuda/sample_test.cpp.
 class TestSampling {
  public:
   TestSampling(const Case& c, Stream stream)

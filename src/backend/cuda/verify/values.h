@@ -27,8 +27,8 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that a kernel computes within `error` of `number`, and then rounds. Ours rounds to `value`; the
-// kernel's may be `slack` away, on the other side of a rounding border.
+// A number that a kernel computes within `error` of `number`, the host's result, and then rounds. The host's
+// rounds to `value`; the kernel's may be `slack` away, on the other side of a rounding border.
 struct Rounded {
   float value, slack;
   double number, error;  // the number before rounding, and the largest error of a kernel's

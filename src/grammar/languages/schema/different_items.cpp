@@ -1,4 +1,4 @@
-// uniqueItems for arrays whose items have few possible values: all of these are listed.
+// uniqueItems for arrays whose items have few possible values: lists these values, else all possible arrays.
 #include <algorithm>
 #include <set>
 
