@@ -61,8 +61,9 @@ struct GoldenTolerance {
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // top_gap at all positions after a near tie, since these attend to its keys and values.
   double top_gap_after_tie{1e-3};
-  // Expected share of the compared entries of the top 5 that are wrong.
-  double top_wrong_share{0};
+  // Standard deviation of the error of a router margin; 0: none. It gives the expected number of positions
+  // that have another expert although their top 5 is compared.
+  double margin_error{0};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};
 };
@@ -91,14 +92,14 @@ struct GoldenDifference {
   double max_hidden{0};          // largest difference of an element of a hidden state
   int num_top_compared{0};       // entries of the top 5, over all positions, that were compared
   int num_top_wrong{0};          // compared entries with another token
+  int num_positions_wrong{0};    // positions with such an entry
+  int most_positions_wrong{0};   // limit of num_positions_wrong
   std::optional<int> greedy_at;  // index of the first differing token of the continuation
   float greedy_gap{0};           // GoldenPrompt::greedy_gap at greedy_at
 };
 
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance);
-// The most entries of the top 5 that may be wrong: the expected number and three standard deviations of it.
-int most_top_wrong(int num_compared, const GoldenTolerance& tolerance);
 bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);
 
 // Difference from golden data that have all positions and the same roundings (reference/rounded_golden.h).
