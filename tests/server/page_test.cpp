@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/http/gzip.h"
 #include "server/server.h"
 #include "tests/server/connection.h"
 
@@ -102,6 +103,12 @@ TEST(Page, IsCompressedForWhoAcceptsThat) {
   EXPECT_EQ(static_cast<unsigned char>(body[body.size() - 4]) +
                 256u * static_cast<unsigned char>(body[body.size() - 3]),
             plain.size());
+}
+
+TEST(Page, WeighsLessThan400KilobytesCompressed) {
+  size_t num_bytes = 0;
+  for (const PageFile& file : page_files()) num_bytes += gzipped(file.text).size();
+  EXPECT_LT(num_bytes, 400'000u);
 }
 
 TEST(Page, NeedsNoKeyAndWhatItShowsDoes) {

@@ -4,6 +4,7 @@ import * as conversation from "./conversation.js";
 import { applyTheme, askForKey, setUpSettings } from "./dialogs.js";
 import { byId, copyText, h, notify, say } from "./dom.js";
 import { exportAll, exportJson, exportMarkdown, importAll } from "./exchange.js";
+import { copyFormulas } from "./math.js";
 import { moveOldConversations } from "./old_storage.js";
 import * as store from "./store.js";
 import { titleOf } from "./tree.js";
@@ -107,6 +108,7 @@ byId("composer").addEventListener("submit", (event) => {
   event.preventDefault();
   send();
 });
+document.addEventListener("copy", copyFormulas);
 byId("stop").addEventListener("click", conversation.stop);
 byId("new").addEventListener("click", () => openConversation(store.newConversation()));
 byId("export-json").addEventListener("click", () => exportJson(conversation.open));
