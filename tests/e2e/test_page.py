@@ -305,30 +305,30 @@ import("./page/markdown.js").then(({renderMarkdown}) => {
 @pytest.mark.parametrize(
     "text, shown",
     [
-        ("a *b* **c** ***d*** ~~e~~ `f*` __g__ h_i_j", "<p>a <em>b</em> <strong>c</strong> <strong><em>d</em></strong> <del>e</del> <code>f*</code> <strong>g</strong> h_i_j</p>"),
-        ("2 * 3 * 4, **open, \\*plain\\*", "<p>2 * 3 * 4, **open, *plain*</p>"),
-        ("# A\n## B ##\ntext\nmore  \nline", '<h3 class="level1">A</h3><h3 class="level2">B</h3><p>text\nmore<br>line</p>'),
-        ("```py\n<b>\n\n```\nafter", '<div class="code"><pre tabindex="0"><code>&lt;b&gt;\n</code></pre></div><p>after</p>'),
-        ("```\nopen", '<div class="code"><pre tabindex="0"><code>open</code></pre></div>'),
-        ("- a\n- b\n  - c\n\n  d\n3. e", "<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul><p>d</p></li></ul><ol start=\"3\"><li><p>e</p></li></ol>"),
-        ("> a\n> > b\n\n---", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote><hr>"),
+        ("a *b* **c** ***d*** ~~e~~ `f*` __g__ h_i_j", "<p dir=\"auto\">a <em>b</em> <strong>c</strong> <strong><em>d</em></strong> <del>e</del> <code>f*</code> <strong>g</strong> h_i_j</p>"),
+        ("2 * 3 * 4, **open, \\*plain\\*", "<p dir=\"auto\">2 * 3 * 4, **open, *plain*</p>"),
+        ("# A\n## B ##\ntext\nmore  \nline", '<h3 class="level1" dir="auto">A</h3><h3 class="level2" dir="auto">B</h3><p dir="auto">text\nmore<br>line</p>'),
+        ("```py\n<b>\n\n```\nafter", '<div class="code" dir="ltr"><pre tabindex="0"><code>&lt;b&gt;\n</code></pre></div><p dir="auto">after</p>'),
+        ("```\nopen", '<div class="code" dir="ltr"><pre tabindex="0"><code>open</code></pre></div>'),
+        ("- a\n- b\n  - c\n\n  d\n3. e", "<ul dir=\"auto\"><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul><p>d</p></li></ul><ol start=\"3\" dir=\"auto\"><li><p>e</p></li></ol>"),
+        ("> a\n> > b\n\n---", '<blockquote dir="auto"><p>a</p><blockquote><p>b</p></blockquote></blockquote><hr dir="auto">'),
         (
             "|a|b|\n|---|--:|\n|*c*|d \\| e<br>f|",
-            '<div class="wide" tabindex="0"><table><thead><tr><th>a</th><th class="right">b</th></tr></thead>'
+            '<div class="wide" tabindex="0" dir="auto"><table><thead><tr><th>a</th><th class="right">b</th></tr></thead>'
             '<tbody><tr><td><em>c</em></td><td class="right">d | e<br>f</td></tr></tbody></table></div>',
         ),
         (
             "[x](https://a.example/b_(c)) https://d.example/.",
-            '<p><a href="https://a.example/b_(c)" target="_blank" rel="noopener noreferrer">x</a> '
+            '<p dir="auto"><a href="https://a.example/b_(c)" target="_blank" rel="noopener noreferrer">x</a> '
             '<a href="https://d.example/" target="_blank" rel="noopener noreferrer">https://d.example/</a>.</p>',
         ),
-        ("<img src=x onerror=alert(1)><script>alert(1)</script>", "<p>&lt;img src=x onerror=alert(1)&gt;&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
-        ("[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)", "<p>[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)</p>"),
+        ("<img src=x onerror=alert(1)><script>alert(1)</script>", "<p dir=\"auto\">&lt;img src=x onerror=alert(1)&gt;&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
+        ("[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)", "<p dir=\"auto\">[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)</p>"),
         (
             "![x](https://a.example/?secret)",
-            '<p><a href="https://a.example/?secret" target="_blank" rel="noopener noreferrer">picture: x</a></p>',
+            '<p dir="auto"><a href="https://a.example/?secret" target="_blank" rel="noopener noreferrer">picture: x</a></p>',
         ),
-        ("\\(a_1 \\[x", "<p>\\(a_1 \\[x</p>"),
+        ("\\(a_1 \\[x", "<p dir=\"auto\">\\(a_1 \\[x</p>"),
     ],
 )
 def test_markdown_becomes_elements_and_html_stays_text(any_page, text, shown):
@@ -337,7 +337,7 @@ def test_markdown_becomes_elements_and_html_stays_text(any_page, text, shown):
 
 def test_the_time_of_hostile_markdown_grows_with_its_length(page):
     # With quadratic time, or a recursion per level, this would not end.
-    parts = ["*", "**a", "_a ", "`", "` ``", "[", "[a](", "> ", "- ", "|", "|-", "~", "# ", "http://", "<br", "\\", "1. a\n\n", " ", "\n", "$", "$$", "$a", "$a ", "\\(", "\\[a", "\\[\n", "$$\n", "](", "```\n", "` `` $a$ "]
+    parts = ["*", "**a", "_a ", "`", "` ``", "[", "[a](", "> ", "- ", "|", "|-", "~", "# ", "http://", "<br", "\\", "1. a\n\n", " ", "\n", "$", "$$", "$a", "$a ", "\\(", "\\[a", "\\[\n", "$$\n", "](", "```\n", "[^1]: ", "[^a]", "- [x] ", "` `` $a$ "]
     for part in parts:
         assert page.driver.execute_async_script(RENDER, part * (100_000 // len(part)) + "x`") is not None, part
 
@@ -385,7 +385,7 @@ def test_axe_finds_no_violation(page, server, scheme):
         """
         const done = arguments[0];
         import("./page/markdown.js").then(({renderMarkdown}) => {
-          renderMarkdown(document.querySelector(".answer"), "# A\\n[x](https://a.example) `b`\\n\\n|a|b|\\n|-|-|\\n|c|d|\\n\\n> e\\n\\n1. f\\n\\n```py\\ng\\n```");
+          renderMarkdown(document.querySelector(".answer"), "# A\\n[x](https://a.example) `b`\\n\\n|a|b|\\n|-|-|\\n|c|d|\\n\\n> e\\n\\n1. f\\n\\n- [x] done[^1]\\n\\n$\\\\frac{a}{b}$\\n\\n```py\\n# g\\nimport os\\ndef f(x: int) -> str:\\n    return \\"a\\" + 1\\n```\\n\\n[^1]: note");
           done();
         });
         """

@@ -20,7 +20,7 @@ function showList() {
   const items = entries.map(([chat, title, isOpen]) => {
     const current = isOpen ? "true" : undefined;
     return h("li", {},
-      h("button", { type: "button", class: "open", "aria-current": current, onclick: () => openConversation(chat) }, title),
+      h("button", { type: "button", class: "open", dir: "auto", "aria-current": current, onclick: () => openConversation(chat) }, title),
       h("button", { type: "button", class: "delete", "aria-label": `Delete: ${title}`, onclick: () => remove(chat) }, "×"));
   });
   byId("conversations").replaceChildren(...items);

@@ -3,7 +3,7 @@
 //   {"format": "nibble.conversations", "version": 1, "conversations": [{id, leaf, draft, messages: [...]}], "damaged": [...]}
 //
 // Imports also accept exports of earlier versions: {id, changed, messages}, a conversation without branches.
-import { h } from "./dom.js";
+import { download } from "./dom.js";
 import { damagedRecords, merge } from "./merge.js";
 import { messageOf } from "./message.js";
 import { conversation, listed, saveDraft } from "./store.js";
@@ -53,13 +53,6 @@ export function exportMarkdown(chat) {
 }
 
 const fenced = (text) => "```\n" + text + "\n```";
-
-function download(title, ending, type, text) {
-  const address = URL.createObjectURL(new Blob([text], { type }));
-  const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 40) || "conversation";
-  h("a", { href: address, download: `${name}.${ending}` }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);  // browsers may read it after the click
-}
 
 /**
  * The messages of an earlier version's conversation, linked. Their ids depend only on it: moving it twice adds nothing.

@@ -1,5 +1,6 @@
 // Renders the inline part of Markdown: emphasis, code, links and formulas of a paragraph. markdown.js says what is safe.
 import { h } from "./dom.js";
+import { referenceAt } from "./footnotes.js";
 import { formulaAt, restored } from "./math.js";
 
 const kMaxDepth = 8, kMaxAddress = 1000;
@@ -26,7 +27,8 @@ class Inline {
   appendTo(element) {
     let plain = "";
     for (let at = 0; at < this.text.length; ) {
-      const found = this.escapeAt(at) ?? formulaAt(this.text, at) ?? this.codeAt(at) ?? this.breakAt(at) ?? this.linkAt(at) ?? this.emphasisAt(at);
+      const found = this.escapeAt(at) ?? formulaAt(this.text, at) ?? this.codeAt(at) ?? this.breakAt(at) ??
+        referenceAt(this.text, at) ?? this.linkAt(at) ?? this.emphasisAt(at);
       if (typeof found?.node === "string") plain += found.node;
       else if (found) {
         element.append(plain, found.node);

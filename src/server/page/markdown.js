@@ -1,9 +1,12 @@
-// Renders Markdown as models write it: the common part of CommonMark, tables and formulas. Unknown syntax stays text.
+// Renders Markdown as models write it: the common part of CommonMark, tables, tasks, footnotes and
+// formulas. Unknown syntax stays text.
 //
 // A model's output is untrusted: its prompt may contain a stranger's document. It becomes only the elements
 // below, text nodes, and links to http, https and mailto. HTML stays text. Images become links, because
 // loading them would reveal their URL to another server. Work per character is bounded, nesting by kMaxDepth.
-import { copyButton, h } from "./dom.js";
+import { codeBlock } from "./code.js";
+import { h } from "./dom.js";
+import { footnoteAt, setFootnotes } from "./footnotes.js";
 import { withInline } from "./inline.js";
 import { protectFormulas, restored } from "./math.js";
 
@@ -19,11 +22,18 @@ const kTableRule = /^ {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?$/;
 const shown = new WeakMap();
 export function renderMarkdown(element, text) {
   const before = shown.get(element) ?? [];
+  const notes = setFootnotes(text);
   const blocks = blocksOf(protectFormulas(text).split("\n"), 0);
+  // References become links only if the text has the note, which comes later.
+  for (const block of blocks) if (block.source.includes("[^")) block.source += notes;
   let same = 0;
   while (same < Math.min(before.length, blocks.length) && before[same] === blocks[same].source) ++same;
   while (element.childNodes.length > same) element.lastChild.remove();
-  for (const block of blocks.slice(same)) element.append(block.render());
+  for (const block of blocks.slice(same)) {
+    const shownBlock = block.render();
+    if (!shownBlock.classList.contains("code")) shownBlock.dir = "auto";
+    element.append(shownBlock);
+  }
   shown.set(element, blocks.map((block) => block.source));
 }
 
@@ -50,6 +60,8 @@ function blockAt(lines, begin, depth) {
     const text = line.slice(heading[0].length).trimEnd().replace(/ #+$/, "");
     return { end: begin + 1, render: () => withInline(h("h3", { class: `level${heading[1].length}` }), text) };
   }
+  const note = footnoteAt(lines, begin);
+  if (note) return { end: note.end, render: () => note.fill(withInline) };
   if (kRule.test(line)) return { end: begin + 1, render: () => h("hr") };
   if (depth < kMaxDepth && /^ {0,3}>/.test(line)) return quoteAt(lines, begin, depth);
   if (depth < kMaxDepth && kItem.test(line)) return listAt(lines, begin, depth);
@@ -71,7 +83,7 @@ const isTable = (lines, at) => lines[at].includes("|") && kTableRule.test(lines[
 function endsParagraph(lines, at) {
   const line = lines[at];
   return line.trim() === "" || isFence(line) || kHeading.test(line) || kRule.test(line) || kItem.test(line) ||
-    /^ {0,3}>/.test(line) || isTable(lines, at);
+    /^ {0,3}>/.test(line) || isTable(lines, at) || footnoteAt(lines, at) !== undefined;
 }
 
 function codeAt(lines, begin) {
@@ -81,13 +93,7 @@ function codeAt(lines, begin) {
   const isEnd = (line) => line.trim().startsWith(fence) && line.trim().replaceAll(fence[0], "") === "";
   while (last < lines.length && !isEnd(lines[last])) ++last;
   const code = restored(lines.slice(begin + 1, last).join("\n"));
-  return { end: Math.min(last + 1, lines.length), render: () => codeBlock(code, language) };
-}
-
-export function codeBlock(code, language) {
-  return h("div", { class: "code" },
-    h("div", { class: "code-head" }, h("span", {}, language), copyButton(() => code, `Copy this ${language || "text"}`)),
-    h("pre", { tabindex: "0" }, h("code", {}, code)));
+  return { end: Math.min(last + 1, lines.length), render: () => codeBlock(code, language, last < lines.length) };
 }
 
 function quoteAt(lines, begin, depth) {
@@ -124,9 +130,17 @@ function listAt(lines, begin, depth) {
     }
   }
   const start = isOrdered && parseInt(marker) !== 1 ? String(parseInt(marker)) : undefined;
-  const render = () => h(isOrdered ? "ol" : "ul", { start },
-    ...items.map((item) => withBlocks(h("li"), item.lines, depth)));
+  const render = () => h(isOrdered ? "ol" : "ul", { start }, ...items.map((item) => itemOf(item.lines, depth)));
   return { end, render };
+}
+
+// "[x] text" is a task that is done.
+function itemOf(lines, depth) {
+  const box = lines[0].match(/^\[([ xX])\](?: +|$)/);
+  if (!box) return withBlocks(h("li"), lines, depth);
+  const isDone = box[1] !== " ";
+  const mark = h("span", { class: "box", role: "img", "aria-label": isDone ? "Done:" : "To do:" }, isDone ? "☑" : "☐");
+  return withBlocks(h("li", { class: "task" }, mark), [lines[0].slice(box[0].length), ...lines.slice(1)], depth);
 }
 
 function withBlocks(element, lines, depth) {

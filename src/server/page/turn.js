@@ -1,7 +1,8 @@
 // Shows one message of a conversation.
 import { statistics } from "./answer.js";
+import { codeBlock } from "./code.js";
 import { copyButton, h } from "./dom.js";
-import { codeBlock, renderMarkdown } from "./markdown.js";
+import { renderMarkdown } from "./markdown.js";
 import { session } from "./web_storage.js";
 
 /**
@@ -24,7 +25,7 @@ const unfolded = new Set();
 // A field whose text, until it is sent or cancelled, outlives another version or conversation, and a reload.
 const unsentItem = (id) => `nibble.unsent.${id}`;
 function unsentField(id, text, properties) {
-  const field = h("textarea", properties);
+  const field = h("textarea", { dir: "auto", ...properties });
   field.value = session.get(unsentItem(id)) ?? text;
   field.addEventListener("input", () => session.set(unsentItem(id), field.value));
   return field;
@@ -44,7 +45,7 @@ export function showTurn(message) {
   const edit = h("button", { type: "button", class: "edit", onclick: () => beginEdit(element, message, () => state.edit) }, "Edit");
   const versions = showVersions("message");
   const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this message"), edit, versions.element);
-  element.append(h("div", { class: "said" }, message.content), tools);
+  element.append(h("div", { class: "said", dir: "auto" }, message.content), tools);
   if (session.get(unsentItem(message.id)) !== null) beginEdit(element, message, () => state.edit);
   return {
     element,
@@ -110,7 +111,7 @@ function beginEdit(element, message, currentEdit) {
 
 function showAnswer(element, message) {
   let state = /** @type {TurnState | null} */ (null);
-  const thought = h("div", { class: "said" });
+  const thought = h("div", { class: "said", dir: "auto" });
   const summary = h("summary");
   const reasoning = h("details", { class: "reasoning", open: unfolded.has(message.id) }, summary, thought);
   reasoning.addEventListener("toggle", () => (reasoning.open ? unfolded.add(message.id) : unfolded.delete(message.id)));
@@ -134,7 +135,7 @@ function showAnswer(element, message) {
     thought.textContent = message.reasoning;
     const count = message.usage?.completion_tokens_details.reasoning_tokens;
     summary.textContent = isRunning && !message.content ? "Reasoning …" : `Reasoning${count ? `, ${count} tokens` : ""}`;
-    if (message.isJson && message.content) answer.replaceChildren(codeBlock(isRunning ? message.content : indented(message.content), "json"));
+    if (message.isJson && message.content) answer.replaceChildren(codeBlock(isRunning ? message.content : indented(message.content), "json", !isRunning));
     else renderMarkdown(answer, message.content);
     calls.replaceChildren(...message.calls.filter(Boolean).map(showCall));
   }
@@ -159,7 +160,7 @@ function showAnswer(element, message) {
 
 function showCall(call) {
   const { name, arguments: text } = call.function;
-  return h("div", { class: "call" }, h("h3", {}, "Call: ", h("code", {}, name)), codeBlock(indented(text), "json"));
+  return h("div", { class: "call" }, h("h3", {}, "Call: ", h("code", {}, name)), codeBlock(indented(text), "json", true));
 }
 
 // Indents JSON. Returns the text unchanged if it is not valid JSON (it may be cut off), or if JavaScript
