@@ -83,6 +83,10 @@ function(nibble_page target folder)
     string(SUBSTRING ${hash} 0 16 hash)
     file(READ ${file} text)
     string(APPEND rows "    {\"${name}\", \"${type}; charset=utf-8\", \"${hash}\", R\"page(${text})page\"sv},\n")
+    if(name STREQUAL "chat.html")  # also at /c/ID, one folder deeper
+      string(REGEX REPLACE "(href|src)=\"(page/|status)" "\\1=\"../\\2" text "${text}")
+      string(APPEND rows "    {\"conversation.html\", \"${type}; charset=utf-8\", \"${hash}\", R\"page(${text})page\"sv},\n")
+    endif()
     set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   endforeach()
   file(WRITE ${source}.new "// Written by cmake/Page.cmake.

@@ -104,7 +104,7 @@ def test_an_answer_can_be_stopped_and_gone_on_from(page, server):
     assert len(kept) > 20
     assert re.match(r"\d+ tokens, .*; stopped$", page.last(".numbers"))
     # The engine stopped too.
-    page.wait("fetch('status.json').then((reply) => reply.json()).then(({engine}) => engine.running === 0)")
+    page.wait("fetch('/status.json').then((reply) => reply.json()).then(({engine}) => engine.running === 0)")
     page.ask(QUESTION)
     assert page.last(".answer") != "" and len(page.js("window.sent.at(-1)")["messages"]) == 3
 
@@ -293,7 +293,7 @@ def any_page(chromium, server):
 
 RENDER = """
 const [text, done] = arguments;
-import("./page/markdown.js").then(({renderMarkdown}) => {
+import("/page/markdown.js").then(({renderMarkdown}) => {
   const element = document.createElement("div");
   renderMarkdown(element, text);
   for (const head of element.querySelectorAll(".code-head")) head.remove();
@@ -384,7 +384,7 @@ def test_axe_finds_no_violation(page, server, scheme):
     page.driver.execute_async_script(
         """
         const done = arguments[0];
-        import("./page/markdown.js").then(({renderMarkdown}) => {
+        import("/page/markdown.js").then(({renderMarkdown}) => {
           renderMarkdown(document.querySelector(".answer"), "# A\\n[x](https://a.example) `b`\\n\\n|a|b|\\n|-|-|\\n|c|d|\\n\\n> e\\n\\n1. f\\n\\n- [x] done[^1]\\n\\n$\\\\frac{a}{b}$\\n\\n```py\\n# g\\nimport os\\ndef f(x: int) -> str:\\n    return \\"a\\" + 1\\n```\\n\\n[^1]: note");
           done();
         });

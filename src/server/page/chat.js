@@ -2,29 +2,15 @@
 import { getJson, onKeyNeeded } from "./api.js";
 import * as conversation from "./conversation.js";
 import { applyTheme, askForKey, setUpSettings } from "./dialogs.js";
-import { byId, copyText, h, notify, say } from "./dom.js";
+import { byId, copyText, notify, say } from "./dom.js";
 import { exportAll, exportJson, exportMarkdown, importAll } from "./exchange.js";
 import { copyFormulas } from "./math.js";
 import { moveOldConversations } from "./old_storage.js";
+import { setUpSidebar, showList } from "./sidebar.js";
 import * as store from "./store.js";
 import { titleOf } from "./tree.js";
 
 let isReady = false;  // the conversations are loaded
-
-let shownList = [];
-function showList() {
-  const entries = store.listed().map((chat) => [chat, titleOf(chat), chat.id === conversation.open.id]);
-  // Drawn again only if it changes: that ends a click that has begun, and takes the focus.
-  if (entries.length === shownList.length && entries.every((entry, at) => entry.every((part, of) => part === shownList[at][of]))) return;
-  shownList = entries;
-  const items = entries.map(([chat, title, isOpen]) => {
-    const current = isOpen ? "true" : undefined;
-    return h("li", {},
-      h("button", { type: "button", class: "open", dir: "auto", "aria-current": current, onclick: () => openConversation(chat) }, title),
-      h("button", { type: "button", class: "delete", "aria-label": `Delete: ${title}`, onclick: () => remove(chat) }, "×"));
-  });
-  byId("conversations").replaceChildren(...items);
-}
 
 function openConversation(chat) {
   if (!isReady) return;  // the text in the field has no conversation yet
@@ -70,6 +56,11 @@ async function importFile() {
   showList();
 }
 
+function focusSearch() {
+  toggleList(true);
+  byId("search").focus();
+}
+
 function toggleList(isShown) {
   document.body.classList.toggle("with-list", isShown);
   byId("toggle-list").setAttribute("aria-expanded", String(isShown));
@@ -78,7 +69,7 @@ function toggleList(isShown) {
 // Keyed by event.code, the key's position: Option on a Mac and other layouts change event.key.
 const kShortcuts = { KeyN: () => openConversation(store.newConversation()), KeyC: copyLast,
   KeyR: () => conversation.pressLast("assistant", ".retry"),
-  Comma: () => byId("open-settings").click(), KeyK: () => byId("shortcuts").showModal() };
+  KeyS: focusSearch, Comma: () => byId("open-settings").click(), KeyK: () => byId("shortcuts").showModal() };
 
 document.addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]")) return;
@@ -126,6 +117,7 @@ setUpSettings((settings, isSaved) => {
 onKeyNeeded(askForKey);
 
 await store.load(conversation.followChange, notify);
+setUpSidebar({ openId: () => conversation.open.id, open: openConversation, remove });
 store.reportDamage(await moveOldConversations());
 conversation.setUpConversation(showList);
 showList();

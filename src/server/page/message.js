@@ -30,6 +30,7 @@
  * @property {string | null} shown   the last message of the branch that this tab shows
  * @property {number} changed
  * @property {string} draft
+ * @property {string} [title]        the user's title; without it, the first line is shown
  */
 
 /** A random id: several tabs may create messages at once. */

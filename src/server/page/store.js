@@ -9,7 +9,7 @@ import { leafBelow, repairLinks } from "./tree.js";
  * @typedef {import("./message.js").Conversation} Conversation
  * @typedef {{kind: "messages", chat: string, messages: Message[], leaf: string | null, shown: string | null, revives?: boolean} |
  *   {kind: "shown", chat: string, leaf: string | null, shown: string | null} | {kind: "dropped", chat: string, id: string} |
- *   {kind: "draft", chat: string, text: string} | {kind: "deleted", chat: string}} Change  a change made in another tab
+ *   {kind: "draft", chat: string, text: string} | {kind: "title", chat: string, title: string} | {kind: "deleted", chat: string}} Change  a change made in another tab
  */
 
 /** @type {Map<string, Conversation>} */
@@ -114,9 +114,10 @@ function restoreBranches(chats, drafts) {
     const ages = [...chat.messages.values()].map((message) => message.created);
     chat.changed = ages.reduce((newest, age) => Math.max(newest, age), 0);
   }
-  for (const { id, leaf, changed } of [...drafts, ...chats]) {
+  for (const { id, leaf, changed, title } of [...drafts, ...chats]) {
     const chat = conversations.get(id);
     if (!chat) continue;
+    if (typeof title === "string") chat.title = title;
     if (chat.messages.has(leaf)) chat.leaf = leaf;
     if (Number.isFinite(changed)) chat.changed = Math.max(chat.changed, changed);
   }
@@ -187,9 +188,9 @@ const isKept = (message) => conversations.get(message.chat)?.messages.get(messag
 /**
  * Compares and appends in one transaction: stores what is missing, and changes no complete message. Adds the rest of
  * the conversation if the storage lost it, or was full before. Returns whether all is stored.
- * @param {Conversation} chat @param {Message[]} messages @param {{endsDraft?: boolean, revives?: boolean}} options
+ * @param {Conversation} chat @param {Message[]} messages @param {{endsDraft?: boolean, revives?: boolean, renames?: boolean}} options
  */
-export async function write(chat, messages, { endsDraft = false, revives = false } = {}) {
+export async function write(chat, messages, { endsDraft = false, revives = false, renames = false } = {}) {
   pending.add(messages);
   const wanted = new Set(messages);
   try {
@@ -197,8 +198,9 @@ export async function write(chat, messages, { endsDraft = false, revives = false
     const done = committed(transaction);
     done.catch(() => {});  // it is awaited below
     const stored = transaction.objectStore("messages"), chats = transaction.objectStore("chats");
+    const record = await result(chats.get(chat.id));
     if (revives) deleted.delete(chat.id);
-    else if ((await result(chats.get(chat.id)))?.deleted) {
+    else if (record?.deleted) {
       for (const message of unsaved) if (message.chat === chat.id) unsaved.delete(message);
       if (!deleted.has(chat.id)) reportFault("deleted", kDeleted);
       return false;
@@ -211,7 +213,8 @@ export async function write(chat, messages, { endsDraft = false, revives = false
       const old = await result(stored.get([chat.id, message.id]));
       if (!old || (old.complete === false && wanted.has(message))) stored.put(message);
     }
-    chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed });
+    const title = renames ? chat.title : record?.title ?? chat.title;
+    chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed, ...(title === undefined ? {} : { title }) });
     if (endsDraft) transaction.objectStore("drafts").delete(chat.id);
     await done;
     for (const message of wanted) unsaved.delete(message);
@@ -284,7 +287,8 @@ function follow(onChange) {
       if (change.kind === "messages") change.messages.forEach(keep);
       if (change.kind === "dropped") chat.messages.delete(change.id);
       if (change.kind === "draft") chat.draft = change.text;
-      if (change.kind !== "dropped" && isNews) chat.changed = Date.now();  // else answers in two tabs swap places
+      if (change.kind === "title") chat.title = change.title;
+      if (change.kind !== "dropped" && change.kind !== "title" && isNews) chat.changed = Date.now();  // else answers in two tabs swap places
     }
     onChange(change, isNews);
   };
