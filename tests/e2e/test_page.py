@@ -79,7 +79,7 @@ def test_an_answer_is_streamed_with_its_reasoning_folded(page):
         r"\d+ tokens, \d+(\.\d)? tokens/s, the first after \d+ ms; prompt of \d+ tokens, \d+ of them cached", page.last(".numbers")
     )
     assert not page.find(".reasoning .said").is_displayed()
-    assert re.fullmatch(r"Reasoning, \d+ tokens", page.text(".reasoning summary"))
+    assert re.fullmatch(r"Reasoning, \d+ tokens in \d+\.\d s", page.text(".reasoning summary"))
     page.click(".reasoning summary")
     assert "carry" in page.text(".reasoning .said")
     page.ask("And 20 + 30?")
@@ -90,6 +90,35 @@ def test_an_answer_is_streamed_with_its_reasoning_folded(page):
     assert first["messages"] == [{"role": "user", "content": QUESTION}] and first["temperature"] == 0
     assert second["messages"][:2] == [*first["messages"], {"role": "assistant", "content": "17 + 25 = 42."}]
     assert first["reasoning_effort"] == "medium" and "response_format" not in first and "tools" not in first
+
+
+def test_the_page_says_what_it_waits_for_and_shows_reasoning_until_the_answer_begins(page):
+    # Holds the answer back at two places: before its first byte, and after the first reasoning.
+    page.js(
+        """(window.answered = window.fetch, window.fetch = async (address, options) => {
+          if (!options?.body) return window.answered(address, options);
+          const chunk = (delta, count) => `data: ${JSON.stringify({choices: [{delta}], usage: {prompt_tokens: 9, completion_tokens: count,
+            prompt_tokens_details: {cached_tokens: 0}, completion_tokens_details: {reasoning_tokens: Math.min(count, 5)}}})}\\n\\n`;
+          const next = (name) => new Promise((resolve) => { window[name] = resolve; });
+          await next("begin");
+          const parts = [chunk({reasoning_content: "Let me think."}, 5), chunk({content: "Four."}, 7) + "data: [DONE]\\n\\n"];
+          return new Response(new ReadableStream({async pull(controller) {
+            if (parts.length === 1) await next("answer");
+            if (parts.length) controller.enqueue(new TextEncoder().encode(parts.shift()));
+            else controller.close();
+          }}));
+        }, 0)"""
+    )
+    page.type("#input", "What is 2 + 2?" + Keys.ENTER)
+    page.wait("/^Waiting for the first token, [23] s …$/.test(document.querySelector('.stage')?.innerText)")
+    page.js("window.begin()")
+    page.wait("document.querySelector('.reasoning .said').innerText === 'Let me think.'")
+    assert not page.find(".stage").is_displayed()
+    assert re.fullmatch(r"Reasoning, 5 tokens in \d+\.\d s …", page.text(".reasoning summary"))
+    page.js("window.answer()")
+    page.wait_for_end()
+    assert page.last(".answer") == "Four." and not page.find(".reasoning .said").is_displayed()
+    page.js("(window.fetch = window.answered, 0)")
 
 
 def test_the_page_says_which_model_runs_on_what(page):
