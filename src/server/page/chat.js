@@ -1,11 +1,13 @@
 // The chat page: starts it, lists the conversations and handles the user's actions.
-import { getJson, onKeyNeeded } from "./api.js";
+import { onKeyNeeded } from "./api.js";
+import { setUpComposer, showChips } from "./composer.js";
 import * as conversation from "./conversation.js";
 import { applyTheme, askForKey, setUpSettings } from "./dialogs.js";
 import { byId, copyText, notify, say } from "./dom.js";
 import { exportAll, exportJson, exportMarkdown, importAll } from "./exchange.js";
 import { copyFormulas } from "./math.js";
 import { moveOldConversations } from "./old_storage.js";
+import { followServer } from "./server_state.js";
 import { setUpSidebar, showList } from "./sidebar.js";
 import * as store from "./store.js";
 import { titleOf } from "./tree.js";
@@ -112,6 +114,7 @@ byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showMod
 
 setUpSettings((settings, isSaved) => {
   applyTheme(settings.theme);
+  showChips();
   notify("settings", isSaved ? "" : "The settings last only until the page is closed: the browser's storage is full or blocked.");
 });
 onKeyNeeded(askForKey);
@@ -120,17 +123,9 @@ await store.load(conversation.followChange, notify);
 setUpSidebar({ openId: () => conversation.open.id, open: openConversation, remove });
 store.reportDamage(await moveOldConversations());
 conversation.setUpConversation(showList);
+setUpComposer();
 showList();
 isReady = true;
 byId("log").removeAttribute("aria-busy");
 
-async function showModel() {
-  try {
-    const { model, state, setup } = await getJson("status.json");
-    byId("model").textContent = setup ? `${model} on ${setup.backend}` : `${model} (${state})`;
-    if (!setup) setTimeout(showModel, 1000);
-  } catch (error) {
-    byId("model").textContent = error.message;
-  }
-}
-showModel();
+followServer(conversation.showConversation);

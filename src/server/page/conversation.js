@@ -1,9 +1,11 @@
 // The open conversation: shows its branch, sends messages, receives answers, switches versions.
 import { addressed, showAddress } from "./address.js";
 import { newAnswer, receive, requestOf } from "./answer.js";
+import { showGauge } from "./composer.js";
 import { byId, notify, say } from "./dom.js";
 import { isEmpty, newMessage } from "./message.js";
 import { loadSettings } from "./settings.js";
+import { maxContext } from "./server_state.js";
 import * as store from "./store.js";
 import { branchOf, leafBelow, versionsOf } from "./tree.js";
 import { showTurn } from "./turn.js";
@@ -94,6 +96,7 @@ export function showConversation() {
     update(stateOf(message, at, versions.get(message.parent) ?? []));
   });
   byId("welcome").hidden = branch.length > 0;
+  showGauge(branch, maxContext);
   byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
   byId("send").hidden = isRunning();
   byId("stop").hidden = !isRunning();

@@ -4,6 +4,12 @@ import { faultOf, loadSettings, saveSettings } from "./settings.js";
 
 const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
 
+/** Opens the settings at a field. @param {string} name */
+export function openSettings(name) {
+  byId("open-settings").click();
+  byId(name).focus();
+}
+
 export function setUpSettings(onChange) {
   const dialog = byId("settings");
   const showFault = (name, fault) => {
