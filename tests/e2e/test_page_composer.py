@@ -71,6 +71,24 @@ def test_active_settings_are_always_visible(page):
     assert "JSON schema" not in page.js(chips)
 
 
+def test_each_conversation_keeps_its_settings(page):
+    chips = "[...document.querySelectorAll('#chips button')].map((chip) => chip.textContent)"
+    page.settings(effort="low", instructions="Be brief.")
+    page.ask(QUESTION)
+    page.click("#new")
+    assert page.js(chips) == ["Effort: low", "Temperature: 0", "Instructions"]  # the defaults are those saved last
+    page.settings(effort="high", instructions="")
+    page.ask("Sort 31, 5, 88.")
+    assert page.js("window.sent.at(-1).reasoning_effort") == "high"
+    page.driver.refresh()
+    page.wait_for_end()
+    page.js("[...document.querySelectorAll('nav .open')][1].click()")
+    assert page.js(chips) == ["Effort: low", "Temperature: 0", "Instructions"]
+    page.ask("And 20 + 30?")
+    body = page.js("window.sent.at(-1)")
+    assert body["reasoning_effort"] == "low" and body["messages"][0] == {"role": "system", "content": "Be brief."}
+
+
 def test_the_context_that_is_used_is_shown(page):
     assert not page.find("#gauge").is_displayed()
     page.ask(QUESTION)

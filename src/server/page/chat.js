@@ -8,6 +8,7 @@ import { exportAll, exportJson, exportMarkdown, importAll } from "./exchange.js"
 import { copyFormulas } from "./math.js";
 import { moveOldConversations } from "./old_storage.js";
 import { followServer } from "./server_state.js";
+import { settingsOf } from "./settings.js";
 import { setUpSidebar, showList } from "./sidebar.js";
 import * as store from "./store.js";
 import { titleOf } from "./tree.js";
@@ -112,9 +113,11 @@ byId("import-file").addEventListener("change", importFile);
 byId("toggle-list").addEventListener("click", () => toggleList(!document.body.classList.contains("with-list")));
 byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
 
-setUpSettings((settings, isSaved) => {
+setUpSettings(() => settingsOf(conversation.open), (settings, isSaved) => {
   applyTheme(settings.theme);
-  showChips();
+  conversation.open.settings = settings;
+  if (conversation.open.messages.size) store.saveFields(conversation.open);
+  showChips(conversation.open);
   notify("settings", isSaved ? "" : "The settings last only until the page is closed: the browser's storage is full or blocked.");
 });
 onKeyNeeded(askForKey);

@@ -1,7 +1,7 @@
 // The composer: files that become text of the message, the settings that are active, and how full the context is.
 import { openSettings } from "./dialogs.js";
 import { byId, h, notify, say } from "./dom.js";
-import { loadSettings } from "./settings.js";
+import { settingsOf } from "./settings.js";
 
 const kMostBytes = 1_000_000;    // of a file
 const kLongPaste = 10_000;       // characters; a longer paste becomes a file
@@ -68,12 +68,11 @@ export function setUpComposer() {
     event.preventDefault();
     attach([...event.dataTransfer.files]);
   });
-  showChips();
 }
 
-/** Shows the settings that change answers; each opens its field. */
-export function showChips() {
-  const { effort, temperature, instructions, schema, tools } = loadSettings();
+/** Shows the settings that change answers; each opens its field. @param {import("./message.js").Conversation} chat */
+export function showChips(chat) {
+  const { effort, temperature, instructions, schema, tools } = settingsOf(chat);
   const numTools = tools ? JSON.parse(tools).length : 0;
   const chips = [["effort", `Effort: ${effort}`]];
   if (temperature !== "") chips.push(["temperature", `Temperature: ${temperature}`]);

@@ -1,10 +1,10 @@
 // The open conversation: shows its branch, sends messages, receives answers, switches versions.
 import { addressed, showAddress } from "./address.js";
 import { newAnswer, receive, requestOf } from "./answer.js";
-import { showGauge } from "./composer.js";
+import { showChips, showGauge } from "./composer.js";
 import { byId, notify, say } from "./dom.js";
 import { isEmpty, newMessage } from "./message.js";
-import { loadSettings } from "./settings.js";
+import { settingsOf } from "./settings.js";
 import { maxContext } from "./server_state.js";
 import * as store from "./store.js";
 import { branchOf, leafBelow, versionsOf } from "./tree.js";
@@ -96,6 +96,7 @@ export function showConversation() {
     update(stateOf(message, at, versions.get(message.parent) ?? []));
   });
   byId("welcome").hidden = branch.length > 0;
+  showChips(open);
   showGauge(branch, maxContext);
   byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
   byId("send").hidden = isRunning();
@@ -167,7 +168,11 @@ export const stopAnswer = (chat) => running.get(chat)?.stop.abort();
 
 /** Receives an answer to a message: a new version if it has one already. @param {Conversation} chat @param {string | null} parent */
 async function answer(chat, parent) {
-  const settings = loadSettings();
+  const settings = settingsOf(chat);
+  if (!chat.settings) {
+    chat.settings = settings;  // later changes of the defaults do not change this conversation
+    store.saveFields(chat);
+  }
   const body = requestOf(branchOf(chat.messages, parent), settings);
   const message = newAnswer(chat.id, parent, settings);
   const before = chat.shown;

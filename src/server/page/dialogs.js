@@ -1,6 +1,6 @@
 // The dialogs: settings, API key, keyboard shortcuts.
 import { byId } from "./dom.js";
-import { faultOf, loadSettings, saveSettings } from "./settings.js";
+import { faultOf, saveSettings } from "./settings.js";
 
 const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
 
@@ -10,7 +10,8 @@ export function openSettings(name) {
   byId(name).focus();
 }
 
-export function setUpSettings(onChange) {
+/** @param {() => any} current  the settings to show @param {(settings: any, isSaved: boolean) => void} onChange */
+export function setUpSettings(current, onChange) {
   const dialog = byId("settings");
   const showFault = (name, fault) => {
     const line = byId(`${name}-fault`);
@@ -19,7 +20,7 @@ export function setUpSettings(onChange) {
     byId(name).setAttribute("aria-invalid", String(fault !== ""));
   };
   byId("open-settings").addEventListener("click", () => {
-    const settings = loadSettings();
+    const settings = current();
     for (const name of kFields) {
       byId(name).value = settings[name];
       showFault(name, "");

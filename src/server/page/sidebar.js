@@ -84,8 +84,7 @@ function itemOf([chat, title, isOpen]) {
 /** Sets the user's title; an empty one shows the first line again. @param {Conversation} chat @param {string} title */
 export function rename(chat, title) {
   chat.title = title.trim().slice(0, 200);
-  store.post({ kind: "title", chat: chat.id, title: chat.title });
-  return store.write(chat, [], { renames: true });
+  return store.saveFields(chat);
 }
 
 /** @param {HTMLElement} item @param {Conversation} chat */
