@@ -55,7 +55,7 @@ def test_a_title_that_is_being_written_survives_an_answer(page):
     page.wait_for_end()
     assert page.driver.switch_to.active_element.get_attribute("value") == "Half"
     page.click("#input")  # leaves the field
-    assert page.js(TITLES) == ["Half"]
+    assert page.js(TITLES) == ["Half"] and page.driver.switch_to.active_element.get_attribute("id") == "input"
 
 
 def test_titles_are_exported_and_imported(page, tmp_path):

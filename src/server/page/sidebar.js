@@ -92,22 +92,22 @@ function beginRename(item, chat) {
   const field = h("input", { "aria-label": "Title of this conversation", dir: "auto", maxlength: "200" });
   field.value = titleOf(chat);
   let isOver = false;
-  const end = (isKept) => {
+  const end = (isKept, takesFocus) => {
     if (isOver) return;
     isOver = true;
     if (isKept && field.value.trim() !== titleOf(chat)) rename(chat, field.value);
     field.remove();
     shownList = [];
     showList();
-    [...byId("conversations").querySelectorAll(".open")].find((button) => button.getAttribute("aria-current"))?.focus();
+    if (takesFocus) byId("conversations").querySelector("[aria-current]")?.focus();
   };
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" && event.key !== "Escape") return;
     event.preventDefault();
     event.stopPropagation();
-    end(event.key === "Enter");
+    end(event.key === "Enter", true);
   });
-  field.addEventListener("blur", () => end(true));
+  field.addEventListener("blur", () => end(true, false));
   item.replaceChildren(field);
   field.select();
 }
