@@ -84,7 +84,7 @@ Examples:
 
 const std::string kOutputFailed{"cannot write the output: "};
 
-void print_error(std::string message) {  // in one line
+void print_error(std::string message) {  // on one line
   for (char& letter : message)
     if (letter == '\n' || letter == '\r') letter = ' ';
   print_to(stderr, "nibble: {}\n", message);

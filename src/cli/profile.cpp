@@ -78,7 +78,7 @@ size_t part_of(Operation operation) {  // index into kPartNames
 }
 size_t part_of(const TimedWork& work) { return work.is_draft ? kDraftPart : part_of(work.operation); }
 
-// A step that can be repeated: sequences with equal lengths and numbers of new tokens; each samples a token.
+// A repeatable step: sequences with equal lengths and numbers of new tokens; each samples a token.
 class ProfiledStep {
  public:
   ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)

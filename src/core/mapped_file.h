@@ -34,10 +34,10 @@ class MappedFile {
 };
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
-// To be called after each part of a sequential pass over mapped files. Drops the pages of the file that holds
-// `part`, from its start to the end of `part`; does nothing if no file holds it. Dropping only `part` is not
-// enough: Linux also reads ahead pages before a touched page, up to half of /sys/block/*/queue/read_ahead_kb.
-// With 8 MB there, 12 % of a file that was read in pieces of 32 MB stayed cached.
+// Drops the pages of the mapped file that holds `part`, from the file's start to the end of `part`; does
+// nothing if no file holds it. Called after each part of a sequential pass. Dropping only `part` is not
+// enough: Linux also reads pages before the one accessed, up to half of /sys/block/*/queue/read_ahead_kb.
+// With 8 MB of it, 12 % of a file read in pieces of 32 MB stayed cached.
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
 // Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the system's page cache.

@@ -14,7 +14,7 @@
 namespace nibble {
 
 struct Settings {
-  // kInstruction and kDate: what the model is given in addition to the prompt.
+  // kInstruction and kDate (see SettingGroup): what the model is given in addition to the prompt.
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
@@ -49,8 +49,8 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  double itl_target{0};                          // in milliseconds; 0: none
-  std::optional<double> gpu_memory_utilization;  // not set: by the kind of memory (setup/memory.h)
+  std::optional<double> itl_target{};            // in milliseconds; 0: none
+  std::optional<double> gpu_memory_utilization;  // not set: depends on the kind of memory (setup/memory.h)
   bool prefix_cache{true};
   // kDrafts: speculative decoding.
   std::optional<std::string> speculate;
@@ -78,7 +78,7 @@ struct Settings {
   std::optional<std::string> history;  // kChat: file of the history
 };
 
-enum class SettingGroup {  // A command lists groups; each setting of these groups is one of its flags.
+enum class SettingGroup {  // a command lists its groups; their settings are its flags
   kInstruction,
   kDate,
   kSampling,

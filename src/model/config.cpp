@@ -22,7 +22,7 @@ using Element = Fields::Element;
 
 // Limits far above any existing model, yet so low that no product that is computed in int overflows.
 constexpr int kMaxLayers{1024};
-constexpr int kMaxWidth{1 << 16};  // limit of H and of I
+constexpr int kMaxWidth{1 << 16};  // limit of the hidden size and of the width of an expert
 constexpr int kMaxHeads{1024};
 constexpr int kMaxHeadDim{1024};
 constexpr int kMaxExperts{4096};
@@ -183,7 +183,7 @@ Config read_huggingface(const Fields& fields) {
   return config;
 }
 
-// OpenAI's file has no epsilon (a constant) and no truncation (off). YaRN extends to its context length.
+// OpenAI's file lacks epsilon (1e-5), truncation (off) and the maximum context (the original times factor).
 Config read_openai(const Fields& fields) {
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);

@@ -14,7 +14,7 @@
 namespace nibble {
 namespace {
 
-// The weights as the backend takes them: elements, blocks, or (GPU) recipes. With `links`: this rank's share.
+// Returns the weights in the form that the backend takes. With `links`: only this rank's share.
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
                                                const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;

@@ -48,6 +48,7 @@ struct ResolvedSettings {
   std::optional<int> context{};  // --context
   int max_sequences{0};
   double itl_target{0};                           // --itl-target, in seconds; 0: none
+  int max_rows_with_answers{0};                   // without --itl-target: the device's default
   std::optional<double> device_memory_share{};    // --gpu-memory-utilization
   bool shares_prefixes{false};                    // --prefix-cache
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
@@ -64,7 +65,7 @@ void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as -
 // experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// Whether the backend takes matrices in block formats, which with_elements() then leaves unconverted.
+// Whether the backend takes matrices in GGUF's block formats. Otherwise with_elements() converts them.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

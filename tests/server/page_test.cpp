@@ -19,7 +19,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// Returns the answer to a request line and more header lines.
 std::string page_answer(const Server& server, const std::string& line, const std::string& header = "") {
   const Connection connection(server.port());
   connection.send(line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + "\r\n");

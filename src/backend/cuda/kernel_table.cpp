@@ -144,7 +144,6 @@ constexpr TableRow kProjectRows[]{
      .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// Norm, router and experts_up in one launch, for one token and for two.
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
     .why_not = &why_not_one_launch,

@@ -1,5 +1,5 @@
 // nibble bench acceptance: measures the speed of speculative decoding for given acceptance probabilities.
-// Steps that verify drafts really run; acceptance is drawn at random, so synthetic weights will do.
+// Steps that verify drafts really run. Acceptance is drawn at random, so synthetic weights suffice.
 #pragma once
 
 #include <string>

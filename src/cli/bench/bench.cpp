@@ -179,7 +179,7 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
 }
 
 int bench_preset(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
-  const RecordFile refused_early(options.record);  // a bad path fails here; each run appends itself
+  const RecordFile refused_early(options.record);  // refuse a bad path early; each run opens the file itself
   const std::vector<PresetRun> runs = preset_runs(options.preset, !options.draft_head.empty());
   const std::vector<std::optional<double>> expected = expected_of(runs, options, settings);
   if (!options.as_json) fmt::print("{}", plan_text(runs, expected));
@@ -206,7 +206,7 @@ void add_preset_flags(CLI::App& command, BenchOptions& options) {
 }
 
 void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
-  // MODEL is not required, because a subcommand has a MODEL of its own.
+  // The subcommands have a MODEL of their own, so this one is not required.
   add_model(command, options.model)->required(false);
   add_numbers(command, "-p,--prompt-lengths", options.prompt_lengths,
               "tokens of the prompts to prefill; 0: none");

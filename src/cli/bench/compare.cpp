@@ -49,7 +49,7 @@ constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"tokens per step", "/max_batch_tokens"},
                                     {"tuning", "/tuning"}};
 
-// Returns null for a value that the run lacks, as older records do.
+// Returns null if the run lacks the value, as older records may.
 Json value_at(const Json& run, const char* pointer) {
   const Json::json_pointer place(pointer);
   return run.contains(place) ? run.at(place) : Json();
@@ -84,7 +84,7 @@ void check_same_work(const std::string& name_a, const Json& a, const std::string
   }
   const auto formats_b = formats_of(b);
   for (const auto& [operation, formats] : formats_of(a)) {
-    // Missing if the other version fuses this operation with another one.
+    // An operation may be missing: the other version may fuse it with another one.
     const auto found = formats_b.find(operation);
     if (found != formats_b.end() && found->second != formats)
       refuse("the format of " + operation, fmt::format("{}", fmt::join(formats, " or ")),

@@ -24,7 +24,7 @@ constexpr Column kColumns[]{{"load", 11},         {"requests", 8},      {"failed
                             {"TTFT ms", 23},      {"ITL ms", 23},       {"TPOT ms", 23}, {"E2E ms", 26}};
 constexpr Column kSloColumn{"SLO met", 7};
 
-// The load is on the left, figures are on the right of their column; "SLO met" is last.
+// Aligns the load left and figures right. The last column is "SLO met".
 std::string table_row(const std::vector<std::string>& cells) {
   std::string row;
   for (size_t i = 0; i < cells.size(); ++i) {

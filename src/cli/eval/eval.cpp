@@ -95,7 +95,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
 // Returns the format of expert activations, such as "INT8", in the longest steps, which evaluate the windows.
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
-  // Kernels are ordered by number of rows, so the last one runs the longest steps.
+  // Kernels are ordered by number of tokens, so the last one runs the longest steps.
   for (const KernelChoice& row : kernels)
     if (row.operation == Operation::kExpertsUp) activations = row.activations;
   return activations;

@@ -17,7 +17,7 @@ std::string greedy_text(const GoldenDifference& difference) {
   return fmt::format("differs at {} (gap {:.1e})", *difference.greedy_at, difference.greedy_gap);
 }
 
-// An error of exactly 0 means that the prompt has no rows of this kind, so there is nothing to show.
+// An error of exactly 0 means that the prompt has no positions of this kind, so there is nothing to show.
 std::string error_text(double error) { return error == 0 ? "-" : fmt::format("{:.2e}", error); }
 
 Json difference_json(const GoldenDifference& difference) {
@@ -76,10 +76,9 @@ void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTo
   fmt::print(
       "backend {}; tolerance: logits {:.1e} relative L2, {:.1e} at near ties (router margin at most {:.0e}); "
       "top 5 at margins over {:.0e} if neighbours differ by more than {:.1e}, after a near tie {:.1e}; "
-      "greedy "
-      "if the gap is over {:.1e}\n",
+      "share of them that may be wrong {:.0e}; greedy if the gap is over {:.1e}\n",
       backend, tolerance.relative_l2, tolerance.tied_l2, tolerance.tied_margin, tolerance.router_margin,
-      tolerance.top_gap, tolerance.top_gap_after_tie, tolerance.greedy_gap);
+      tolerance.top_gap, tolerance.top_gap_after_tie, tolerance.top_wrong_share, tolerance.greedy_gap);
   if (!results.empty() && results.front().from_rounded) print_rounded_table(results, tolerance);
 }
 
@@ -102,6 +101,7 @@ Json golden_json(const std::vector<GoldenResult>& results, const GoldenTolerance
             {"router_margin", tolerance.router_margin},
             {"top_gap", tolerance.top_gap},
             {"top_gap_after_tie", tolerance.top_gap_after_tie},
+            {"top_wrong_share", tolerance.top_wrong_share},
             {"greedy_gap", tolerance.greedy_gap}}},
           {"prompts", rows}};
 }

@@ -10,7 +10,7 @@
 
 namespace nibble::cli {
 
-// The numbers of rows of a step for which the kernel runs: "1", "2-64", "65-" or "any".
+// The numbers of tokens of a step for which the kernel runs: "1", "2-64", "65-" or "any".
 inline std::string rows_text(const KernelChoice& row) {
   if (row.from_rows == row.to_rows) return fmt::to_string(row.from_rows);
   if (row.to_rows < kAnyRows) return fmt::format("{}-{}", row.from_rows, row.to_rows);

@@ -13,13 +13,13 @@ namespace nibble::cli {
 namespace {
 
 struct Sizes {
-  std::vector<int> prompt_lengths, output_lengths, depths;  // of the grids
-  std::vector<int> num_clients;                             // of the ladder
-  int prompt_length, output_length;                         // of the ladder's requests
-  int head_prompt_length;                                   // of the runs that compare a draft head
+  std::vector<int> prompt_lengths, output_lengths, depths;  // of the grid runs
+  std::vector<int> num_clients;      // of the ladder run: clients that decode at the same time
+  int prompt_length, output_length;  // of each request of the ladder run
+  int head_prompt_length;            // of the runs that compare a draft head
 };
 
-// The grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and the ladder of formats.
+// The grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and runs by number of clients.
 Sizes sizes_of_spark() {
   return {.prompt_lengths = {512, 1024, 2048, 4096, 8192},
           .output_lengths = {16, 32, 64, 128, 256},

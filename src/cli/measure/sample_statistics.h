@@ -24,7 +24,7 @@ enum class Comparison { kWithinNoise, kFaster, kSlower, kTooFewSamples };
 
 struct Difference {
   double ratio{0};   // median of b over median of a
-  double chance{0};  // rank_test
+  double chance{0};  // result of rank_test(): probability of such a difference by noise
   Comparison b_is{};
 };
 // Speeds differ (kFaster, kSlower) if the chance is below kNoiseChance and the medians differ by

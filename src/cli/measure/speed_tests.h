@@ -23,7 +23,7 @@ struct BenchTest {
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
 // One step of a test; its tokens begin at position depth + `offset`. `wants_next`: whether the step samples a
-// token. As in an engine, of a prefill only the last step does.
+// token. In a prefill only the last step does, as in an engine.
 struct TestStep {
   int offset;
   int num_tokens;

@@ -117,8 +117,8 @@ std::vector<int> thread_counts() {  // numbers of threads to try; the first is t
   return counts;
 }
 
-// Returns the thread count with the most requests (a prompt and an answer) per second. Loads the model anew
-// for each count, because a backend cannot change its number of threads.
+// Returns the thread count with the most requests (a prompt and an answer) per second. Loads the model for
+// each count, because a backend cannot change its number of threads.
 int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   const std::vector<int> counts = thread_counts();
   std::vector<std::vector<double>> speeds(counts.size());

@@ -49,7 +49,7 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // By depth: the row after each byte of the current path. One legal path suffices: every leaf is a token.
+  // By depth: the parser's row after that byte of the path. One legal path suffices: every leaf is a token.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {
@@ -88,7 +88,7 @@ std::vector<TokenId> Matcher::forced_tokens() {
   if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
 
-  // may_run_past() starts after the forced bytes: add their rows, which cut_behind() removes below.
+  // may_run_past() starts after the forced bytes, so advance over them; cut_behind() undoes that below.
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t begin = rows_.last();

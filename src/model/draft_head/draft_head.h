@@ -40,7 +40,7 @@ struct DraftHeadConfig {
   double rope_theta{10000};
   std::optional<Llama3Rope> llama3{};  // not set: plain RoPE
   bool norm_before_fc{false};          // the three outputs are normed together, as one vector, before fc
-  bool norm_before_residual{false};    // the layer adds to the normed features, not to the features
+  bool norm_before_residual{false};    // the layer's residual is the normed features, not the raw ones
   bool norm_output{false};             // the next draft of a chain starts from the normed output
 
   friend bool operator==(const DraftHeadConfig&, const DraftHeadConfig&) = default;
@@ -82,7 +82,7 @@ struct DraftHead {
   std::shared_ptr<const void> storage;
 };
 
-// `head`, with the model's matrices for those that it lacks. Throws InputError if the model has freed them.
+// Fills in matrices that `head` lacks from the model. Throws InputError if the model has freed them.
 DraftHead with_parts_of(const Weights& model, DraftHead head);
 
 // Opens a folder with config.json and model.safetensors. The file may lack the embedding and, if the head has

@@ -12,8 +12,8 @@
 namespace nibble::server {
 namespace {
 
-// Allows pages to load only this server's files and to connect only to it, and forbids embedding. A model's
-// text could not run as a script even if it became markup, which markdown.js and trusted types prevent.
+// Allows pages to load only this server's files and to connect only to it, and forbids embedding. So a
+// model's text could not run as a script, even if it became markup despite markdown.js and trusted types.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
@@ -26,7 +26,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
-  // A weak tag, because plain and compressed text have the same tag.
+  // A weak ETag, because the plain and the compressed text share it.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
   exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time

@@ -22,7 +22,7 @@ std::string_view name(ServiceState state) {
 }
 
 Json engine_json(const EngineState& state, const MetricsTotals& totals) {
-  Json launches = Json::object();  // steps by how they were launched; empty on a CPU
+  Json launches = Json::object();  // number of steps for each way to launch them; empty on a CPU
   for (const Counter& launched : state.steps) launches[std::string(launched.label)] = launched.value;
   return {{"running", state.num_running},
           {"waiting", state.num_waiting},

@@ -16,7 +16,7 @@ import { titleOf } from "./tree.js";
 let isReady = false;  // the conversations are loaded
 
 function openConversation(chat) {
-  if (!isReady) return;  // the text in the field has no conversation yet
+  if (!isReady) return;  // the text in the field belongs to no conversation yet
   conversation.openConversation(chat);
   toggleList(false);
   byId("input").focus();
@@ -51,7 +51,7 @@ async function importFile() {
     const outcome = await importAll(await file.text());
     notify("import", "");
     byId("outcome").textContent = outcome;
-    if (!byId("input").value) byId("input").value = conversation.open.draft;  // it may be imported
+    if (!byId("input").value) byId("input").value = conversation.open.draft;  // may come from an import
     conversation.showConversation();
   } catch (error) {
     notify("import", `"${file.name}" was not imported: ${error.message}.`);
@@ -95,7 +95,7 @@ byId("input").addEventListener("keydown", (event) => {
 byId("input").addEventListener("input", () => {
   if (!isReady) return;
   store.saveDraft(conversation.open, byId("input").value);
-  if (conversation.open.messages.size === 0) showList();  // its title is the draft
+  if (conversation.open.messages.size === 0) showList();  // the title of an empty conversation is its draft
 });
 
 byId("composer").addEventListener("submit", (event) => {

@@ -28,7 +28,7 @@ let turns = new Map();  // by message id; kept, so that a redraw does not end an
 /** @type {Map<string, {message: Message, stop: AbortController}>} */
 const running = new Map();  // by conversation; the user may have another conversation open
 /** @type {Map<string | null, string>} */
-const failures = new Map();  // error of the last failed attempt at an answer, by parent
+const failures = new Map();  // by parent message: the error of the last failed answer
 let showList = () => {};
 
 export const isRunning = () => running.has(open.id);
@@ -50,7 +50,7 @@ export function setUpConversation(onListChange) {
   // While the page is in the browser's back-forward cache, it learns nothing from other tabs.
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
-  const typed = byId("input").value;  // while the conversations were loaded
+  const typed = byId("input").value;  // text typed while the conversations were loading
   if (typed && typed !== open.draft) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
   showConversation();
@@ -82,7 +82,7 @@ export function showConversation() {
   const scrolled = isScrolledToEnd() ? Infinity : byId("log").scrollTop;
   branch = branchOf(open.messages, open.shown);
   const last = branch.at(-1);
-  // A question without an answer: the page was closed, or no text of the answer arrived.
+  // Show an empty answer below an unanswered question: the page was closed, or no text arrived.
   if (last && last.role !== "assistant")
     branch.push(newMessage(open.id, last.id, { id: `after ${last.id}`, role: "assistant", reasoning: "", calls: [], finish: "none" }));
   const shown = new Map(branch.map((message) => [message.id, turns.get(message.id) ?? showTurn(message)]));
@@ -91,7 +91,7 @@ export function showConversation() {
   const versions = versionsOf(open.messages);
   branch.forEach((message, at) => {
     const { element, update } = turns.get(message.id);
-    // Elements that are in place are not moved, because a move takes the focus from them.
+    // Do not move elements that are in place: a move takes the focus from them.
     if (byId("turns").children[at] !== element) byId("turns").insertBefore(element, byId("turns").children[at] ?? null);
     update(stateOf(message, at, versions.get(message.parent) ?? []));
   });
@@ -256,12 +256,12 @@ export function followChange(change, isNews) {
   showList();
   const chat = store.conversations.get(change.chat);
   if (!chat) return;
-  // The open conversation may have been new, and so unknown to the store until now.
+  // `open` may be a new conversation that the store did not contain until now.
   if (change.chat === open.id && chat !== open) open = chat;
   if (change.kind === "draft" && chat === open) byId("input").value = change.text;
   if (change.kind === "dropped" && chat.shown === change.id) chat.shown = leafBelow(chat.messages, chat.leaf);
   if (change.kind === "messages") for (const message of change.messages) failures.delete(message.parent);
-  // The progress of an answer does not take the user back to it from another version.
+  // Progress of an answer must not switch the user back to it from another version.
   const shows = change.kind === "shown" || (change.kind === "messages" && (isNews || change.messages.some(({ id }) => id === chat.shown)));
   if (shows && !running.has(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
   if (chat !== open || change.kind === "draft") return;

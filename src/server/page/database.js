@@ -10,7 +10,7 @@ const kOpenMs = 5000;  // after this time without an answer, the storage counts 
 
 let database = /** @type {IDBDatabase | null} */ (null);
 let opening = /** @type {Promise<IDBDatabase> | null} */ (null);
-let numHanging = 0;  // requests to open the database that are late; while there are any, others fail at once
+let numHanging = 0;  // late requests to open the database; above 0, new requests fail at once
 
 /** The open database, or null. */
 export const openedDatabase = () => database;

@@ -55,7 +55,7 @@ export function exportMarkdown(chat) {
 const fenced = (text) => "```\n" + text + "\n```";
 
 /**
- * The messages of an earlier version's conversation, linked. Their ids depend only on it: moving it twice adds nothing.
+ * Links the messages of an earlier version's conversation. It always gives the same ids, so moving it twice adds nothing.
  * @param {any} old @returns {{id: string, messages: Message[], numDamaged: number}}
  */
 export function linear(old) {

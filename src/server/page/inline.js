@@ -41,7 +41,7 @@ class Inline {
     element.append(plain);
   }
 
-  // Brackets are no escapes: what is left of \( and \[ is part of a formula that is not complete.
+  // A backslash before a bracket is no escape: what is left of \( and \[ belongs to a formula that is not complete.
   escapeAt(at) {
     if (this.text[at] !== "\\" || !"\\`*_#+-.!|~<>$".includes(this.text[at + 1] ?? "x")) return undefined;
     return { node: this.text[at + 1], end: at + 2 };

@@ -17,7 +17,7 @@ export function loadSettings() {
     const saved = JSON.parse(local.get(kItem) ?? "{}");
     for (const name of Object.keys(settings)) if (faultOf(name, saved[name]) === "") settings[name] = saved[name];
   } catch {
-    // Not JSON.
+    // The stored text is not JSON: use the defaults.
   }
   return settings;
 }

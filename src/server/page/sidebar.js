@@ -65,7 +65,7 @@ export function showList() {
   if (byId("conversations").querySelector("li input")) return;  // a title is being written
   const entries = found().map((chat) => [chat, titleOf(chat), chat.id === openId(), groupOf(chat.changed)]);
   byId("none-found").hidden = entries.length > 0 || !words().length;
-  // Drawn again only if it changes: that ends a click that has begun, and takes the focus.
+  // Redraw only on a change: a redraw loses the focus and a click in progress.
   if (entries.length === shownList.length && entries.every((entry, at) => entry.every((part, of) => part === shownList[at][of]))) return;
   shownList = entries;
   const groups = new Map();

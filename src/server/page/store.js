@@ -20,7 +20,7 @@ const deleted = new Set();  // ids of conversations
 /** @type {Set<Message[]>} */
 const pending = new Set();  // messages that write() is still saving
 /** @type {Set<Message>} */
-const unsaved = new Set();  // what write() could not store; each write that succeeds tries the next conversation again
+const unsaved = new Set();  // messages that write() could not store; a write that succeeds retries the next conversation
 let isLoaded = false;
 let reportFault = (kind, text) => {};
 
@@ -291,7 +291,8 @@ function follow(onChange) {
       if (change.kind === "dropped") chat.messages.delete(change.id);
       if (change.kind === "draft") chat.draft = change.text;
       if (change.kind === "fields") Object.assign(chat, { title: change.title, settings: change.settings });
-      if (change.kind !== "dropped" && change.kind !== "fields" && isNews) chat.changed = Date.now();  // else answers in two tabs swap places
+      // Progress of two answers in two tabs would keep swapping their places in the list.
+      if (change.kind !== "dropped" && change.kind !== "fields" && isNews) chat.changed = Date.now();
     }
     onChange(change, isNews);
   };

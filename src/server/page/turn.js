@@ -23,7 +23,7 @@ import { session } from "./web_storage.js";
 /** @type {Map<string, boolean>} */
 const folds = new Map();
 
-// A field whose text, until it is sent or cancelled, outlives another version or conversation, and a reload.
+// A field whose unsent text survives a switch to another version or conversation, and a reload.
 const unsentItem = (id) => `nibble.unsent.${id}`;
 function unsentField(id, text, properties) {
   const field = h("textarea", { dir: "auto", ...properties });

@@ -236,8 +236,8 @@ TEST(Bench, TheCacheIsFilledOnceForAllTestsOfADepth) {
                                          Step{9, 1, 1}, Step{9, 1, 1}));
 }
 
-// The backend checks the pages: the start has left the window of 128, and 300 tokens at once need more
-// sliding pages than chunks of 32.
+// The backend checks that all pages exist. The first position has left the window of 128, and 300 tokens at
+// once need more sliding pages than chunks of 32.
 TEST(Bench, WhatARepetitionSeesIsThereForTheNext) {
   run({{BenchKind::kPrefill, 300, 1000}, {BenchKind::kDecode, 200, 1000}, {BenchKind::kDecode, 40, 1100}}, 32,
       2);
@@ -455,7 +455,7 @@ TEST(Bench, FlagsThatLeaveNothingToMeasureAreRefused) {
   EXPECT_THAT(BenchProgram().refusal("-b 0"), HasSubstr("-b '0'"));
 }
 
-// What the program says about a whole command line.
+// Returns the program's error for a command line.
 std::string refusal_of(const std::string& line) {
   BenchProgram program;
   program.app.require_subcommand(1);

@@ -234,6 +234,20 @@ TEST_F(ComparePositions, ANanIsNeverWithin) {
   EXPECT_FALSE(is_within(positions(), tolerance));
 }
 
+TEST(GoldenTolerance, AllowsTheExpectedNumberOfWrongEntriesAndThreeStandardDeviations) {
+  GoldenTolerance tolerance;
+  EXPECT_EQ(most_top_wrong(2000, tolerance), 0);
+  tolerance.top_wrong_share = 1e-3;
+  EXPECT_EQ(most_top_wrong(2000, tolerance), 6);  // 2 + 3 sqrt(2)
+  EXPECT_EQ(most_top_wrong(80, tolerance), 0);    // 0.08 + 3 sqrt(0.08) = 0.93
+  GoldenDifference difference;
+  difference.num_top_compared = 2000;
+  difference.num_top_wrong = 6;
+  EXPECT_TRUE(is_within(difference, tolerance));
+  ++difference.num_top_wrong;
+  EXPECT_FALSE(is_within(difference, tolerance));
+}
+
 TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   Config config;
   config.num_layers = 9;
@@ -282,8 +296,8 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
-// In the same units: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or 64 times their
-// error.
+// Squared errors in units of 2^-8 / 3: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or
+// 64 times their error.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;

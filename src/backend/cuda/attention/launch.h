@@ -1,4 +1,4 @@
-// Grid of attend_rows(), and its kernel's variant. Needs no GPU. C++17, for device code.
+// Chooses the grid of attend_rows() and the variant of its kernel. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include <algorithm>

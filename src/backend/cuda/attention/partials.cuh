@@ -35,7 +35,7 @@ struct Joined {
 };
 
 // A warp's part of the partial softmax of a chunk: columns 8 w to 8 w + 7 of every head, where w is the
-// warp's number. Lane (g, t) has columns 8 w + 2 t and the next of head g.
+// warp's number. Lane (g, t) has columns 8 w + 2 t and 8 w + 2 t + 1 of head g.
 struct ChunkSums {
   float reference, sum;
   float2 out;
@@ -52,8 +52,8 @@ struct ChunkSums {
 };
 
 // Merges the chunks of one head, all of which are in memory. Called by a warp of the last CTA of a row and
-// key/value head. It waits mostly for memory, so a lane loads outputs of 32 chunks ahead, with references and
-// sums, and replaces each output that it adds with that of 32 chunks later. `of_row`: the row's first chunk.
+// key/value head. To hide memory latency, a lane keeps the outputs of 32 chunks in registers; when it has
+// added one, it loads the output of 32 chunks later. `of_row`: the row's first chunk.
 __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
   const float2* const outs = &of_row.two(head, lane);

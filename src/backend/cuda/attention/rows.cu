@@ -42,7 +42,7 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
 
 // Loads the row's own q, k and v, and stores them as RowQkv. Thread i has elements i % 32 and i % 32 + 32 of
 // query head i / 32; 32 threads have two key elements each, 64 threads one value element each. Loads have no
-// branch, so the compiler issues them with those around them; threads of absent heads repeat the last head.
+// branch, so that the compiler can issue many at once; threads of absent heads repeat the last head.
 template <KvFormat format>
 class OwnRowLoad {
  public:
@@ -77,7 +77,6 @@ class OwnRowLoad {
   float first_, second_;
 };
 
-// The outputs of the CTA's row and key/value head.
 struct RowOutputs {
   const AttendArgs& args;
   const RowShare& share;
@@ -149,7 +148,6 @@ __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outp
   }
 }
 
-// Merges a row's chunks in the last of its CTAs to finish.
 __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row) {
   const RowShare& share = outputs.share;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -225,7 +223,6 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     join_in_last_cta(args, outputs, partials.at(0));
 }
 
-// Calls f(kernel) with the variant of the kernel for these properties of a launch.
 template <typename F>
 void with_kernel(KvFormat format, bool in_trees, Chunks chunks, const F& f) {
   const auto with_rest = [&](auto of_format) {

@@ -66,7 +66,7 @@ struct Cluster {
 // NaN becomes -infinity, as on the host: fmaxf returns the operand that is a number.
 __device__ float ordered(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
 
-// Packs a token and its logit: the likelier, the larger the number; equal logits: lower ids are likelier.
+// Packs a token and its logit into a number that is larger for likelier tokens; ties go to the lower id.
 __device__ uint64_t pack(int token, float logit) {
   return uint64_t{key_of(logit)} << kTokenBits | static_cast<uint64_t>(kMaxVocab - 1 - token);
 }
@@ -293,7 +293,7 @@ class LogitRow {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // the same in whichever order tokens were found
+    int rank = 0;  // independent of the order in which tokens were found
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);

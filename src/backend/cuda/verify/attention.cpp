@@ -79,18 +79,18 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // Rows of 32, 33 and 66 chunks; up to 32 are joined at once.
+  // Rows of 32, 33 and 66 chunks; the last CTA merges 32 chunks at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // One row with more chunks than a CTA joins at once: several CTAs join them, each for one head.
+  // One row with more chunks than a CTA merges at once: several CTAs merge them, each for one head.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
-  // A row with more pages than one CTA's share: three CTAs pass on partial results.
+  // A row of 12 chunks, whose results several CTAs pass on, among rows of one chunk.
   cases.push_back({1, 1, 0, decoding({3000, 5, 40, 70})});
   // Zeros, which the mailbox must not mistake for words that have not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // CTAs take three chunks each; the first chunk of a row has one page, or all pages.
+  // CTAs take several chunks each; the last chunk of a row has one page, or all pages.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -100,7 +100,7 @@ std::vector<AttendCase> attend_cases() {
 }
 
 // q, k and v in two parts as qkv() leaves them, queries scaled by c.sharpness. Without has_rest all second
-// parts are zero, otherwise those of every other row.
+// parts are zero; with it, those of every other row are zero.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);

@@ -54,7 +54,7 @@ class PlacesInTurn {
 // A step number that selects the first or the second of the alternating buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Bytes of input after the rows: no multiple of 16 and, for few rows, more than threads copy at a time.
+// Bytes of input after the rows: not a multiple of 16, and with few rows more than threads copy at a time.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }

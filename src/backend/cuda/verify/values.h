@@ -42,8 +42,7 @@ inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 
-// Converts rows of `cols` columns to an image (layout/activations.h), rows rounded up to a multiple of 8, and
-// back.
+// Converts rows of `cols` columns to an image (layout/activations.h) of whole eights of rows, and back.
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
 std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
 // Activations in device memory as a kernel's argument: an image of `image_rows` rows, or rows if it is 0.

@@ -21,7 +21,7 @@ struct Rate {
   double operations_per_clock;  // additions and multiplications of an SM; 0 if the instruction is missing
   double teraflops;             // of the whole GPU, including launch and end
 };
-// Best rate of several launches; before the first one the clocks may be low.
+// Best rate of several launches, because the clocks may still be low in the first one.
 Rate rate_of(RatedProduct product) {
   constexpr int kPasses{5};
   const OwnedStream stream;
