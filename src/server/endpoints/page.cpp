@@ -1,4 +1,4 @@
-// GET /, /status and the files that these pages load. They hold no secrets, so they need no API key.
+// GET /, /c/ID, /status and the files that these pages load. They hold no secrets, so they need no API key.
 #include <algorithm>
 #include <string>
 
@@ -62,6 +62,11 @@ asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   if (exchange.header("Accept").find("application/json") != std::string_view::npos)
     return reply_json(exchange, 200, {{"name", "nibble"}, {"status", "running"}});
   return exchange.reply(200, "text/plain; charset=utf-8", "nibble is running\n");
+}
+
+// The page at the address of a conversation, which only the browser has.
+asio::awaitable<void> conversation_page(Service& service, Exchange& exchange) {
+  return reply_page_file(service, exchange, "conversation.html");
 }
 
 asio::awaitable<void> status_page(Service& service, Exchange& exchange) {

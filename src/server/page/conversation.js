@@ -1,8 +1,11 @@
 // The open conversation: shows its branch, sends messages, receives answers, switches versions.
+import { addressed, showAddress } from "./address.js";
 import { newAnswer, receive, requestOf } from "./answer.js";
-import { byId, h, say } from "./dom.js";
+import { showChips, showGauge } from "./composer.js";
+import { byId, notify, say } from "./dom.js";
 import { isEmpty, newMessage } from "./message.js";
-import { loadSettings } from "./settings.js";
+import { settingsOf } from "./settings.js";
+import { maxContext } from "./server_state.js";
 import * as store from "./store.js";
 import { branchOf, leafBelow, versionsOf } from "./tree.js";
 import { showTurn } from "./turn.js";
@@ -33,9 +36,17 @@ export const isRunning = () => running.has(open.id);
 /** @param {() => void} onListChange */
 export function setUpConversation(onListChange) {
   showList = onListChange;
-  const known = store.conversations.get(session.get(kOpenItem));
+  const wanted = addressed();
+  const known = store.conversations.get(wanted ?? session.get(kOpenItem));
   if (known) open = known;
-  session.set(kOpenItem, open.id);
+  reportMissing(wanted, known);
+  showOpenAddress(false);
+  addEventListener("popstate", () => {
+    const id = addressed();
+    const chat = store.conversations.get(id);
+    reportMissing(id, chat);
+    openConversation(chat ?? store.newConversation(), false);
+  });
   // While the page is in the browser's back-forward cache, it learns nothing from other tabs.
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
@@ -45,12 +56,22 @@ export function setUpConversation(onListChange) {
   showConversation();
 }
 
-/** @param {Conversation} chat */
-export function openConversation(chat) {
+const reportMissing = (id, chat) => notify("missing", id !== null && !chat ? "The conversation of this address is not in this browser." : "");
+
+// A conversation without messages may be gone after a reload: it has no address.
+/** @param {boolean} isStep */
+function showOpenAddress(isStep) {
+  session.set(kOpenItem, open.id);
+  showAddress(open.messages.size ? open.id : null, isStep);
+}
+
+/** @param {Conversation} chat @param {boolean} isStep  adds it to the browser's history */
+export function openConversation(chat, isStep = true) {
+  if (isStep) notify("missing", "");
   open = chat;
   turns = new Map();
   byId("turns").replaceChildren();
-  session.set(kOpenItem, chat.id);
+  showOpenAddress(isStep);
   byId("input").value = chat.draft;
   showList();
   showConversation();
@@ -75,6 +96,8 @@ export function showConversation() {
     update(stateOf(message, at, versions.get(message.parent) ?? []));
   });
   byId("welcome").hidden = branch.length > 0;
+  showChips(open);
+  showGauge(branch, maxContext);
   byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
   byId("send").hidden = isRunning();
   byId("stop").hidden = !isRunning();
@@ -133,6 +156,7 @@ function send(messages, options = {}) {
   const last = messages.at(-1).id;
   open.shown = last;
   store.append(open, messages, last, options);
+  showOpenAddress(false);
   answer(open, last);
   byId("input").focus();
 }
@@ -144,7 +168,11 @@ export const stopAnswer = (chat) => running.get(chat)?.stop.abort();
 
 /** Receives an answer to a message: a new version if it has one already. @param {Conversation} chat @param {string | null} parent */
 async function answer(chat, parent) {
-  const settings = loadSettings();
+  const settings = settingsOf(chat);
+  if (!chat.settings) {
+    chat.settings = settings;  // later changes of the defaults do not change this conversation
+    store.saveFields(chat);
+  }
   const body = requestOf(branchOf(chat.messages, parent), settings);
   const message = newAnswer(chat.id, parent, settings);
   const before = chat.shown;

@@ -1,7 +1,7 @@
 // The page's IndexedDB database, with promises.
 //
 //   messages  [chat, id]  one record per message: message.js. Complete records never change
-//   chats     id          {id, leaf, changed}: which branch is shown; or {id, deleted: true}
+//   chats     id          {id, leaf, changed, title, settings}: which branch is shown, the user's title; or {id, deleted: true}
 //   drafts    id          {id, text, changed}: the composer's text, by conversation
 //   damaged   number      {store, key, record, reason, found}: records that the page could not use
 

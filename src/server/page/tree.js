@@ -67,8 +67,9 @@ export function repairLinks(messages, lost) {
   }
 }
 
-/** The first line of the oldest message. @param {import("./message.js").Conversation} conversation */
+/** The user's title, or the first line of the oldest message. @param {import("./message.js").Conversation} conversation */
 export function titleOf(conversation) {
+  if (conversation.title) return conversation.title;
   const oldest = [...conversation.messages.values()].filter((message) => message.parent === null).sort(byAge)[0];
   const firstLine = (text) => text.trim().split("\n")[0].slice(0, 80);
   if (oldest) return firstLine(oldest.content) || "New conversation";
