@@ -245,20 +245,23 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   const auto num_partials = static_cast<int>(launch_heads) * max_chunks;
   const DeviceArray<float> mailbox(
       std::vector<float>(static_cast<size_t>(num_partials) * size_t{kPartialFloats}, 0));
-  const DeviceArray<uint16_t> out(attended_elements(c)), out_of_last(attended_elements(c));
+  const DeviceArray<uint16_t> out(attended_elements(c)), out_of_last(attended_elements(c)),
+      out_of_crowd(attended_elements(c));
   check(cudaDeviceSynchronize(), "preparing a check");
-  const auto attend = [&](const DeviceArray<uint16_t>& to, int mailbox_partials) {
+  const auto attend = [&](const DeviceArray<uint16_t>& to, int mailbox_partials, const Subject& on) {
     for (int row = 0; row < T; row += rows_per_launch)
-      subject.launch(
-          std::min(rows_per_launch, T - row),
-          AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
-                     c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
-                     c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
-                     rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
+      on.launch(std::min(rows_per_launch, T - row),
+                AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
+                           c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
+                           c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
+                           rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
     wait_for_stream(subject.stream(), "checking attend_rows");
   };
-  attend(out, num_partials);
-  attend(out_of_last, 0);  // without a mailbox the last CTA to end joins all chunks
+  attend(out, num_partials, subject);
+  attend(out_of_last, 0, subject);  // without a mailbox the last CTA to end joins all chunks
+  Subject small = subject;          // for a single multiprocessor, few CTAs are a crowd (attention/launch.h)
+  small.gpu.target.num_multiprocessors = 1;
+  attend(out_of_crowd, 0, small);
 
   for (const unsigned ticket : tickets.read(comparison, "tickets"))
     comparison.equal("ticket", 0, 0, ticket, 0);
@@ -267,10 +270,13 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   const auto before = step.cache.bits(), after = step.cache.read(comparison);
   check_appended(comparison, step, before, after);
   const std::vector<uint16_t> actual = read_attended(comparison, c, out),
-                              of_last = read_attended(comparison, c, out_of_last);
+                              of_last = read_attended(comparison, c, out_of_last),
+                              of_crowd = read_attended(comparison, c, out_of_crowd);
   check_attended(comparison, step, sinks, actual);
-  for (size_t at = 0; at < actual.size(); ++at)
+  for (size_t at = 0; at < actual.size(); ++at) {
     comparison.equal("bits without a mailbox", 0, static_cast<ptrdiff_t>(at), of_last[at], actual[at]);
+    comparison.equal("bits of a crowd", 0, static_cast<ptrdiff_t>(at), of_crowd[at], actual[at]);
+  }
 }
 
 void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
