@@ -1,8 +1,13 @@
 #include "model/checkpoint/gguf_config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "formats/container_error.h"
@@ -40,6 +45,18 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_fast",
                                            "rope.scaling.yarn_beta_slow"};
 
+// Keys that a file may leave out, and the value that applies then: llama.cpp's converter did not write them
+// when most files were published, and llama.cpp uses the same values. Every other key must be present.
+struct AbsentKey {
+  std::string_view key;
+  double value;
+};
+constexpr AbsentKey kAbsentKeys[] = {
+    {"attention.sliding_window_pattern", 2},  // as a period: layers 0, 2, 4, ... slide
+    {"rope.scaling.yarn_beta_fast", 32},
+    {"rope.scaling.yarn_beta_slow", 1},
+};
+
 class ConfigReader {  // errors name the file and the key
  public:
   explicit ConfigReader(const Gguf& gguf) : gguf_(gguf) {}
@@ -60,20 +77,29 @@ class ConfigReader {  // errors name the file and the key
     if (!number || !std::isfinite(*number)) refuse(key, value ? "is not a finite number" : "is missing");
     return *number;
   }
-  double number_or(std::string_view key, double otherwise) const {
-    return find(key) ? number(key) : otherwise;
+  // Returns the value of a key of kAbsentKeys.
+  double number_or_known(std::string_view key) const {
+    if (find(key)) return number(key);
+    const auto* row = std::ranges::find(kAbsentKeys, key, &AbsentKey::key);
+    NIBBLE_CHECK(row != std::end(kAbsentKeys), "no value for an absent {}", key);
+    return row->value;
   }
   // Checks a key whose value follows from another key: if present, it must have that value.
   void must_be(std::string_view key, double expected) const {
     if (find(key) && number(key) != expected)
       refuse(key, fmt::format("is {}; expected {}", number(key), expected));
   }
-  std::string text_or(std::string_view key, std::string_view otherwise) const {
+  std::string_view one_of(std::string_view key, std::initializer_list<std::string_view> accepted) const {
     const GgufValue* value = find(key);
-    if (!value) return std::string(otherwise);
-    const std::optional<std::string_view> text = value->text();
-    if (!text) refuse(key, "is not a string");
-    return std::string(*text);
+    const std::optional<std::string_view> text = value ? value->text() : std::nullopt;
+    const auto* found = text ? std::ranges::find(accepted, *text) : accepted.end();
+    if (found == accepted.end())
+      refuse(key, fmt::format("is {}; expected {}",
+                              text    ? in_quotes(*text)
+                              : value ? "not a string"
+                                      : "missing",
+                              fmt::join(accepted, " or ")));
+    return *found;
   }
 
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
@@ -105,10 +131,10 @@ void check_keys(const Gguf& gguf) {
                        gguf.files[0].string(), in_quotes(key));
 }
 
-// The window pattern is one boolean per layer or a period p (default 2): the last of each p layers is full.
+// The window pattern is one boolean per layer or a period p: the last of each p layers is full.
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
-  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // parse_config() limits it further
+  constexpr int64_t kMostLayers{1 << 16};  // parse_config() limits it further
   if (num_layers < 1 || num_layers > kMostLayers)
     reader.refuse("block_count", "is not a valid number of layers");
   const GgufValue* value = reader.find(kKey);
@@ -119,7 +145,7 @@ Json layer_types(const ConfigReader& reader, int64_t num_layers) {
       reader.refuse(kKey, fmt::format("is neither a list of {} booleans nor a number", num_layers));
     slides = *flags;
   } else {
-    const int64_t period = value ? reader.integer(kKey) : kDefaultPeriod;
+    const int64_t period = value ? reader.integer(kKey) : static_cast<int64_t>(reader.number_or_known(kKey));
     if (period < 1) reader.refuse(kKey, fmt::format("is {}; expected 1 or more", period));
     for (int64_t i = 0; i < num_layers; ++i) slides.push_back(i % period < period - 1);
   }
@@ -129,15 +155,17 @@ Json layer_types(const ConfigReader& reader, int64_t num_layers) {
 }
 
 Json rope_scaling(const ConfigReader& reader) {
-  const std::string type = reader.text_or("rope.scaling.type", "none");
-  if (type == "none") return {{"rope_type", "default"}};
-  if (type != "yarn")
-    reader.refuse("rope.scaling.type", fmt::format("is {}; expected yarn or none", in_quotes(type)));
+  constexpr std::string_view kFactor{"rope.scaling.factor"};
+  if (reader.one_of("rope.scaling.type", {"yarn", "none"}) == "none") {
+    if (reader.find(kFactor) && reader.number(kFactor) != 1)
+      reader.refuse(kFactor, fmt::format("is {}, but rope.scaling.type is none", reader.number(kFactor)));
+    return {{"rope_type", "default"}};
+  }
   return {{"rope_type", "yarn"},
-          {"factor", reader.number("rope.scaling.factor")},
+          {"factor", reader.number(kFactor)},
           {"original_max_position_embeddings", reader.integer("rope.scaling.original_context_length")},
-          {"beta_fast", reader.number_or("rope.scaling.yarn_beta_fast", 32)},
-          {"beta_slow", reader.number_or("rope.scaling.yarn_beta_slow", 1)},
+          {"beta_fast", reader.number_or_known("rope.scaling.yarn_beta_fast")},
+          {"beta_slow", reader.number_or_known("rope.scaling.yarn_beta_slow")},
           {"truncate", false}};
 }
 
@@ -241,8 +269,8 @@ void add_config(const Config& config, const std::string& origin, GgufMetadata& m
   add("expert_used_count", config.experts_per_token);
   add("vocab_size", config.vocab);
   add_float("rope.freq_base", config.rope.theta);
+  metadata.add(key("rope.scaling.type"), std::string_view(config.rope.factor == 1 ? "none" : "yarn"));
   if (config.rope.factor != 1) {
-    metadata.add(key("rope.scaling.type"), std::string_view("yarn"));
     add_float("rope.scaling.factor", config.rope.factor);
     add("rope.scaling.original_context_length", config.rope.original_context);
     add_float("rope.scaling.yarn_beta_fast", config.rope.beta_fast);

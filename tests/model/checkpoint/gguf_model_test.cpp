@@ -340,6 +340,45 @@ TEST(GgufConfig, ValuesAreCheckedAsThoseOfAConfigJson) {
   EXPECT_THAT(error_of_config([](GgufMetadata&) {}, config), HasSubstr("vocab_size' is 98; expected 99"));
 }
 
+// Reads the configuration of the small model from metadata without some keys.
+Config config_without(std::initializer_list<std::string_view> left_out) {
+  const TestFolder folder;
+  GgufMetadata metadata;
+  add_config(small_config(), "small", metadata);
+  GgufWriter writer(folder.path() / "x.gguf", metadata, {{"token_embd.weight", GgmlType::kF32, {99, 1}}});
+  writer.append(std::vector<std::byte>(99 * 4));
+  writer.finish();
+  Gguf gguf = open_gguf(folder.path() / "x.gguf");
+  for (const std::string_view key : left_out)
+    EXPECT_EQ(gguf.metadata.erase("gpt-oss." + std::string(key)), 1u) << key;
+  return gguf_config(gguf);
+}
+
+TEST(GgufConfig, AnAbsentKeyThatChangesTheResultIsRefused) {
+  for (const std::string_view key :
+       {"rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length", "rope.freq_base",
+        "attention.sliding_window", "attention.layer_norm_rms_epsilon", "attention.head_count",
+        "attention.head_count_kv", "attention.key_length", "expert_count", "expert_used_count",
+        "expert_feed_forward_length", "embedding_length", "block_count"})
+    EXPECT_THAT(error_of([&] { config_without({key}); }),
+                HasSubstr(fmt::format("metadata 'gpt-oss.{}' is missing", key)));
+}
+
+TEST(GgufConfig, KeysThatConvertersDidNotWriteMayBeAbsent) {
+  Config expected = small_config();
+  expected.rope.beta_fast = 32;
+  expected.rope.beta_slow = 1;
+  EXPECT_EQ(config_without({"rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"}), expected);
+}
+
+TEST(GgufConfig, PlainRopeMustNotHaveAFactor) {
+  Config plain = small_config();
+  plain.rope.factor = 1;
+  EXPECT_EQ(error_of_config([](GgufMetadata&) {}, plain), "accepted");
+  EXPECT_THAT(error_of_config([](GgufMetadata& m) { m.add("gpt-oss.rope.scaling.factor", 32.0f); }, plain),
+              HasSubstr("factor' is 32, but rope.scaling.type is none"));
+}
+
 TEST(GgufConfig, AnotherArchitectureIsNamed) {
   const TestFolder folder;
   GgufMetadata metadata;
