@@ -18,8 +18,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
+constexpr std::string_view kOllamaArchitecture{"gptoss"}, kOllamaPrefix{"gptoss."};
 
-// Accepted metadata keys, without "gpt-oss.". Other keys may change what the model computes and are refused.
+// Accepted metadata keys, without the architecture and the dot. Other keys may change what the model computes and are refused.
 constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "context_length",
                                            "embedding_length",
@@ -46,7 +47,8 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_slow"};
 
 // Keys that a file may leave out, and the value that applies then: llama.cpp's converter did not write them
-// when most files were published, and llama.cpp uses the same values. Every other key must be present.
+// when most files were published, and llama.cpp uses the same values. Ollama's own files also lack two keys: RoPE is YaRN, and the width of an expert is that of
+// its tensors. Every other key must be present.
 struct AbsentKey {
   std::string_view key;
   double value;
@@ -59,10 +61,11 @@ constexpr AbsentKey kAbsentKeys[] = {
 
 class ConfigReader {  // errors name the file and the key
  public:
-  explicit ConfigReader(const Gguf& gguf) : gguf_(gguf) {}
+  explicit ConfigReader(const Gguf& gguf)
+      : gguf_(gguf), prefix_(is_of_ollama(gguf) ? kOllamaPrefix : kConfigPrefix) {}
 
   const GgufValue* find(std::string_view key) const {
-    return gguf_.value(std::string(kConfigPrefix) + std::string(key));
+    return gguf_.value(std::string(prefix_) + std::string(key));
   }
 
   int64_t integer(std::string_view key) const {
@@ -103,32 +106,34 @@ class ConfigReader {  // errors name the file and the key
   }
 
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
-    throw InputError("{}: metadata '{}{}' {}", path(), kConfigPrefix, key, why);
+    throw InputError("{}: metadata '{}{}' {}", path(), prefix_, key, why);
   }
   std::string path() const { return gguf_.files[0].string(); }
+  bool is_ollamas() const { return prefix_ == kOllamaPrefix; }
 
  private:
   const Gguf& gguf_;
+  std::string_view prefix_;
 };
 
 void check_architecture(const Gguf& gguf) {
   const GgufValue* value = gguf.value("general.architecture");
   const std::optional<std::string_view> name = value ? value->text() : std::nullopt;
-  if (name == kArchitecture) return;
-  throw InputError(
-      "{}: 'general.architecture' is {}; expected \"{}\"{}", gguf.files[0].string(),
-      name ? in_quotes(*name) : "missing", kArchitecture,
-      name == "gptoss"
-          ? " (Ollama's name; its tensors have other names too: use the file from which it was converted)"
-          : "");
+  if (name == kArchitecture || name == kOllamaArchitecture) return;
+  throw InputError("{}: 'general.architecture' is {}; expected \"{}\" (or Ollama's \"{}\")",
+                   gguf.files[0].string(), name ? in_quotes(*name) : "missing", kArchitecture,
+                   kOllamaArchitecture);
 }
 
 void check_keys(const Gguf& gguf) {
-  for (const auto& [key, value] : gguf.metadata)
-    if (key.starts_with(kConfigPrefix) &&
-        std::ranges::find(kKnownKeys, key.substr(kConfigPrefix.size())) == std::end(kKnownKeys))
+  const std::string_view prefix = is_of_ollama(gguf) ? kOllamaPrefix : kConfigPrefix;
+  for (const auto& [key, value] : gguf.metadata) {
+    if (!key.starts_with(kConfigPrefix) && !key.starts_with(kOllamaPrefix)) continue;
+    if (!key.starts_with(prefix) ||
+        std::ranges::find(kKnownKeys, key.substr(prefix.size())) == std::end(kKnownKeys))
       throw InputError("{}: unknown metadata key {}, which may change what the model computes",
                        gguf.files[0].string(), in_quotes(key));
+  }
 }
 
 // The window pattern is one boolean per layer or a period p: the last of each p layers is full.
@@ -155,8 +160,9 @@ Json layer_types(const ConfigReader& reader, int64_t num_layers) {
 }
 
 Json rope_scaling(const ConfigReader& reader) {
-  constexpr std::string_view kFactor{"rope.scaling.factor"};
-  if (reader.one_of("rope.scaling.type", {"yarn", "none"}) == "none") {
+  constexpr std::string_view kType{"rope.scaling.type"}, kFactor{"rope.scaling.factor"};
+  const bool is_implied = reader.is_ollamas() && !reader.find(kType);
+  if (!is_implied && reader.one_of(kType, {"yarn", "none"}) == "none") {
     if (reader.find(kFactor) && reader.number(kFactor) != 1)
       reader.refuse(kFactor, fmt::format("is {}, but rope.scaling.type is none", reader.number(kFactor)));
     return {{"rope_type", "default"}};
@@ -167,6 +173,16 @@ Json rope_scaling(const ConfigReader& reader) {
           {"beta_fast", reader.number_or_known("rope.scaling.yarn_beta_fast")},
           {"beta_slow", reader.number_or_known("rope.scaling.yarn_beta_slow")},
           {"truncate", false}};
+}
+
+int64_t expert_width(const ConfigReader& reader, const Gguf& gguf) {
+  constexpr std::string_view kKey{"expert_feed_forward_length"};
+  const GgufTensor* down = gguf.find("blk.0.ffn_down_exps.weight");
+  if (reader.find(kKey) || !reader.is_ollamas() || !down || down->shape.size() != 3)
+    return reader.integer(kKey);
+  const uint64_t width = down->shape[2];
+  if (width > uint64_t{INT32_MAX}) reader.refuse(kKey, fmt::format("is missing, and a tensor has {}", width));
+  return static_cast<int64_t>(width);
 }
 
 Json eos(const Gguf& gguf) {  // files have a key for one end token; some also have a list
@@ -199,6 +215,11 @@ uint64_t vocab_size(const Gguf& gguf) {
 
 }  // namespace
 
+bool is_of_ollama(const Gguf& gguf) {
+  const GgufValue* architecture = gguf.value("general.architecture");
+  return architecture && architecture->text() == kOllamaArchitecture;
+}
+
 Config gguf_config(const Gguf& gguf) {
   check_architecture(gguf);
   check_keys(gguf);
@@ -206,7 +227,7 @@ Config gguf_config(const Gguf& gguf) {
   Json config{{"model_type", "gpt_oss"},
               {"num_hidden_layers", reader.integer("block_count")},
               {"hidden_size", reader.integer("embedding_length")},
-              {"intermediate_size", reader.integer("expert_feed_forward_length")},
+              {"intermediate_size", expert_width(reader, gguf)},
               {"num_attention_heads", reader.integer("attention.head_count")},
               {"num_key_value_heads", reader.integer("attention.head_count_kv")},
               {"head_dim", reader.integer("attention.key_length")},
