@@ -11,8 +11,8 @@ namespace nibble {
 // Each returns the folder or file of a model, or nullopt; appends the places where it looked to `tried`.
 using Tried = std::vector<std::string>;
 
-// "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag, or the
-// beginning of a commit's hash; without one, refs/main, else the newest snapshot.
+// "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag, or
+// the beginning of a commit's hash; without one, refs/main, else the newest snapshot.
 std::optional<std::filesystem::path> find_in_hugging_face(const std::string& name, Tried& tried);
 
 // "OWNER/NAME" in the folder of LM Studio.

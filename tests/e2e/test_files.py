@@ -10,6 +10,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
+import gguf
 import pytest
 
 from test_cli import NIBBLE, QUESTION, TINY, answer, refusal
@@ -50,6 +51,61 @@ def test_a_checkpoint_with_an_unknown_field_is_refused(tmp_path):
     assert 'unknown field "attention_scale"' in refusal("run", tmp_path / "tiny", "-p", QUESTION)
     config.write_text(text.replace("{", '{"unsloth_version": "2025.8.1",', 1))
     assert answer("run", tmp_path / "tiny", "-p", QUESTION, "--temperature", 0) == ANSWER
+
+
+# names
+
+
+def as_of_ollama(file, out):
+    """Writes the same model as Ollama's converter does."""
+    reader = gguf.GGUFReader(file)
+    writer = gguf.GGUFWriter(out, "gptoss")
+    left_out = ("GGUF.", "general.architecture", "gpt-oss.expert_feed_forward_length", "gpt-oss.rope.scaling.type")
+    for key, field in reader.fields.items():
+        if key.startswith(left_out):
+            continue
+        kind = field.types[0]
+        sub = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
+        value = "default" if key == "tokenizer.ggml.pre" else field.contents()
+        writer.add_key_value(key.replace("gpt-oss.", "gptoss."), value, kind, sub)
+    for tensor in reader.tensors:
+        name = tensor.name.replace(".attn_output.", ".attn_out.").replace(".attn_sinks.weight", ".attn_sinks")
+        name = name.replace(".post_attention_norm.", ".ffn_norm.")
+        writer.add_tensor(name, tensor.data, raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return out
+
+
+def test_a_model_that_ollama_pulled_is_found_by_its_name(tiny_gguf, tmp_path):
+    store = tmp_path / "models"
+    manifest = store / "manifests/registry.ollama.ai/library/gpt-oss/20b"
+    manifest.parent.mkdir(parents=True)
+    (store / "blobs").mkdir()
+    digest = "0123456789abcdef" * 4
+    as_of_ollama(tiny_gguf, store / "blobs" / f"sha256-{digest}")
+    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}"}
+    manifest.write_text(json.dumps({"schemaVersion": 2, "layers": [layer]}))
+    question = ["run", "gpt-oss:20b", "-p", QUESTION, "--temperature", 0]
+    assert answer(*question, env={"OLLAMA_MODELS": str(store)}) == ANSWER
+    assert "gpt-oss/20b" in refusal(*question, env={"OLLAMA_MODELS": str(tmp_path)})
+
+
+def test_a_folder_of_lm_studio_and_a_revision_in_the_cache_are_models(tiny_gguf, tmp_path):
+    folder = tmp_path / ".lmstudio/models/lmstudio-community/gpt-oss-20b-GGUF"
+    folder.mkdir(parents=True)
+    shutil.copy(tiny_gguf, folder / "gpt-oss-20b-MXFP4.gguf")
+    home = {"HOME": str(tmp_path), "HF_HOME": "~/cache"}
+    for model in ("lmstudio-community/gpt-oss-20b-GGUF", folder):
+        assert answer("run", model, "-p", QUESTION, "--temperature", 0, env=home) == ANSWER
+    shutil.copy(tiny_gguf, folder / "other.gguf")
+    text = refusal("run", folder, "-p", QUESTION)
+    assert "gpt-oss-20b-MXFP4.gguf, other.gguf" in text
+
+    shutil.copytree(TINY, tmp_path / "cache/hub/models--openai--gpt-oss-20b/snapshots/abcdef0123")
+    assert answer("run", "openai/gpt-oss-20b@abcdef0", "-p", QUESTION, "--temperature", 0, env=home) == ANSWER
 
 
 # files that change

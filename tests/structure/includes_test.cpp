@@ -146,6 +146,7 @@ constexpr Room kRooms[] = {
     // backend. The drafters, one of which is a second model, need all of these.
     {"setup/backends", 0},
     {"setup/machine", 0},
+    {"setup/model_stores", 0},
     {"setup/places", 0},
     {"setup/read_weights", 0},
     {"setup/requirements", 0},

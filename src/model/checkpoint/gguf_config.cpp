@@ -18,9 +18,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
-constexpr std::string_view kOllamaArchitecture{"gptoss"}, kOllamaPrefix{"gptoss."};
+constexpr std::string_view kOllamaPrefix{"gptoss."};
 
-// Accepted metadata keys, without the architecture and the dot. Other keys may change what the model computes and are refused.
+// Accepted metadata keys, without the prefix. Others may change what the model computes and are refused.
 constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "context_length",
                                            "embedding_length",
@@ -46,9 +46,9 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_fast",
                                            "rope.scaling.yarn_beta_slow"};
 
-// Keys that a file may leave out, and the value that applies then: llama.cpp's converter did not write them
-// when most files were published, and llama.cpp uses the same values. Ollama's own files also lack two keys: RoPE is YaRN, and the width of an expert is that of
-// its tensors. Every other key must be present.
+// Keys that a file may leave out, and the value then: llama.cpp's converter did not write them when most
+// files were published, and llama.cpp uses these values. Ollama's files also lack rope.scaling.type (YaRN)
+// and the width of an expert (that of its tensors). Every other key must be present.
 struct AbsentKey {
   std::string_view key;
   double value;

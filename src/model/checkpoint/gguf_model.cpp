@@ -130,7 +130,7 @@ std::string GgufModel::name_in_file(const std::string& name) const {
   return name;
 }
 
-// Some files hold q, k and v as rows of one tensor. Some of Ollama hold gate and up as alternating rows of one.
+// Some files hold q, k and v as rows of one tensor. Some of Ollama hold gate and up as rows of one.
 GgufModel::GgufRows GgufModel::rows_of(const TensorSpec& spec) const {
   GgufName name = gguf_name(spec);
   Shape shape = gguf_shape(spec);
@@ -163,7 +163,7 @@ void GgufModel::check(const TensorSpec& spec, const GgufRows& rows) const {
       throw InputError("{}: tensor '{}' is {}; {}", gguf_.files[tensor->file_index].string(), tensor->name,
                        name(tensor->type), what);
     };
-    if (is_experts(spec) && tensor->type != GgmlType::kMxfp4) refuse("experts must be MXFP4");
+    if (is_experts(spec) && !is_mxfp4(tensor->type)) refuse("experts must be MXFP4");
     if (is_vector(spec) && tensor->type != GgmlType::kF32 && tensor->type != GgmlType::kF16 &&
         tensor->type != GgmlType::kBf16)
       refuse("norms, biases and sinks must be F32, F16 or BF16");
