@@ -35,6 +35,7 @@
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/lost_pages.h"
 #include "core/output.h"
 #include "nodes/node_lost.h"
 
@@ -72,9 +73,10 @@ Settings (the help groups Instructions, Sampling, Machine and Places) can also b
 --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. A flag takes precedence.
 
 Exit codes: 0 done; 1 a check failed (eval --golden, verify, bench compare --fail-on); 2 bad input, one line on stderr says
-what is expected; 3 out of memory, a full disk, output that cannot be written, or another failure of the machine; 4 another
-node was lost (--nodes): restart the process; 5 (serve) the GPU was lost or every step failed: restart the process; 130
-interrupted by ctrl-C, or a server did not answer every request in full.
+what is expected; 3 out of memory, a full disk, output that cannot be written, a file of the model that was changed or cut
+short while in use, or another failure of the machine; 4 another node was lost (--nodes): restart the process; 5 (serve) the
+GPU was lost, a file of the model was changed, or every step failed: restart the process; 130 interrupted by ctrl-C, or a
+server did not answer every request in full.
 
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
@@ -176,5 +178,6 @@ int check_output(int code) {  // returns kFailed if output was lost, even if the
 
 int main(int argc, char** argv) {
   nibble::cli::prepare_standard_streams();
+  nibble::exit_on_lost_pages(nibble::cli::kFailed);
   return nibble::cli::check_output(nibble::cli::run_program(argc, argv));
 }

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include "core/cgroup.h"
 #include "core/check.h"
 #include "core/thread_name.h"
 
@@ -42,7 +43,7 @@ int num_usable_cores() {
   CPU_ZERO(&cores);
   // The call fails if the machine has more cores than cpu_set_t holds.
   if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return CPU_COUNT(&cores);
+  return cores_within(CPU_COUNT(&cores), cpu_quota(own_cgroup()));
 }
 
 ThreadPool::ThreadPool(int num_threads) {

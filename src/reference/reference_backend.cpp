@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/changed_files.h"
 #include "backend/draft_tree.h"
 #include "backend/sample.h"
 #include "core/error.h"
@@ -75,6 +76,7 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   const View<float, 2> logits(result.logits.data(), {std::ssize(outputs), vocab});
   const Trace trace = drafter_ ? drafter_->trace(std::ssize(rows)) : Trace{};
   forward({*weights_, rope_, rows, outputs, kv_, logits, trace, &pool_});
+  check_unchanged(weights_->files);
 
   std::vector<float> scratch(vocab);
   for (const Run& run : batch.runs)

@@ -1,5 +1,6 @@
 #include "setup/load.h"
 
+#include "backend/changed_files.h"
 #include "core/log.h"
 #include "core/progress.h"
 #include "core/thread_pool.h"
@@ -60,6 +61,7 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
   log_tuning(model, setup);
   std::unique_ptr<Backend> backend = setup.backend->making.make(
       prepare_weights(model, setup, options.links.get()), options, own_options(setup, model.config));
+  if (model.weights) check_unchanged(model.weights->files);
   check_requirements(setup.requirements, setup.backend->name, backend->kernels());
   log_kernels(*backend, model.source.name);
   return backend;

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/mapped_file.h"
 #include "core/new_file.h"
 #include "core/thread_pool.h"
 #include "setup/machine.h"
@@ -37,6 +38,7 @@ constexpr TunedField kFields[]{
 };
 
 Json read_file(const fs::path& path) {
+  refuse_special_file(path);
   std::ifstream file(path);
   Json json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
   if (!json.is_object())

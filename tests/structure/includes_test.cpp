@@ -147,6 +147,7 @@ constexpr Room kRooms[] = {
     {"setup/backends", 0},
     {"setup/kernel_log", 0},
     {"setup/machine", 0},
+    {"setup/model_stores", 0},
     {"setup/places", 0},
     {"setup/read_weights", 0},
     {"setup/requirements", 0},

@@ -13,6 +13,7 @@
 
 #include "cli/measure/sample_statistics.h"
 #include "core/error.h"
+#include "core/mapped_file.h"
 #include "core/output.h"
 
 namespace nibble::cli {
@@ -192,6 +193,7 @@ std::string contradictions_of(const std::string& name, const Runs& runs) {
 }  // namespace
 
 Runs read_runs(const std::filesystem::path& path) {
+  refuse_special_file(path);
   std::ifstream file(path);
   if (!file) throw InputError("{}: cannot be read", path.string());
   Runs runs;
