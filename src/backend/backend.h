@@ -24,14 +24,14 @@
 
 namespace nibble {
 
-// Options that all backends share; those of one backend are in e.g. backend/cpu/cpu_options.h.
+// Options of all backends. A backend has more in a file of its own, such as backend/cpu/cpu_options.h.
 struct BackendOptions {
   // Number of KV caches: more than 1 if each rank has its own sequences and a cache for them. All pages of a
   // run are in one cache. Page ids of cache c start at c * num_pages.
   int num_kv_caches{1};
-  int num_pages{0};  // of each KV cache, for both kinds of layer
-  // The most pages in the page tables of a step's runs. Sequences share pages, so it can exceed num_pages,
-  // which is the minimum.
+  int num_pages{0};  // of each KV cache, for full and sliding layers together
+  // Maximum number of entries in the page tables of a step's runs; at least num_pages. It can be more,
+  // because sequences that share a page each have an entry for it.
   int max_table_pages{0};
   int max_batch_tokens{512};  // the largest number of rows in a step
   int num_threads{0};         // 0: all cores that the process may use
@@ -51,8 +51,8 @@ struct BackendOptions {
   double step_patience_seconds{120};
 };
 
-// Bytes that a backend allocates besides the mapped weights. Of the weights (mapped or not), it no longer
-// reads replaced_weight_bytes after loading, and frees released_weight_bytes of those.
+// Bytes that a backend allocates in addition to mapped weights. replaced_weight_bytes: weights, mapped or
+// not, that it no longer reads after loading; released_weight_bytes: the part of these that it frees.
 struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
@@ -110,7 +110,7 @@ class Backend {
   virtual StepResult step(const Batch& batch) = 0;
   // Whether the drafts of a run may form a tree (DraftedTokens::parents) instead of a chain.
   virtual bool takes_trees() const { return false; }
-  // False: drafts are chains, even if takes_trees(), unless the user requests trees.
+  // Whether drafts form trees by default. If false, they form trees only if the user requests it.
   virtual bool tries_trees() const { return takes_trees(); }
   // Number of steps that can be launched while another runs. 0: launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }

@@ -1,10 +1,10 @@
-// Shared by backends with a draft head: where the drafts of a run begin, and the pages of the head's K and V.
+// Parts that backends with a draft head share: where a run's drafts begin, and the pages of the head's cache.
 //
 // The head has one slot per position p. Its input is the model's features at p and the token after p, which
 // the step has just sampled or the prompt contains. K and V of slot p are at position p of the pages of full
-// layers, in a storage of the head's own: page ids are the model's, so pages are shared, kept and freed
-// together. If texts share a page and differ in the token right after it, the page's last slot is right for
-// one of them only. That affects drafts, but no answer.
+// layers, in storage of the head's own. The page ids are the model's, so the head's pages are shared, kept
+// and freed with the model's. If texts share a page and differ in the token right after it, the page's last
+// slot is right for only one of them. That affects drafts, but no answer.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Shared by backends that take trees of drafts (DraftedTokens::parents): the cache slots that a row attends
+// Parts that backends with trees of drafts (DraftedTokens::parents) share: the cache slots that a row attends
 // to, and the accepted drafts. A row sums over keys in the order of positions, in the same pages as if they
 // were stored in that order, so a token gets the same bits in a tree, in a chain and alone.
 #pragma once

@@ -16,10 +16,9 @@ struct TrialPlan {
   const ReportProgress& report;
 };
 
-// A kernel, timed in steps of `num_rows` rows.
 struct KernelTrial {
   Operation operation;
-  std::string kernel;  // as in KernelChoice
+  std::string kernel;  // name in the kernel table
   int num_rows;
   // Median of repetitions; per layer, or per step if the operation is not part of a layer.
   double microseconds{0};
@@ -28,8 +27,7 @@ struct KernelTrial {
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // Kernels by number of rows: `chosen` by the table, `fastest` by time; a kernel's adjacent ranges are
-  // merged.
+  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Adjacent ranges are merged.
   std::vector<KernelChoice> chosen, fastest;
 };
 

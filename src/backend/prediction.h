@@ -24,8 +24,8 @@ struct PredictedStep {
   int num_rows() const { return num_sequences * num_tokens; }
 };
 
-// One operation of a step, summed over layers; microseconds. Reading, converting weights and multiplying
-// overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations have no launches.
+// One operation of a step, summed over layers, in microseconds. Reading weights, converting and multiplying
+// them overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations do not launch.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};
@@ -47,14 +47,12 @@ struct PredictedDevice {
   bool uses_host_memory{false};  // the device uses the memory of the host
 };
 
-// How several devices share a model.
 struct PredictedSharing {
   // Fixed time of an all-reduce of one row, without its bytes. Not set: that of the devices' library.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };
 
-// How several devices are linked.
 struct PredictedLink {
   double bandwidth{0};      // bytes per second, in one direction
   double sum_seconds{0};    // fixed time of an all-reduce of one row, without its bytes

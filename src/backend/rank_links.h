@@ -11,7 +11,7 @@
 
 namespace nibble {
 
-// The id by which ranks' devices find each other, for links of their own; made by the first rank's process.
+// Id with which the ranks' devices connect to each other directly (NCCL); made by the first rank's process.
 using GroupId = std::array<uint8_t, 128>;
 
 class RankLinks {
@@ -23,7 +23,7 @@ class RankLinks {
   virtual void add_up(std::span<float> terms) = 0;
   // Gathers `logits` [n, V] on the first rank; each rank has the columns of its share.
   virtual void collect(View<float, 2> logits) = 0;
-  // The group's id, for devices that sum and gather over links of their own instead.
+  // Id with which devices connect to each other, if they sum and gather over direct links instead.
   virtual const GroupId& group() const = 0;
   // Throws if another rank was lost. Call repeatedly while waiting for a device.
   virtual void check_alive() const = 0;

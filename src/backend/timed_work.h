@@ -1,4 +1,4 @@
-// When a step did what. C++17, for device code.
+// Times of the launches or loops of a step. C++17, for device code.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@ struct TimedWork {
   Operation operation;    // the first operation, if the launch runs several
   std::string_view name;  // the backend's name for the launch or loop
   double begin{0}, end{0};
-  bool is_draft{false};  // work of a draft head, after the step or in it
+  bool is_draft{false};  // work of a draft head
 };
 
 }  // namespace nibble

@@ -117,7 +117,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
       continue;
     }
     CLI::Option* option = command.add_option_function<std::vector<std::string>>(names, assign, help);
-    // If a flag with one value is given twice, the last one wins: a script can put its defaults first.
+    // The last of several values wins, so a script can put its defaults first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));
     const bool is_list = std::holds_alternative<TextListField>(setting.field);

@@ -17,10 +17,11 @@ class ParseError;
 namespace nibble::cli {
 
 // Exit codes; --help documents them.
-inline constexpr int kDone{0};         // success
-inline constexpr int kCheckFailed{1};  // eval --golden, diff or verify found a difference
-inline constexpr int kBadInput{2};     // a flag, a file or a request is wrong; one line on stderr says why
-inline constexpr int kFailed{3};       // the machine failed: out of memory, disk full, output not writable
+inline constexpr int kDone{0};  // success
+// A check failed: eval --golden, verify, diff, or bench compare --fail-on.
+inline constexpr int kCheckFailed{1};
+inline constexpr int kBadInput{2};  // a flag, a file or a request is wrong; one line on stderr says why
+inline constexpr int kFailed{3};    // the machine failed: out of memory, disk full, output not writable
 // A node was lost or did not join. All nodes exit with this code and have to be restarted together.
 inline constexpr int kNodeLost{4};
 inline constexpr int kEngineLost{5};  // serve: the device or the engine is lost; a restart may help

@@ -138,8 +138,8 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
   return chosen;
 }
 
-// Kernels depend only on formats and machine, so a model with fewer layers, experts and tokens gets the same
-// ones and is quick to make: from synthetic weights, or from views of the mapped weights.
+// Kernels depend only on formats and machine. So this lists those of a smaller model, which is quick to make:
+// from synthetic weights, or from views of the mapped weights.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
@@ -164,7 +164,8 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   room.draft_head = nullptr;  // A draft head for the whole model does not match the small one.
   ThreadPool pool(room.num_threads);
   auto taken = with_elements(std::make_shared<const Weights>(std::move(weights)), takes_blocks(setup), pool);
-  const auto kernels = setup.backend->making.make(std::move(taken), room, setup.own)->kernels();
+  const auto kernels =
+      setup.backend->making.make(std::move(taken), room, own_options(setup, model.config))->kernels();
   check_requirements(setup.requirements, setup.backend->name, kernels);
   return kernels;
 }
@@ -193,14 +194,14 @@ struct Report {
   size_t kept_weight_bytes;
   std::vector<OperationCost> decode;  // for one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
-  std::string device, refusal;        // as in RemoteKernels; empty unless --gpu is given
+  std::string device, refusal;        // empty unless --gpu is given
   std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
   int num_gpus{1};                    // number of GPUs that share the model
   std::string draft_head{};           // folder and format of the draft head; empty: none
   std::string draft_model{};          // name of the draft model; empty: none
   size_t draft_model_bytes{0};
-  int num_rows{0};               // --rows; 0: not given
-  std::vector<StepFact> step{};  // how a step of num_rows rows runs
+  int num_rows{0};               // --rows: tokens of a step; 0: not given
+  std::vector<StepFact> step{};  // how a step of num_rows tokens runs
 
   std::string proof(const KernelChoice& row) const {
     return row.check.empty() || !device.empty() ? std::string()
@@ -341,7 +342,6 @@ void print_json(const Report& report, bool with_tensors) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-// Fills in the kernels for this machine, or for the GPU of --gpu.
 void add_kernels(Report& report, const InspectOptions& options, const ResolvedSettings& setup) {
   if (options.gpu) {
     RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup, report.capacity);

@@ -36,6 +36,7 @@
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/lost_pages.h"
 #include "core/output.h"
 #include "nodes/node_lost.h"
 
@@ -74,9 +75,10 @@ constexpr const char* kMainFooter{R"(
 Settings (the help groups Instructions, Sampling, Machine and Places) can also be set by environment variables:
 --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. A flag takes precedence.
 
-Exit codes: 0 done; 1 a check failed (eval --golden, diff, verify); 2 bad input, one line on stderr says what is expected; 3 out of
-memory, a full disk, output that cannot be written, or another failure of the machine; 4 another node was lost (--nodes):
-restart the process; 5 (serve) the GPU was lost or every step failed: restart the process; 130 interrupted by ctrl-C, or a
+Exit codes: 0 done; 1 a check failed (eval --golden, verify, diff, bench compare --fail-on); 2 bad input, one line on stderr
+says what is expected; 3 out of memory, a full disk, output that cannot be written, a file of the model that was changed or
+cut short while in use, or another failure of the machine; 4 another node was lost (--nodes): restart the process; 5 (serve)
+the GPU was lost, a file of the model was changed, or every step failed: restart the process; 130 interrupted by ctrl-C, or a
 server did not answer every request in full.
 
 Examples:
@@ -87,7 +89,7 @@ Examples:
 
 const std::string kOutputFailed{"cannot write the output: "};
 
-void print_error(std::string message) {  // in one line
+void print_error(std::string message) {  // on one line
   for (char& letter : message)
     if (letter == '\n' || letter == '\r') letter = ' ';
   print_to(stderr, "nibble: {}\n", message);
@@ -111,6 +113,7 @@ int run_command(int argc, char** argv) {
   program.formatter(std::make_shared<HelpFormatter>(help_width()));
   program.footer(kMainFooter);
   Settings settings;
+  settings.build = fmt::format("nibble {}, commit {}", this_build().version, this_build().commit);
   Action action;
   StartLine line;
   for (const CommandRow& row : kCommands) {
@@ -178,5 +181,6 @@ int check_output(int code) {  // returns kFailed if output was lost, even if the
 
 int main(int argc, char** argv) {
   nibble::cli::prepare_standard_streams();
+  nibble::exit_on_lost_pages(nibble::cli::kFailed);
   return nibble::cli::check_output(nibble::cli::run_program(argc, argv));
 }

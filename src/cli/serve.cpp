@@ -19,6 +19,7 @@
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/mapped_file.h"
 #include "core/output.h"
 #include "core/thread_pool.h"
 #include "harmony/control_tokens.h"
@@ -85,6 +86,7 @@ server::ApiKeys api_keys(const ServeOptions& options) {
   server::ApiKeys keys;
   for (const std::string& key : options.keys) keys.add(key, "--api-key");
   if (!options.key_file) return keys;
+  refuse_special_file(*options.key_file);
   std::ifstream in(*options.key_file);
   in.peek();  // force a read: opening a folder succeeds, reading it fails
   if (in.bad() || !in.is_open())

@@ -1,14 +1,17 @@
 #include "core/available_bytes.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <string>
+
+#include "core/cgroup.h"
 
 namespace nibble {
 
 size_t available_bytes() {
   std::ifstream meminfo("/proc/meminfo");
-  return available_bytes(meminfo);
+  return std::min(available_bytes(meminfo), cgroup_memory_left(own_cgroup()).value_or(SIZE_MAX));
 }
 
 size_t available_bytes(std::istream& meminfo) {

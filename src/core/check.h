@@ -1,5 +1,5 @@
-// NIBBLE_CHECK(condition, format, values...) prints the values and aborts if the condition is false, which
-// means a bug in nibble; bad input from outside is an InputError (core/error.h). Values are formatted only on
+// NIBBLE_CHECK(condition, format, values...) prints the values and aborts if the condition is false. A
+// failure is a bug in nibble; bad input is an InputError (core/error.h). Values are formatted only on
 // failure, so hot paths can afford checks.
 #pragma once
 

@@ -9,7 +9,7 @@ namespace nibble {
 
 struct E4m3 {
   uint8_t bits;
-  friend bool operator==(E4m3, E4m3) = default;  // compares bits, as for Bf16
+  friend bool operator==(E4m3, E4m3) = default;  // compares bits: a NaN equals itself
 };
 
 inline float to_float(E4m3 x) {
@@ -34,8 +34,7 @@ inline E4m3 to_e4m3(float x) {
   } else if (magnitude >= std::bit_cast<uint32_t>(448.0f)) {
     code = 0x7E;
   } else if (magnitude < std::bit_cast<uint32_t>(0x1p-6f)) {
-    // Below 2^-6 codes are multiples of 2^-9, as float32 values from 2^14 to 2^15 are: adding 2^14 rounds to
-    // one.
+    // Below 2^-6, codes are multiples of 2^-9, the spacing of float32 from 2^14 on: adding 2^14 rounds.
     code =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - std::bit_cast<uint32_t>(0x1p14f);
   } else {

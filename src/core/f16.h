@@ -14,7 +14,7 @@ struct F16 {
 inline float to_float(F16 x) {  // exact; a NaN keeps its sign and payload
   const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7FFFu;
   if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  // The bits of a half, as exponent and mantissa of a float32, are its value times 2^-112, also if subnormal.
+  // The exponent and mantissa bits, read as a float32, give the value times 2^-112, also if subnormal.
   const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }

@@ -5,7 +5,7 @@
 // Must follow json_fwd.h, which declares the allocator.
 #include <nlohmann/json.hpp>
 
-// Compares without allocating. The library's own comparison allocates a value for the text and is noexcept.
+// Compares without allocating. The library's comparison is noexcept but allocates: failure ends the process.
 namespace nlohmann {
 
 inline bool operator==(const json& value, const char* text) noexcept {

@@ -1,10 +1,10 @@
 // Declares nlohmann::json with an allocator that waits for memory. Include this file or core/json.h, never
 // the library's own headers (a test checks that): the specialisation below must precede the first use of
 // std::allocator with these types.
-// A failed allocation ends the process in two places of the library (3.11.2). json's destructor moves the
-// values of an array or object into a std::vector<json>, so that deep values do not recurse. If null becomes
-// an array or object and the allocation fails, the value has the new type and a null pointer, which its
-// destructor follows. So these types wait until memory is free. Others throw std::bad_alloc at once.
+// A failed allocation would end the process in two places of the library (3.11.2). The destructor of json
+// flattens nested values into a std::vector<json>, which it allocates. When a null value becomes an array or
+// object, a failed allocation leaves it with the new type and a null pointer, which its destructor follows.
+// So these types wait until memory is free. Other types throw std::bad_alloc at once.
 #pragma once
 
 #include <concepts>
@@ -39,7 +39,7 @@ concept JsonPart = std::same_as<T, nlohmann::json> || std::same_as<T, JsonArray>
 
 }  // namespace nibble
 
-// [namespace.std] allows it: each of these types depends on a type outside the standard library.
+// The C++ standard ([namespace.std]) allows this: each of the types depends on one that is not in std.
 template <nibble::JsonPart T>
 class std::allocator<T> {
  public:

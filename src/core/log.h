@@ -27,7 +27,7 @@ struct Field {
   std::string_view name;
   std::variant<std::string_view, int, double> value;
 };
-// Logs an event at level info: `text` (Format::kText) or the fields instead of "message" (Format::kJson).
+// Logs an event at level info: as `text`, or as the members `fields` of the JSON line (Format::kJson).
 void record(std::string_view text, std::span<const Field> fields);
 // Formats fields for the `text` of record(): " name=value name=value".
 std::string words(std::span<const Field> fields);

@@ -14,13 +14,16 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/lost_pages.h"
 
 namespace nibble {
 namespace {
 
 class Descriptor {
  public:
-  explicit Descriptor(const std::filesystem::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  // O_NONBLOCK: without it, opening a FIFO waits for a writer.
+  explicit Descriptor(const std::filesystem::path& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) throw InputError("{}: cannot be opened: {}", path.string(), std::strerror(errno));
   }
   Descriptor(const Descriptor&) = delete;
@@ -37,7 +40,23 @@ class Descriptor {
 
 }  // namespace
 
+void refuse_special_file(const std::filesystem::path& path) {
+  std::error_code error;
+  switch (std::filesystem::status(path, error).type()) {
+    case std::filesystem::file_type::fifo:
+      throw InputError("{}: is a FIFO (a named pipe or the shell's <(...)); expected a file", path.string());
+    case std::filesystem::file_type::socket:
+      throw InputError("{}: is a socket; expected a file", path.string());
+    case std::filesystem::file_type::character:
+    case std::filesystem::file_type::block:
+      throw InputError("{}: is a device; expected a file", path.string());
+    default:
+      return;
+  }
+}
+
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+  refuse_special_file(path);
   Descriptor file(path);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0)
@@ -48,25 +67,37 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   void* data = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) throw InputError("{}: cannot be mapped: {}", path.string(), std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(data), num_bytes};
+  modified_ = status.st_mtim;
   descriptor_ = file.release();
+  name_pages(bytes_, path_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       bytes_(std::exchange(other.bytes_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      modified_(other.modified_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
   std::swap(descriptor_, other.descriptor_);
+  std::swap(modified_, other.modified_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
+  forget_pages(bytes_);
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   ::close(descriptor_);
+}
+
+bool MappedFile::has_changed() const {
+  struct stat status {};
+  if (bytes_.empty() || ::fstat(descriptor_, &status) != 0) return false;
+  return static_cast<size_t>(status.st_size) != bytes_.size() || status.st_mtim.tv_sec != modified_.tv_sec ||
+         status.st_mtim.tv_nsec != modified_.tv_nsec;
 }
 
 void MappedFile::drop_pages(std::span<const std::byte> part) const {

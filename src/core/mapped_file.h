@@ -1,6 +1,8 @@
 // A file mapped read-only. It shares the pages of the page cache; each is read from disk on first access.
 #pragma once
 
+#include <time.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -12,7 +14,8 @@ namespace nibble {
 
 class MappedFile {
  public:
-  // Throws InputError if the path is not a readable regular file. An empty file gives an empty span.
+  // Throws InputError if the path is not a readable regular file; a FIFO is refused at once. An empty file
+  // gives an empty span.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -20,6 +23,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
+  // Whether the file has another size or another time of modification than when it was opened.
+  bool has_changed() const;
 
   // Linux caches a file in folios, groups of pages (up to 2 MB with 4 KB pages), and drops only whole folios.
   static constexpr size_t kFolioBytes{size_t{2} << 20};
@@ -30,18 +35,22 @@ class MappedFile {
  private:
   std::filesystem::path path_;
   std::span<const std::byte> bytes_;
-  int descriptor_{-1};  // kept open for drop_pages(); -1 if nothing is mapped
+  int descriptor_{-1};  // kept open for drop_pages() and has_changed(); -1 if nothing is mapped
+  timespec modified_{};
 };
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
-// To be called after each part of a sequential pass over mapped files. Drops the pages of the file that holds
-// `part`, from its start to the end of `part`; does nothing if no file holds it. Dropping only `part` is not
-// enough: Linux also reads ahead pages before a touched page, up to half of /sys/block/*/queue/read_ahead_kb.
-// With 8 MB there, 12 % of a file that was read in pieces of 32 MB stayed cached.
+// Drops the pages of the mapped file that holds `part`, from the file's start to the end of `part`; does
+// nothing if no file holds it. Called after each part of a sequential pass. Dropping only `part` is not
+// enough: Linux also reads pages before the one accessed, up to half of /sys/block/*/queue/read_ahead_kb.
+// With 8 MB of it, 12 % of a file read in pieces of 32 MB stayed cached.
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
 // Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the system's page cache.
 void release_pages(std::span<const std::byte> bytes);
+
+// Throws InputError if the path is a FIFO, a socket or a device: reading one could block forever.
+void refuse_special_file(const std::filesystem::path& path);
 
 // Reads a small text file. Throws InputError like MappedFile, and if the file is larger than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, size_t max_bytes = size_t{1} << 28);

@@ -1,5 +1,5 @@
-// Writes text to stdout and stderr. A failed write to stdout, which carries the command's output, fails the
-// command. A failed write to stderr (2>/dev/full, 2>&-) is ignored.
+// Writes text to stdout and stderr. A failed write to stdout, the output of the command, throws
+// std::system_error. A failed write to stderr (2>/dev/full, 2>&-) is ignored.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,6 @@
 
 namespace nibble {
 
-// Both throw std::system_error if a write fails; failed writes to stderr are ignored.
 void write_to(std::FILE* stream, std::string_view text);
 void flush(std::FILE* stream);
 

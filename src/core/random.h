@@ -1,6 +1,5 @@
-// Counter-based random numbers: number n of a stream is a function of (seed, n), computed in any order. The
-// mixing function is SplitMix64's finaliser (Steele, Lea, Flood: Fast splittable pseudorandom generators,
-// 2014).
+// Counter-based random numbers: number n of a stream depends only on (seed, n). The mixing function is
+// SplitMix64's finaliser (Steele, Lea, Flood: Fast splittable pseudorandom generators, 2014).
 #pragma once
 
 #include <cstdint>

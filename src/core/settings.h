@@ -14,7 +14,7 @@
 namespace nibble {
 
 struct Settings {
-  // kInstruction and kDate: what the model is given in addition to the prompt.
+  // kInstruction and kDate (see SettingGroup): what the model is given in addition to the prompt.
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
@@ -39,7 +39,7 @@ struct Settings {
   std::optional<std::string> tuning;
   std::optional<std::string> mxfp4_layers;
   std::optional<std::string> fp8_layers;
-  std::string kv_dtype{"bf16"};
+  std::optional<std::string> kv_dtype;  // not set: bf16
   std::string draft_head_dtype{"mxfp4"};
   std::optional<std::string> experts_activations;
   std::optional<std::string> prompt_activations;
@@ -49,8 +49,8 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  double itl_target{0};                          // in milliseconds; 0: none
-  std::optional<double> gpu_memory_utilization;  // not set: by the kind of memory (setup/memory.h)
+  std::optional<double> itl_target{};            // in milliseconds; 0: none
+  std::optional<double> gpu_memory_utilization;  // not set: depends on the kind of memory (setup/memory.h)
   bool prefix_cache{true};
   // kDrafts: speculative decoding.
   std::optional<std::string> speculate;
@@ -76,9 +76,11 @@ struct Settings {
   std::string log_level{"warn"};
   std::string log_format{"text"};
   std::optional<std::string> history;  // kChat: file of the history
+  // Not a flag: version and commit of this program, set by main().
+  std::string build;
 };
 
-enum class SettingGroup {  // A command lists groups; each setting of these groups is one of its flags.
+enum class SettingGroup {  // a command lists its groups; their settings are its flags
   kInstruction,
   kDate,
   kSampling,

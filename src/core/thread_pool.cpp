@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include "core/cgroup.h"
 #include "core/check.h"
 #include "core/thread_name.h"
 
@@ -42,7 +43,7 @@ int num_usable_cores() {
   CPU_ZERO(&cores);
   // The call fails if the machine has more cores than cpu_set_t holds.
   if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return CPU_COUNT(&cores);
+  return cores_within(CPU_COUNT(&cores), cpu_quota(own_cgroup()));
 }
 
 ThreadPool::ThreadPool(int num_threads) {
@@ -92,8 +93,8 @@ void ThreadPool::run(ptrdiff_t num_items, Call call, const void* context) {
     for (ptrdiff_t item = 0; item < num_items; ++item) call(context, item, 0);
     return;
   }
-  // Close the old loop before its members change: a thread in it could otherwise run a new item by old
-  // members.
+  // Close the old loop before its members change. Otherwise a late thread could see the new num_items_ and
+  // claim an item that the old loop does not have.
   const uint32_t loop = loop_of(next_.load(std::memory_order_relaxed)) + 1;
   next_.store(pack(loop, kClosed), std::memory_order_release);
   num_items_.store(static_cast<uint32_t>(num_items), std::memory_order_relaxed);

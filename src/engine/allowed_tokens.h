@@ -1,4 +1,4 @@
-// Tokens that may continue an answer: listed by the request and allowed by its constraint, if it has these.
+// Tokens that may continue an answer: listed by the request and allowed by its grammar, where it has these.
 #pragma once
 
 #include <memory>

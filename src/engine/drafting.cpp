@@ -66,7 +66,7 @@ void Drafting::add_tokens(RequestId id, const Sequence& sequence, size_t num_kno
   if (!speculator_) return;
   auto& track = tracks_[id];
   if (!track) track = speculator_->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
-  // The head's drafts may follow tokens that the constraint forced: find the position where they begin.
+  // The draft head's drafts may follow tokens that the constraint forced: find the position where they begin.
   int position = static_cast<int>(num_known);
   for (const TokenId token : sequence.tokens().subspan(num_known)) {
     if (position++ == made.first_position) speculator_->take(*track, made);
@@ -114,7 +114,8 @@ void Drafting::learn(const Ended& ended) {
   if (ended.next && !launches_before_drafts_) consider(*ended.next);
 }
 
-// Checks if drafts would have paid off in `next`, just launched without them: then the step after it waits.
+// Checks whether drafts would have paid off in `next`, which was just launched without them. If so, the step
+// after it waits for the tokens that drafts follow.
 void Drafting::consider(const Launched& next) {
   std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;

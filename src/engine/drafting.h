@@ -1,5 +1,5 @@
-// Speculative decoding as the engine's loop uses it: to plan a step (which drafts to verify), hand out tokens
-// (which were accepted), and end a step (its cost, what to draft next). Does nothing without drafters.
+// Speculative decoding for the engine's loop: chooses the drafts that a step verifies, counts those accepted,
+// learns from the step's cost, and drafts for the next step. Does nothing without drafters.
 #pragma once
 
 #include <memory>
@@ -37,7 +37,7 @@ class Drafting {
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
   StepBatch::Head head() const;
 
-  // Passes on the tokens after the first `num_known`, and the drafts `made` by the backend's draft head.
+  // Gives the drafters the tokens after the first `num_known`, and the drafts `made` by the draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
   // Fills in a request's drafts in `next`, which was launched before they were known; ignores surplus drafts.

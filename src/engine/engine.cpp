@@ -103,7 +103,10 @@ struct Engine::Impl {
         scheduler(scheduler_options(limits, drafting.launches_before_drafts())),
         on_step(options.on_step),
         gathering(options.gathering, limits.scheduler.max_sequences) {
-    if (options.itl_target > 0) pace.emplace(options.itl_target, options.max_batch_tokens);
+    if (options.itl_target > 0)
+      pace.emplace(options.itl_target, options.max_batch_tokens);
+    else if (options.max_rows_with_answers > 0)
+      scheduler.limit_prompt_rows(options.max_rows_with_answers);
     publish();
     thread = std::thread([this] { run(); });
   }
@@ -496,7 +499,7 @@ void Engine::Impl::publish() {
     state.drafts = drafting.counts();
     if (!steps.empty()) state.steps = std::move(steps);
     if (state.lost.empty()) state.lost = lost;
-    // If memory runs out, neither moves any event, so the next attempt sends each event once.
+    // If memory runs out, neither call moves any event, so the next attempt sends each event once.
     if (events.empty())
       events.swap(unsent);
     else
@@ -525,7 +528,7 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
       const DraftTree::Row& checked = chain.rows[row - 1];
       const int num_before = checked.draft + 1;
       if (num_right() < num_before || std::ssize(added()) != num_before) break;
-      if (checked.allowed && checked.allowed->fault()) break;  // reported after known tokens, in a later step
+      if (checked.allowed && checked.allowed->fault()) break;  // row 0 of a later step reports it
     }
     if (token.token == -1) {
       failure = sequence.failure_at(static_cast<int>(sequence.tokens().size()) - 1);
@@ -566,7 +569,6 @@ void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_fir
   }
 }
 
-// Ends a sequence and frees its pages.
 void Engine::Impl::end(RequestId id, Event event) {
   if (std::holds_alternative<FinishedEvent>(event)) drafting.keep_answer(sequences.at(id));
   drafting.remove(id);

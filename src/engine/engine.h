@@ -19,11 +19,11 @@
 
 namespace nibble {
 
-// Updated after each step, and whenever requests arrive or are cancelled.
+// State of the engine, updated after each step and whenever requests arrive or are cancelled.
 struct EngineState {
   int num_running{0}, num_waiting{0};
   PageCounts pages_held{};  // pages of running sequences
-  int num_pages{0};         // of all KV caches, for both kinds of layer
+  int num_pages{0};         // of all KV caches, for full and sliding layers together
   uint64_t num_faults{0};   // failed steps, in the backend or in the engine
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};
@@ -57,8 +57,7 @@ class Engine {
 
   // Waits for the next event of any request, in the order of the steps. Returns nothing after the timeout.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);
-  // Waits in the same way, then returns all events that have arrived. Those of one step arrive together.
-  // Empty after the timeout.
+  // Waits for events and returns all that have arrived (those of a step together); empty after the timeout.
   std::vector<Event> wait_events(std::chrono::milliseconds timeout);
 
  private:

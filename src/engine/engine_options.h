@@ -21,14 +21,16 @@ struct StepReport {
 };
 
 struct EngineOptions {
-  // The number of KV caches and both page counts must equal the backend's.
+  // num_kv_caches and num_pages must equal those of the backend.
   int num_kv_caches{1};
-  int num_pages{0};           // in each KV cache, for both kinds of layer
+  int num_pages{0};           // in each KV cache, for full and sliding layers together
   int max_batch_tokens{512};  // rows of one step; longer prompts are split into chunks
-  int max_shared_rows{0};     // see SchedulerOptions
+  int max_shared_rows{0};     // prompt rows of a step if several sequences run or wait; 0: no limit
   double itl_target{0};       // target for the time between tokens in seconds (step_pace.h); 0: none
-  int max_sequences{16};      // maximum that run at once, up to max_batch_tokens; others wait
-  int max_context{0};         // tokens of prompt and output together; 0: the model's limit
+  // Without itl_target: prompt rows of a step in which answers get tokens; 0: no limit.
+  int max_rows_with_answers{0};
+  int max_sequences{16};  // maximum that run at once, up to max_batch_tokens; others wait
+  int max_context{0};     // tokens of prompt and output together; 0: the model's limit
   // Shares KV pages of common prefixes between prompts, also after an answer ends. Does not change answers.
   bool prefix_cache{true};
   // Without drafters every token takes one step. Does not change answers.

@@ -21,7 +21,7 @@ struct TokenEvent {
   int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
   // Set in the first event of a request with prompt_logprobs: the prompt's tokens except the first.
   std::vector<SampledToken> prompt{};
-  // Queue: as in FinishedEvent. Run: from the end of that time to the end of the step that sampled the token.
+  // Queue: from submit() to the request's first step. Run: from then to the end of the step with this token.
   double queue_seconds{0}, run_seconds{0};
 };
 
@@ -39,12 +39,12 @@ struct FinishedEvent {
   FinishReason reason{};
   std::string text{};  // text that was still held back
   int num_prompt_tokens{0}, num_output_tokens{0};
-  int num_cached_tokens{0};  // as in TokenEvent
+  int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
   // Steps that added tokens to the answer: fewer than its tokens if drafts were accepted or tokens forced.
   int num_steps{0};
   speculative::DraftCounts drafts{};
-  // Queue: from submit() until the backend is given the first step with a row of the request. Prefill: then
-  // to the end of the step that samples the first token. Decode: then to the last token.
+  // Queue: from submit() until the backend is given the first step with a row of the request. Prefill: from
+  // then to the end of the step that samples the first token. Decode: from then to the last token.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 

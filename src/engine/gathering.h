@@ -21,12 +21,12 @@ struct GatherOptions {
 
 class Gathering {
  public:
-  // `most`: the limit of running sequences, and so of the requests that a wait expects.
+  // `most`: limit of running sequences, and of the requests that a wait expects.
   Gathering(const GatherOptions& options, int most)
       : options_(options), longest_(options.at_most), most_(most), num_together_(most) {}
 
   // Starts a wait when `num_waiting` requests have arrived. Expects the number that arrived together last
-  // time: with a single client, only the first wait is not over at once.
+  // time: with a single client, every wait except the first ends at once.
   void begin(int num_waiting) {
     num_expected_ = std::min(std::exchange(num_together_, num_waiting), most_);
     since_first_.emplace();
@@ -41,7 +41,7 @@ class Gathering {
   void count(const Stopwatch& submitted) {
     num_together_ += since_first_ && since_first_->seconds() - submitted.seconds() < longest_.count();
   }
-  // Called when no sequence runs or waits: later requests do not count as arrived together.
+  // Called when no sequence runs or waits. Later requests then do not count as arrived together.
   void end() { since_first_.reset(); }
   void learn(double step_seconds) {
     longest_ =
@@ -52,7 +52,7 @@ class Gathering {
   const GatherOptions options_;
   std::chrono::duration<double> longest_;
   const int most_;
-  int num_together_, num_expected_{0};  // that arrived together; that the current wait expects
+  int num_together_, num_expected_{0};  // requests: arrived together, expected by the current wait
   std::optional<Stopwatch> since_first_;
 };
 

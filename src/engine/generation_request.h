@@ -16,17 +16,16 @@ namespace nibble {
 
 enum class RequestId : uint64_t {};
 
-// Limits of values that no formula implies. The first two are those of OpenAI's API.
+// Limits of request values. The first two are those of OpenAI's API.
 inline constexpr float kMaxPenalty{2};  // of the absolute value of presence and frequency penalty
 inline constexpr float kMaxLogitBias{100};
 inline constexpr size_t kMaxStopStrings{16};
 
 struct StopParams {
-  int max_tokens{0};  // 0: up to the room in the context and in the KV cache
+  int max_tokens{0};  // 0: limited only by the context and the KV cache
   // Until the answer has this number of tokens, no stop token is chosen and no stop string is searched.
   int min_tokens{0};
-  // Stop tokens: the first one ends the answer. It is reported as a token; its text is added only if
-  // keeps_stop.
+  // The first of these tokens ends the answer. It is reported; its text is added only if keeps_stop.
   std::vector<TokenId> tokens{};
   // Stop strings. The text ends before the first of them, even if it spans tokens (engine/stop.h).
   std::vector<std::string> strings{};
@@ -35,7 +34,7 @@ struct StopParams {
 
 // Tokens that must not be sampled. engine/bans.h applies `runs`, engine/allowed_tokens.h `allowed`.
 struct Bans {
-  // The only tokens that may be sampled; null: all. The choices of a request share the list.
+  // The only tokens that may be sampled; null: all. The n answers to a request share the list.
   std::shared_ptr<const std::vector<TokenId>> allowed{};
   std::vector<std::vector<TokenId>> runs{};  // token sequences that must not appear in the answer
 };
@@ -45,7 +44,7 @@ struct GenerationRequest {
   SampleParams sample{};
   StopParams stop{};
   Bans bans{};
-  // Constraint on the whole answer; null: none. Each choice of the request gets a fork of it.
+  // Constraint on the whole answer; null: none. Each of the n answers to a request gets its own copy.
   std::shared_ptr<const grammar::Constraint> constraint{};
   // -1: none. n >= 0: report the log-probability of each prompt token except the first, and of the n (up to
   // kMaxLogprobs) likeliest tokens at its position. The whole prompt then runs, even if cached.

@@ -25,12 +25,12 @@ class Progress {
   void end_work() { since_ = kNoWork; }  // stops the clock
 
   void begin_step(int num_rows) { num_rows_ += num_rows; }
-  // A step has ended, successfully or not: restarts the clock.
+  // Restarts the clock: a step has ended, successfully or not.
   void end_step(int num_rows, Clock::time_point now = Clock::now()) {
     num_rows_ -= num_rows;
     since_ = ticks(now);
   }
-  // The steps under way were abandoned: restarts the clock.
+  // Restarts the clock: the steps under way were abandoned.
   void end_all_steps(Clock::time_point now = Clock::now()) {
     num_rows_ = 0;
     since_ = ticks(now);

@@ -17,13 +17,12 @@ int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
 }
 
-// Reserves positions for which the pages must have room.
+// Reserves positions. The caller has made sure that the pages have room.
 void reserve(SequencePages& pages, int num_tokens) {
   const bool has_room = pages.reserve(num_tokens);
   NIBBLE_CHECK(has_room);
 }
 
-// Orders sequences by priority, then by arrival.
 template <typename A, typename B>
 bool comes_before(const A& a, const B& b) {
   return std::pair(a.needs.priority, a.arrival) < std::pair(b.needs.priority, b.arrival);
@@ -149,9 +148,9 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
                          num_unheld(cache.pool, known.full) + num_unheld(cache.pool, known.sliding);
 }
 
-// Largest number of running sequences with which a KV cache may still take a sequence because it holds part
-// of the prompt. A step waits for the rank with the most rows, so sequences are spread evenly; but a cached
-// prompt need not run. One eighth above the minimum is a compromise that has not been measured.
+// Largest number of running sequences with which a KV cache that holds part of a sequence's prompt may still
+// take the sequence. A step waits for the rank with the most rows, so sequences are spread evenly; but a
+// cached prompt need not run. One eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
   const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;
@@ -275,8 +274,8 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Marks the cached sliding pages with which another text can continue this one at its first `num_tokens`
-// tokens. It may match a few tokens more, which can reach into the next page.
+// Marks the cached sliding pages that another text needs to continue after the first `num_tokens` tokens of
+// this one, and the next page, because it may share a few tokens more.
 void Scheduler::mark_end(const Running& sequence, int num_tokens) {
   const int last = num_tokens / kPageTokens;
   const int first = first_reached_page(last * kPageTokens, options_.window);
@@ -287,8 +286,7 @@ void Scheduler::mark_end(const Running& sequence, int num_tokens) {
 }
 
 // Frees pages that the window has passed. The next turn of a chat continues at the end of this prompt,
-// without the reasoning that is being generated now. So the sliding pages at the prompt's end are worth
-// keeping.
+// without the reasoning that is being generated now, so the sliding pages at that end are worth keeping.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();
@@ -373,7 +371,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: may replace pages by cached ones, and the previous step must launch with its page tables.
+    // Not earlier: this may replace pages, and the previous step had to launch with its page tables.
     add_to_cache(sequence);
   }
   admit();

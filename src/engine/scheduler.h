@@ -63,10 +63,10 @@ class Sequence;  // the scheduler only passes its address to the step's slices
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
   int max_shared_rows{0};     // limit of prompt rows of a step if several sequences run or wait; 0: none
-  int max_sequences{16};      // limit of running sequences, cut to max_batch_tokens: each can have a row
+  int max_sequences{16};      // limit of running sequences, at most max_batch_tokens: each can have a row
   int num_kv_caches{1};
-  int num_pages{0};  // of each KV cache, for both kinds of layer; the ids of cache c start at c * num_pages
-  int window{128};   // positions that a sliding layer attends to
+  int num_pages{0};         // of each KV cache, full and sliding; ids of cache c start at c * num_pages
+  int window{128};          // positions that a sliding layer attends to
   bool prefix_cache{true};  // false: every prompt is run from its first token and nothing is shared
   // The backend drafts within each step for the next one. A sequence with unverified drafts then keeps its
   // place, with drafts, in a step that is planned ahead.
@@ -77,7 +77,7 @@ struct PageCounts {
   int full{0}, sliding{0};
   int total() const { return full + sliding; }
 };
-// Pages that a sequence must be able to get. The last token of an answer is never fed back and needs no page.
+// Pages with which a sequence can run to its end. An answer's last token is never fed back and needs none.
 int needed_pages(int num_prompt_tokens, int max_output_tokens, int window);
 
 struct Slice {  // the part of a step that belongs to one sequence
@@ -96,7 +96,7 @@ struct Slice {  // the part of a step that belongs to one sequence
 struct DraftRoom {  // room for drafts in a step that is being planned
   struct Quota {
     RequestId request{};
-    bool follows{false};  // Slice::follows: the previous step makes its drafts
+    bool follows{false};  // Slice::follows is set, so the previous step makes the drafts
     int most{0};          // limit: drafts that have rows and pages and fit into the answer
     int num_drafts{0};    // out: set by PlanDrafts
   };
@@ -107,8 +107,8 @@ struct DraftRoom {  // room for drafts in a step that is being planned
 using PlanDrafts = std::function<void(const DraftRoom& room)>;
 
 struct SequenceNeeds {
-  // The tokens of the previous step decide how the next token is sampled: no row in a step that is planned
-  // before they are known (Scheduler::waits_for_tokens()).
+  // The next token can be sampled only when the tokens of the previous step are known, so the sequence gets
+  // no row in a step that is planned before (Scheduler::waits_for_tokens()).
   bool known_tokens{false};
   bool whole_prompt{false};     // run the prompt from its first token, even if part of it is cached
   int priority{0};              // lower numbers come first
@@ -150,8 +150,7 @@ class Scheduler {
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Whether an incomplete sequence would get no row now because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
-  // Whether any running sequence can have a row in a later step, judged by token limits: the awaited tokens
-  // may end it earlier.
+  // Whether a running sequence can have a row in a later step by its token limit. Awaited tokens may end it.
   bool goes_on() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);
@@ -177,7 +176,7 @@ class Scheduler {
     KvCache(const SchedulerOptions& options, int number);
     PagePool pool;
     std::optional<PrefixCache> prefixes;
-    int num_running{0};  // sequences
+    int num_running{0};  // running sequences in this cache
   };
   struct Waiting {
     RequestId request;
@@ -246,7 +245,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   std::deque<KvCache> caches_;
-  int max_rows_with_decoding_{std::numeric_limits<int>::max()};  // limit_prompt_rows()
+  int max_rows_with_decoding_{std::numeric_limits<int>::max()};  // set by limit_prompt_rows()
   SchedulerCounts counts_;
   uint64_t num_arrivals_{0};
   // Both sorted by priority, then by arrival. Every sequence running in a KV cache comes before every waiting

@@ -21,7 +21,7 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: see validate.h. `submitted` was started at arrival. The tokenizer must outlive this.
+  // `max_output_tokens`: answer limit. `submitted`: runs since arrival. The tokenizer must outlive this.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -62,7 +62,7 @@ class Sequence {
   // tokens from `first_position` on, except rows of earlier steps. Returns the number of rows added.
   int take_prompt_rows(int first_position, int num_tokens, std::vector<SampleParams>& rows);
   void push_prompt(SampledToken token);
-  // After steps were abandoned without a result: the next steps run their prompt rows again.
+  // Makes the next steps run their prompt rows again, after steps were abandoned without a result.
   void take_prompt_rows_again() {
     if (output().empty()) num_prompt_rows_ = prompt_tokens_.size();
   }

@@ -1,6 +1,6 @@
 // Ends a text before its first stop string, while the text is generated. Holds back only text that may be the
-// beginning of a stop string. The first stop string is the one that is complete first, and of several the
-// longest: the result does not depend on how the text is split into pieces.
+// beginning of a stop string. The first stop string is the one that is complete first, or the longest of
+// several. So the result does not depend on how the text is split into pieces.
 #pragma once
 
 #include <span>
@@ -25,8 +25,7 @@ class StopStrings {
  private:
   struct Matcher {  // Knuth-Morris-Pratt automaton of one string: amortised constant time per byte
     explicit Matcher(std::string text);
-    // Reads bytes from text[at] until the string is complete, at most up to `end`. Returns the end of the
-    // bytes read.
+    // Reads bytes from text[at] until the string is complete or `end` is reached. Returns where it stopped.
     size_t read(std::string_view text, size_t at, size_t end);
     bool is_complete() const { return num_matched == string.size(); }
 

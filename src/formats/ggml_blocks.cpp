@@ -83,6 +83,12 @@ void decode_mxfp4_block(const std::byte* block, float* to) {
   std::ranges::copy(decode(unpacked), to);
 }
 
+void decode_mxfp4_of_ollama(const std::byte* block, float* to) {
+  Mxfp4Block unpacked;
+  split_mxfp4({block, kMxfp4Bytes}, unpacked.codes, {&unpacked.scale.bits, 1});
+  std::ranges::copy(decode(unpacked), to);
+}
+
 // Scale and minimum of sub-block j (of 8). The 16 numbers of 6 bits are packed in 12 bytes. Of the last four
 // sub-blocks, the low four bits are the nibbles of s[8..11], and the high two bits the top bits of s[0..7].
 struct KScale {
@@ -168,6 +174,8 @@ Decode decoder(GgmlType type) {
       return &decode_q6_k;
     case GgmlType::kMxfp4:
       return &decode_mxfp4_block;
+    case GgmlType::kMxfp4Ollama:
+      return &decode_mxfp4_of_ollama;
   }
   NIBBLE_CHECK(false, "ggml type {}", static_cast<uint32_t>(type));
 }
@@ -219,6 +227,19 @@ void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, s
       to[b] = static_cast<uint8_t>((qs[2 * b] & 15) | (qs[2 * b + 1] & 15) << 4);
       to[b + 8] = static_cast<uint8_t>(qs[2 * b] >> 4 | (qs[2 * b + 1] >> 4) << 4);
     }
+  }
+}
+
+void split_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales) {
+  const size_t count = blocks.size() / kMxfp4Bytes;
+  NIBBLE_CHECK(blocks.size() % kMxfp4Bytes == 0 &&
+                   (codes.empty() || codes.size() == count * kMxfp4CodeBytes) &&
+                   (scales.empty() || scales.size() == count),
+               "{} bytes, {} codes, {} scales", blocks.size(), codes.size(), scales.size());
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t* block = bytes_at(blocks.data(), i * kMxfp4Bytes);
+    if (!scales.empty()) scales[i] = block[0];
+    if (!codes.empty()) std::copy_n(block + 1, kMxfp4CodeBytes, codes.data() + i * kMxfp4CodeBytes);
   }
 }
 

@@ -31,12 +31,19 @@ struct TypeRow {
   size_t block_elements, block_bytes;
 };
 constexpr TypeRow kTypes[] = {
-    {GgmlType::kF32, "F32", 1, 4},       {GgmlType::kF16, "F16", 1, 2},
-    {GgmlType::kBf16, "BF16", 1, 2},     {GgmlType::kQ8_0, "Q8_0", 32, 34},
-    {GgmlType::kMxfp4, "MXFP4", 32, 17}, {GgmlType::kQ4_0, "Q4_0", 32, 18},
-    {GgmlType::kQ4_1, "Q4_1", 32, 20},   {GgmlType::kQ5_0, "Q5_0", 32, 22},
-    {GgmlType::kQ5_1, "Q5_1", 32, 24},   {GgmlType::kQ4K, "Q4_K", 256, 144},
-    {GgmlType::kQ5K, "Q5_K", 256, 176},  {GgmlType::kQ6K, "Q6_K", 256, 210},
+    {GgmlType::kF32, "F32", 1, 4},
+    {GgmlType::kF16, "F16", 1, 2},
+    {GgmlType::kBf16, "BF16", 1, 2},
+    {GgmlType::kQ8_0, "Q8_0", 32, 34},
+    {GgmlType::kMxfp4, "MXFP4", 32, 17},
+    {GgmlType::kQ4_0, "Q4_0", 32, 18},
+    {GgmlType::kQ4_1, "Q4_1", 32, 20},
+    {GgmlType::kQ5_0, "Q5_0", 32, 22},
+    {GgmlType::kQ5_1, "Q5_1", 32, 24},
+    {GgmlType::kQ4K, "Q4_K", 256, 144},
+    {GgmlType::kQ5K, "Q5_K", 256, 176},
+    {GgmlType::kQ6K, "Q6_K", 256, 210},
+    {GgmlType::kMxfp4Ollama, "Ollama's MXFP4", 32, 17},
 };
 
 struct OtherType {  // a type that nibble does not read: its name is for error messages
@@ -260,7 +267,8 @@ uint64_t tensor_bytes(const GgufTensor& tensor, const TypeRow& type, const fs::p
   return num_bytes;
 }
 
-TensorInfo read_tensor_info(ByteReader& reader) {
+// `is_ollamas`: the file is of Ollama's converter. In other files type 4 is a type that ggml has removed.
+TensorInfo read_tensor_info(ByteReader& reader, bool is_ollamas) {
   TensorInfo info{};
   GgufTensor& tensor = info.tensor;
   tensor.name = reader.text("the name of a tensor");
@@ -272,9 +280,10 @@ TensorInfo read_tensor_info(ByteReader& reader) {
   std::ranges::reverse(tensor.shape);
   const auto type = reader.number<uint32_t>("a tensor's type");
   const TypeRow* row = find_type(type);
-  if (!row) {
+  if (!row || (row->type == GgmlType::kMxfp4Ollama && !is_ollamas)) {
     std::vector<std::string_view> accepted;
-    for (const TypeRow& known : kTypes) accepted.push_back(known.name);
+    for (const TypeRow& known : kTypes)
+      if (known.type != GgmlType::kMxfp4Ollama) accepted.push_back(known.name);
     throw ContainerError(Fault::kUnknownGgmlType, reader.path(), "{} is of type {}; expected one of {}",
                          in_quotes(tensor.name), type_text(type), fmt::join(accepted, ", "));
   }
@@ -482,10 +491,12 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   }
   const uint64_t alignment = alignment_of(gguf, path);
 
+  const GgufValue* architecture = gguf.value("general.architecture");
+  const bool is_ollamas = architecture && architecture->text() == kOllamaArchitecture;
   std::vector<TensorInfo> infos;
   std::unordered_map<std::string, bool> names;
   for (uint64_t i = 0; i < num_tensors; ++i) {
-    infos.push_back(read_tensor_info(reader));
+    infos.push_back(read_tensor_info(reader, is_ollamas));
     const std::string& name = infos.back().tensor.name;
     if (!names.emplace(name, true).second)
       throw ContainerError(Fault::kDuplicateName, path, "tensor {}", in_quotes(name));

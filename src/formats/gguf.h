@@ -25,6 +25,8 @@
 namespace nibble {
 
 constexpr uint32_t kGgufVersion{3};
+inline constexpr std::string_view kOllamaArchitecture{
+    "gptoss"};                        // general.architecture of Ollama's converter
 constexpr size_t kGgufAlignment{32};  // alignment of tensor data in bytes, unless the file states another
 
 // Element type of a tensor, with the values of the file. formats/ggml_blocks.h describes the blocks.
@@ -33,6 +35,7 @@ enum class GgmlType : uint32_t {
   kF16 = 1,
   kQ4_0 = 2,
   kQ4_1 = 3,
+  kMxfp4Ollama = 4,  // Ollama's converter only: MXFP4 with codes in the order of formats/mxfp4.h
   kQ5_0 = 6,
   kQ5_1 = 7,
   kQ8_0 = 8,
@@ -43,6 +46,7 @@ enum class GgmlType : uint32_t {
   kMxfp4 = 39,
 };
 std::string_view name(GgmlType type);  // such as "Q8_0"
+constexpr bool is_mxfp4(GgmlType type) { return type == GgmlType::kMxfp4 || type == GgmlType::kMxfp4Ollama; }
 size_t block_elements(GgmlType type);  // consecutive elements of a row that are stored as one block
 size_t block_bytes(GgmlType type);
 

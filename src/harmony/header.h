@@ -23,12 +23,12 @@ struct Header {
   bool has_message{false};
 };
 
-// Whether the text, which starts with a channel mark, has a word that no header has. If so, <|message|> is
-// missing before that word, and another channel mark starts another message.
+// Whether the text, which starts with a channel mark, has a word that can't be part of a header. If so,
+// <|message|> is missing before that word, and another channel mark starts another message.
 bool holds_text(std::string_view channel_and_more);
 
-// Whether a header that the end of the stream cut off can be one without text: it names a recipient, or it
-// consists of names and not more of them than a header may have.
+// Whether a header that the end of the stream cut off can be a mere header, without words of the message's
+// text: it names a recipient, or consists of names, and not of more than a header may have.
 bool may_go_on(const Header& header);
 
 // The message that the header starts; its unknown words become the message's text. Never throws. Appends a

@@ -64,7 +64,7 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
   }
 }
 
-// nlohmann's builder with a callback would scan a whole list or object again after each of its values.
+// Replaces nlohmann's builder, which with a callback scans a whole list or object after each of its values.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(std::string_view what) : what_(what) {}

@@ -1,6 +1,5 @@
 // Parses and writes JSON text. Input is untrusted: its depth and the members per object are bounded, and
-// errors are one line. Output is one line, with numbers as in the official renderer, because a schema's
-// defaults become part of a prompt.
+// errors are one line. Output is one line, with the official renderer's numbers, as prompts contain schemas.
 #pragma once
 
 #include <string>

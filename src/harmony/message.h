@@ -54,7 +54,7 @@ struct DeveloperContent {
 // The content is `text` or, if the role has the same name, `system` or `developer`.
 struct Message {
   Role role{Role::kUser};
-  std::optional<std::string> author_name;   // of a tool: "functions.get_time"; else NAME of "user:NAME"
+  std::optional<std::string> author_name;   // the tool "functions.get_time", or NAME of "user:NAME"
   std::optional<std::string> recipient;     // "functions.get_time", "assistant"
   std::optional<std::string> channel;       // "analysis", "commentary", "final"
   std::optional<std::string> content_type;  // "<|constrain|>json", "code"

@@ -128,7 +128,7 @@ struct Parser::Impl {
     state = State::kHeader;
   }
 
-  // For a message that the model began at its channel, without <|start|> and role.
+  // Begins a message that the model started at its channel, without <|start|> and role.
   void begin_at_channel() {
     begin_header(/*has_start=*/false, speaker);
     header.text = kChannelMark;

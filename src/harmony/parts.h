@@ -1,7 +1,7 @@
 // Reads message content in the form of any chat API: a text, or a list of typed parts. Texts, refusals,
 // search results, and documents with text are read. In a message, an image or another file is refused,
-// because the message is about it. In a tool result, a note replaces an image and the field's record names
-// it: the tool does not know that the model reads only text.
+// because the message is about it. In a tool result, a note replaces an image, as tools do not know that the
+// model reads only text; the field's record names the image.
 #pragma once
 
 #include <optional>

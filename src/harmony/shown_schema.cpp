@@ -45,7 +45,7 @@ bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
                      [&](const char* keyword) { return member_of(schema, keyword) != nullptr; });
 }
 
-// A schema that is shown as the TypeScript type `name`: a list of types may contain any name.
+// Makes a schema that is shown as the TypeScript type `name`. A list of types may contain any name.
 Json named_type(std::string name) { return {{"type", Json::array({std::move(name)})}}; }
 
 // "#/$defs/Node" -> "Node"

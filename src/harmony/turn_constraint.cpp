@@ -158,7 +158,7 @@ void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
     if (allows_control(control)) add_token(own, control);
 }
 
-// Rolls a text's matcher back afterwards, because a copy could be large; in headers, copies the constraint.
+// A text's matcher is rolled back afterwards, as a copy could be large. A header's constraint is copied.
 std::vector<TokenId> TurnConstraint::forced_tokens() {
   std::vector<TokenId> forced;
   bool must_end = part_ == Part::kStart || must_end_reasoning();

@@ -19,9 +19,8 @@ class TurnConstraint : public grammar::Constraint {
   // Starts after "<|start|>assistant".
   explicit TurnConstraint(std::shared_ptr<const TurnGrammar> turn);
 
-  // Accepts the start of the answer that the prompt already contains: a header, from after
-  // "<|start|>assistant", and the start of its text. It does not count as reasoning. Throws InputError if it
-  // is illegal.
+  // Accepts the start of the answer that the prompt already contains: the header after "<|start|>assistant"
+  // and the text so far, which does not count as reasoning. Throws InputError if it is illegal.
   void accept_begun(std::span<const TokenId> begun);
 
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<TurnConstraint>(*this); }

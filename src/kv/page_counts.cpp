@@ -13,7 +13,7 @@ int least_pages(int num_positions, int window) {
 }
 
 int most_tokens(int num_pages, int window) {
-  // Up to the size of a window every page is held in both kinds of layer.
+  // Up to the window's length, a sequence holds each page twice: for full and for sliding layers.
   return std::max(num_pages / 2, num_pages - max_sliding_pages(window, 1)) * kPageTokens;
 }
 

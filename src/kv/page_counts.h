@@ -1,4 +1,4 @@
-// Page counts of one sequence.
+// Numbers of KV cache pages that one sequence needs.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@ inline int num_pages_for(int num_tokens) { return (num_tokens + kPageTokens - 1)
 // Maximum number of sliding pages of a sequence if a step runs at most `chunk` of its tokens.
 int max_sliding_pages(int window, int chunk);
 
-// Returns the pages, of both kinds, with which a sequence of `num_positions` can run to its end if it is
-// alone in a KV cache, in small steps if need be.
+// Smallest number of full and sliding pages with which a sequence of `num_positions` can run if it is alone
+// in the KV cache and each step runs one of its tokens.
 int least_pages(int num_positions, int window);
-// Returns the number of positions of the longest sequence that fits into `num_pages` alone.
+// Length of the longest sequence that fits into `num_pages` if it is alone.
 int most_tokens(int num_pages, int window);
-// Returns the size of a KV cache in tokens, as vLLM states it: those of the sequences of `context` tokens
-// that fit at the same time, where part of a sequence counts as that part of its tokens.
+// Size of a KV cache in tokens, as vLLM states it: `context` times the number of sequences of that length
+// that fit, fractions included.
 int64_t kv_tokens(int num_pages, int context, int window);
 
 }  // namespace nibble

@@ -7,8 +7,8 @@
 //   full pages                     then; with a full page, the sliding page of the same tokens is lost too
 //   sliding pages used again       last
 //
-// To continue a text, a sequence needs all its full pages but only the sliding pages in its window. So few
-// sliding pages are worth keeping: those with which a sequence has continued a text, or which touch() marks.
+// To continue a text, a sequence needs all its full pages but only the sliding pages in its window. So only
+// the sliding pages with which a sequence continued a text, or which touch() marks, are worth keeping.
 #pragma once
 
 #include <array>

@@ -79,7 +79,7 @@ class PrefixCache {
   int window_;
   PageHash hash_;
   std::vector<TokenRun> runs_;
-  std::vector<PageId> full_of_;  // by index of a kept sliding page: the full page of its run
+  std::vector<PageId> full_of_;  // [index of a kept sliding page]: the full page of its run
   std::unordered_multimap<uint64_t, PageId> full_by_hash_;
 };
 

@@ -16,7 +16,7 @@ namespace nibble {
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 
-// Page table of one sequence and one kind of layer. Position p is slot p % kPageTokens of pages[p /
+// Page table of one sequence and one kind of layer. Position p is in slot p % kPageTokens of page pages[p /
 // kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
@@ -73,13 +73,13 @@ inline int parent_of(std::span<const int> parents, size_t i) {
 // first_position + i. The step moves accepted drafts to the slots of their positions.
 struct DraftedTokens {
   int count{0};  // number of drafts: the last tokens of the run
-  // For all tokens of the run, as in parent_of(). Empty: the drafts are a chain.
+  // Parent of each token of the run, see parent_of(). Empty: the drafts are a chain.
   std::span<const int> parents{};
 };
 
-// Where the tokens of a run come from that is launched before they are known: the previous step samples the
-// first, and the others are the first drafts that the draft head makes after it. Needs steps_ahead() > 0
-// (backend/backend.h). If num_unsure > 0 or the run has drafts: the sequence's run in the previous step
+// Source of the tokens of a run that is launched before they are known. The previous step samples the first
+// token; the others are the first drafts that the draft head makes after it. Needs steps_ahead() > 0
+// (backend/backend.h). If num_unsure > 0 or the run has drafts, the sequence's run in the previous step
 // requested drafts, this run's rows have no penalties, and no run of the batch has a tree.
 struct Ahead {
   // Index of the previous step's output row that samples the first token. If drafts follow that row, the
@@ -141,7 +141,7 @@ struct Drafts {
   std::vector<int> parents{};  // as in parent_of(); siblings in descending order of probability
 };
 
-// When a device began a step and had its last token, in nanoseconds of the device's own clock.
+// Times at which a device began a step and had its last token, in nanoseconds of the device's own clock.
 struct DeviceTimes {
   uint64_t begin_ns{0}, end_ns{0};
 };
@@ -150,8 +150,8 @@ struct StepResult {
   std::vector<SampledToken> outputs;  // one for each output row, runs in order
   std::vector<float> logits;          // [output rows, V] if requested, else empty
   std::vector<Drafts> drafts{};       // one for each run; empty if no run requested drafts
-  // For each run, if any has a tree of drafts: the accepted drafts, as indices of the run's tokens, each the
-  // parent of the next. Their keys and values now follow those of the known tokens, one per position.
+  // Accepted drafts of each run, as indices of the run's tokens, each the parent of the next. Empty if no run
+  // has a tree. Their keys and values have moved to the positions after the known tokens.
   std::vector<std::vector<int>> kept{};
   // Not set if the device has no clock, the step samples no token, or a draft head runs after the tokens.
   std::optional<DeviceTimes> device_times{};

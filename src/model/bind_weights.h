@@ -15,8 +15,8 @@ struct StoredTensor {
   const void* data;
   DType dtype;
 };
-// How a tensor is stored: vectors are in memory; matrices may also be blocks, or generated. For experts, the
-// Blocks of kCodes include the scales; the description of kScales is then ignored.
+// Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, or generated. For experts,
+// the Blocks of kCodes include the scales, and the description of kScales is ignored.
 using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords>;
 
 // Calls `describe` once for every tensor of the configuration, in the order of tensor_specs().

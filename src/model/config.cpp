@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <utility>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/mapped_file.h"
 #include "formats/mxfp4.h"
 #include "formats/untrusted_json.h"
+#include "model/config_fields.h"
 #include "model/json_fields.h"
 
 namespace nibble {
@@ -22,7 +25,7 @@ using Element = Fields::Element;
 
 // Limits far above any existing model, yet so low that no product that is computed in int overflows.
 constexpr int kMaxLayers{1024};
-constexpr int kMaxWidth{1 << 16};  // limit of H and of I
+constexpr int kMaxWidth{1 << 16};  // limit of the hidden size and of the width of an expert
 constexpr int kMaxHeads{1024};
 constexpr int kMaxHeadDim{1024};
 constexpr int kMaxExperts{4096};
@@ -31,6 +34,23 @@ constexpr int kMaxContext{1 << 24};
 constexpr int kBlock{kMxfp4BlockSize};  // a row of an expert's matrix must consist of whole blocks
 constexpr size_t kMaxFileBytes{1 << 20};
 constexpr size_t kMaxDepth{32};  // nesting of the JSON; real files have 3 levels
+
+// Numbers that a config.json may leave out, and the value that applies then: every implementation uses these.
+struct AbsentField {
+  std::string_view name;
+  double value;
+};
+constexpr AbsentField kAbsentFields[] = {
+    {"swiglu_limit", 7},  // transformers has no such setting: its code has the constant
+    {"beta_fast", 32},    // of YaRN, as in the paper
+    {"beta_slow", 1},
+};
+
+double number_or_known(const Fields& fields, std::string_view name, double least, double most) {
+  const auto* row = std::ranges::find(kAbsentFields, name, &AbsentField::name);
+  NIBBLE_CHECK(row != std::end(kAbsentFields), "no value for an absent {}", name);
+  return fields.number_or(name, row->value, least, most);
+}
 
 constexpr std::string_view kSlidingName{"sliding_attention"}, kFullName{"full_attention"};
 
@@ -55,7 +75,7 @@ Config read_sizes(const Fields& fields) {
   config.experts_per_token =
       fields.integer({"num_experts_per_tok", "experts_per_token"}, 1, config.num_experts);
   config.vocab = fields.integer({"vocab_size"}, 1, kMaxVocab);
-  config.swiglu_limit = static_cast<float>(fields.number_or("swiglu_limit", config.swiglu_limit, 1e-3, 1e6));
+  config.swiglu_limit = static_cast<float>(number_or_known(fields, "swiglu_limit", 1e-3, 1e6));
   return config;
 }
 
@@ -100,7 +120,7 @@ void check_attention_factor(const Fields& fields, double factor) {
     fields.refuse("attention_factor", fmt::format("{:.6g}, which follows from the factor", concentration));
 }
 
-// Reads `rope_scaling` or `rope_parameters`. Absent numbers get the defaults of transformers.
+// Reads `rope_scaling` or `rope_parameters`.
 RopeConfig read_rope_object(const Fields& config, std::string_view name) {
   const Fields fields = config.object(name);
   fields.only({"rope_type", "type", "rope_theta", "factor", "beta_fast", "beta_slow", "truncate",
@@ -116,14 +136,17 @@ RopeConfig read_rope_object(const Fields& config, std::string_view name) {
     fields.refuse(type_name, "\"yarn\" or \"default\"");
   fields.must_be("type", type);
   if (type == "default") {
+    fields.must_be_number("factor", 1);
     rope.factor = 1;
     return rope;
   }
   rope.factor = read_factor(fields, "factor");
-  rope.beta_fast = fields.number_or("beta_fast", 32, 1e-3, 1e6);
-  rope.beta_slow = fields.number_or("beta_slow", 1, 1e-3, 1e6);
+  rope.beta_fast = number_or_known(fields, "beta_fast", 1e-3, 1e6);
+  rope.beta_slow = number_or_known(fields, "beta_slow", 1e-3, 1e6);
   rope.original_context = fields.integer({"original_max_position_embeddings"}, 1, kMaxContext);
-  rope.truncate = fields.boolean_or("truncate", true);
+  // Required: transformers takes an absent flag as true, but gpt-oss was trained with false.
+  if (!fields.find("truncate")) fields.refuse("truncate", "false, as in gpt-oss, or true");
+  rope.truncate = fields.boolean_or("truncate", false);
   check_attention_factor(fields, rope.factor);
   return rope;
 }
@@ -165,6 +188,7 @@ void check_architectures(const Fields& fields) {
 }
 
 Config read_huggingface(const Fields& fields) {
+  if (!fields.find("model_type")) fields.refuse("model_type", "\"gpt_oss\"");
   fields.must_be("model_type", "gpt_oss");
   check_architectures(fields);
   fields.must_be("hidden_act", "silu");  // gpt-oss's clamped SwiGLU has this name in Hugging Face's files
@@ -173,18 +197,24 @@ Config read_huggingface(const Fields& fields) {
   if (fields.find("quantization_config"))
     fields.object("quantization_config").must_be("quant_method", "mxfp4");
 
+  fields.only_of(kReadFields, kNeutralFields);
+
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);
   read_window(fields, config);
-  config.rms_eps = static_cast<float>(fields.number_or("rms_norm_eps", config.rms_eps, 1e-30, 1));
+  config.rms_eps = static_cast<float>(fields.number("rms_norm_eps", 1e-30, 1));
   config.rope = read_rope(fields);
   config.max_context = fields.integer_or("max_position_embeddings", config.max_context, 1, kMaxContext);
   config.eos = read_eos(fields, config.vocab);
   return config;
 }
 
-// OpenAI's file has no epsilon (a constant) and no truncation (off). YaRN extends to its context length.
+// OpenAI's file lacks epsilon (1e-5), truncation (off) and the maximum context (the original times factor).
 Config read_openai(const Fields& fields) {
+  fields.only_of(
+      "num_hidden_layers num_experts experts_per_token vocab_size hidden_size intermediate_size swiglu_limit "
+      "head_dim num_attention_heads num_key_value_heads sliding_window initial_context_length rope_theta "
+      "rope_scaling_factor rope_ntk_alpha rope_ntk_beta layer_types");
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);
   read_window(fields, config);

@@ -100,7 +100,8 @@ void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output&
     std::span<uint8_t> row_codes, row_scales;
     if (to.codes) row_codes = {to.codes + row * row_blocks * kMxfp4CodeBytes, row_blocks * kMxfp4CodeBytes};
     if (to.scales) row_scales = {to.scales + row * row_blocks, row_blocks};
-    unpack_mxfp4(row_of(blocks, row, cols), row_codes, row_scales);
+    const auto unpack = blocks.type == GgmlType::kMxfp4Ollama ? &split_mxfp4 : &unpack_mxfp4;
+    unpack(row_of(blocks, row, cols), row_codes, row_scales);
   });
 }
 
@@ -142,7 +143,7 @@ std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weig
   const auto stays = [&](const Matrix& matrix) {
     if (!takes_blocks || std::find(routers.begin(), routers.end(), &matrix) != routers.end()) return false;
     const GgmlType type = matrix.blocks()->type;
-    return &matrix == &converted.embedding || type == GgmlType::kQ8_0 || type == GgmlType::kMxfp4;
+    return &matrix == &converted.embedding || type == GgmlType::kQ8_0 || is_mxfp4(type);
   };
   convert_blocks(converted, stays, pool, report);
   return std::make_shared<const Weights>(std::move(converted));

@@ -36,10 +36,14 @@ class Fields {
   void must_be_number(std::string_view name, double value) const;
   // Throws on a field that is not listed, for objects where an unknown field would change what is computed.
   void only(Names names) const;
+  // The same for long lists: strings of names separated by spaces.
+  void only_of(std::string_view names, std::string_view more_names = {}) const;
 
   [[noreturn]] void refuse(std::string_view name, const std::string& accepted) const;
 
  private:
+  [[noreturn]] void refuse_unknown(std::string_view name) const;
+
   simdjson::dom::object object_;
   std::string where_;
 };

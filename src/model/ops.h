@@ -1,5 +1,5 @@
-// The operations of the forward pass: what each computes, and a lower bound of its cost. Every backend runs
-// these operations in this order; it may fuse some, and then reports which:
+// The operations of the forward pass: the formula and a lower bound of the cost of each. Every backend runs
+// them in this order, and reports which of them it fuses:
 //   embed   for each layer: rms_norm, qkv, attend, project, rms_norm, route, experts up, experts down
 //   rms_norm, unembed
 // T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts, K experts per token, I width

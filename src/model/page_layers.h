@@ -13,7 +13,6 @@ namespace nibble {
 // Returns the index of each layer among the layers of its kind. Two layers with the same index share
 // storage, but never a page at the same time.
 std::vector<int> page_layers(const Config& config);  // [num_layers]
-// Returns the number of layers that a page has room for.
 int num_page_layers(const Config& config);
 
 }  // namespace nibble

@@ -30,7 +30,7 @@ void widen(const Matrix& matrix, size_t row, std::span<float> to) {
   }
 }
 
-// Calls visit(name, format, matrices) for each group of matrices that is converted. `name`: as in log lines.
+// Calls visit(name, format, matrices) for each group of matrices that is converted. `name`: for log lines.
 template <typename Visit>
 void for_each_converted(Weights& weights, const DenseFormats& formats, const Visit& visit) {
   std::vector<Matrix*> qkv, o;
@@ -71,7 +71,7 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) 
   NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "can't quantise to {}", name(format));
   const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
   const bool is_fp8 = format == Format::kE4m3;
-  // First the codes, then the scales, aligned for a float.
+  // The storage holds the codes, then the scales, aligned for a float.
   const size_t row_codes = is_fp8 ? cols : cols / 2, row_scales = is_fp8 ? 1 : cols / kMxfp4BlockSize;
   const size_t code_bytes =
       (rows * row_codes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;

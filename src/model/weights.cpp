@@ -66,9 +66,9 @@ Format Matrix::format() const {
   if (const auto* recipe = std::get_if<Recipe>(&stored)) return recipe->format;
   const Blocks* blocks = this->blocks();
   if (!blocks) return elements().format;
-  return blocks->type == GgmlType::kQ8_0    ? Format::kQ8_0
-         : blocks->type == GgmlType::kMxfp4 ? Format::kMxfp4
-                                            : Format::kBf16;
+  return blocks->type == GgmlType::kQ8_0 ? Format::kQ8_0
+         : is_mxfp4(blocks->type)        ? Format::kMxfp4
+                                         : Format::kBf16;
 }
 
 std::string_view stored_name(const Matrix& matrix) {

@@ -58,7 +58,7 @@ Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
   return all;
 }
 
-// Reads the headers of all runs. Adds runs with positions but without content to `runs`; returns their sizes.
+// Reads the headers of all runs. Adds runs to `runs` without their tokens and pages; returns their sizes.
 std::vector<RunSizes> read_runs(Reader& reader, const Counts& all, const Config& config,
                                 std::vector<Run>& runs) {
   std::vector<RunSizes> sizes;

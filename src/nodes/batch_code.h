@@ -1,4 +1,4 @@
-// Encodes a step's batch for followers, without sampling parameters: only the head samples.
+// Encodes a step's batch for all nodes except the head, without sampling parameters: only the head samples.
 #pragma once
 
 #include <span>

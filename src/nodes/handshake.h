@@ -28,8 +28,8 @@ struct Joining {
   Channel channel;
 };
 
-// `judge` decides about followers whose secret and facts are right. receive_follower() returns what it
-// accepted, or throws an InputError with the reason for the refusal.
+// The head's side. `judge` decides about followers with the right secret and facts. receive_follower()
+// returns the accepted follower, or throws an InputError with the reason for the refusal.
 struct HeadSide {
   Secret secret;
   Facts facts;

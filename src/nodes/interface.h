@@ -1,3 +1,5 @@
+// Returns the network interface through which this machine reaches `head` (which may be the machine itself),
+// such as "enp1s0f0np0"; nullopt without a route. Sends nothing.
 #pragma once
 
 #include <optional>
@@ -7,8 +9,6 @@
 
 namespace nibble::nodes {
 
-// Returns the network interface through which this machine reaches `head` (perhaps its own address), such as
-// "enp1s0f0np0"; nullopt without a route. Sends nothing.
 std::optional<std::string> interface_to(const tcp::endpoint& head);
 
 }  // namespace nibble::nodes

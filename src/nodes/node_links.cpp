@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kTryPatience{5};  // timeout of a connection atte
 constexpr std::chrono::milliseconds kRetryPause{50};
 // After this time a node that waits for others logs which nodes are missing.
 constexpr double kQuietSeconds{2};
-// How long to wait for the reason when a transfer fails. If a node's process was killed, both its connections
+// Timeout for the watch to report why a transfer failed. If a node's process was killed, both its connections
 // close together, so the watch detects the loss immediately.
 constexpr std::chrono::seconds kVerdictPatience{1};
 

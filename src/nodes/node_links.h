@@ -62,8 +62,8 @@ class NodeLinks final : public RankLinks {
   void end_all() { watch_.leave_done(); }  // reports to the followers that the head is done, which ends them
   // Reports to the other nodes that this node ends with an error before its first step.
   void give_up(const std::string& why) { watch_.leave_failed(why); }
-  // Ends the group because this node can't finish its step. Waits briefly before, so that the watch can
-  // report a lost node as the reason: when a node is killed, device operations of the others fail too.
+  // Ends the group because this node can't finish its step. First waits briefly, so that the watch can report
+  // a lost node as the reason: when a node is killed, device operations of the others fail too.
   void lose(const std::string& why);
 
  private:

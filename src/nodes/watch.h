@@ -22,7 +22,6 @@ namespace nibble::nodes {
 
 inline constexpr std::chrono::seconds kHeartbeat{1}, kSilence{3};
 
-// How the group of nodes ended.
 struct End {
   bool is_done{false};  // true: the head has finished; false: a node was lost
   std::string why{};

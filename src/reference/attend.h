@@ -22,7 +22,7 @@ struct AttendArgs {
   LayerKv kv;
   Vector sinks;               // [Nq]: the score of each head's sink
   std::optional<int> window;  // positions that a row sees, including its own; not set: all
-  View<float, 2> attended;    // [T, Nq D]: out of every head
+  View<float, 2> attended;    // [T, Nq D]: receives the output of every head
   ThreadPool* pool{};
 };
 void attend(const AttendArgs& args);

@@ -39,7 +39,7 @@ struct DraftLayerArgs {
   const DraftHead& head;
   const RopeTable& rope;
   View<const float, 2> features;   // [T, H]: f; in a chain g of the previous slot
-  std::span<const BatchRow> rows;  // [T]: positions and pages, but the tokens of the next positions
+  std::span<const BatchRow> rows;  // [T]: a row has the token of the next position
   std::span<const int> outputs;    // indices of the rows for which g is computed
   const LayerKv& kv;               // receives the keys and values of all rows
   View<float, 2> out;              // [outputs.size(), H]: receives g

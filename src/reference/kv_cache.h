@@ -1,4 +1,4 @@
-// Keys and values of all layers in float32 pages, and the rows of a batch, which find their pages there.
+// Keys and values of all layers in float32 pages, and the rows of a batch with their page tables.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   PageTableView full{}, sliding{};
-  std::vector<int> path{};  // slots of the row's last positions: see slot_of() in backend/draft_tree.h
+  std::vector<int> path{};  // cache slots of the row's last positions if drafts branch (backend/draft_tree.h)
 };
 std::vector<BatchRow> rows_of(const Batch& batch);  // rows of all runs, in order
 
@@ -23,7 +23,7 @@ struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // The D elements at `position` of the row's sequence. In a tree of drafts, those on the path to the row.
+  // The D elements at `position` of the row's sequence. In a tree of drafts: of the path to the row.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }

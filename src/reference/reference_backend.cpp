@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/changed_files.h"
 #include "backend/draft_tree.h"
 #include "backend/sample.h"
 #include "core/error.h"
@@ -119,6 +120,7 @@ StepResult ReferenceBackend::run(const Batch& batch, std::vector<TracedResult>* 
       traced->push_back({layer, operation, values_of(layer, operation, a, rows)});
     };
   forward({*weights_, rope_, rows, outputs, kv_, logits, trace, &pool_, {}, {}, observe});
+  check_unchanged(weights_->files);
   if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
 
   std::vector<float> scratch(vocab);

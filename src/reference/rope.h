@@ -7,7 +7,7 @@
 //   low, high = D/2 ln(original_context / (2 pi beta)) / ln theta    for beta = beta_fast, beta_slow
 //   c = 0.1 ln(factor) + 1                                           at every position p
 // f_i and p f_i are float32, as in the implementations with which the models were trained and released. At
-// position 131071 the rounding of p f_0 alone rotates a pair by up to 0.004: round where they do.
+// position 131071 the rounding of p f_0 alone rotates a pair by up to 0.004 radians, so it is imitated.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Roundings of other backends that the reference can imitate. The other backend then differs only by the
-// order of its float32 sums, and where that order decides which of two codes a rounded value gets.
+// Roundings of other backends that the reference can imitate. What then still differs is the order of the
+// other backend's float32 sums, and values that this order rounds to a neighbouring code.
 #pragma once
 
 #include "core/view.h"

@@ -13,7 +13,7 @@
 namespace nibble::reference {
 namespace {
 
-// Routes one token by its E logits: writes K experts and weights. Returns the token's margin (RouteArgs).
+// Routes one token by its E logits: writes K experts and weights. Returns the margin (RouteArgs::margins).
 float choose(const float* logits, int num_experts, int* experts, float* weights, int experts_per_token) {
   std::vector<int> order(num_experts);
   std::iota(order.begin(), order.end(), 0);

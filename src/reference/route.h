@@ -18,7 +18,7 @@ struct RouteArgs {
   View<float, 2> normed;   // [T, H]: receives h
   View<int, 2> experts;    // [T, K]: receives indices of experts
   View<float, 2> weights;  // [T, K]: receives their weights in the sum
-  // [T] or empty. Lowered to the token's margin if larger: its last chosen logit minus its largest other one.
+  // [T] or empty: lowered to the token's margin, its last chosen logit minus the largest of the others.
   std::span<float> margins{};
 };
 void route(const RouteArgs& args);

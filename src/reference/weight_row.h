@@ -1,4 +1,4 @@
-// Decodes rows of weight matrices of any format to float32; has the loops over rows that operations share.
+// Decodes rows of weight matrices of any format to float32, and multiplies and adds rows in double.
 #pragma once
 
 #include <cstddef>

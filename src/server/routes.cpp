@@ -69,6 +69,7 @@ struct Route {
 };
 constexpr Route kRoutes[] = {
     {"GET", "/", &front_page, true, false, false},
+    {"GET", "/c/{id}", &conversation_page, true, false, false},
     {"GET", "/status", &status_page, true, false, false},
     {"GET", "/page/{id}", &page_file, true, false, false},
     {"GET", "/status.json", &status, false, false, false},

@@ -1,5 +1,5 @@
-// Three threads: the I/O thread runs all coroutines; the caller of serve() posts the engine's events to it;
-// the thread of Signals ends the process if another hangs.
+// A server has three threads. The I/O thread runs all coroutines. The caller of serve() posts the engine's
+// events to it. The thread of Signals ends the process if another thread hangs.
 #include "server/server.h"
 
 #include <malloc.h>
@@ -135,8 +135,8 @@ void Server::Impl::run_io() {
   }
 }
 
-// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once: as
-// process 1 of a container it would survive the signal's default action.
+// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once. It
+// exits explicitly, because process 1 of a container survives a signal's default action.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
   if (!is_open) leave(kInterruptedCode);
@@ -203,8 +203,8 @@ void Server::Impl::end_as(ServerEnd end, int code) {  // ends serve(); only the 
   has_ended = true;
 }
 
-// glibc keeps freed memory of large bodies and answers in a heap per thread: megabytes for each request of
-// the largest load. malloc_trim() takes milliseconds per gigabyte, so it runs on the parse pool.
+// glibc keeps freed memory of large bodies and answers in one heap per thread. malloc_trim() returns it to
+// the system. That takes milliseconds per gigabyte, so it runs on the parse pool.
 asio::awaitable<void> Server::Impl::give_back_memory() {
   asio::steady_timer timer(*io);
   for (uint64_t num_answered = 0;;) {

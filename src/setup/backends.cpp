@@ -121,7 +121,8 @@ double cuda_bandwidth(const OwnOptions& own) {
 cuda::DeviceCaps caps_here() { return cuda::why_not().empty() ? cuda::device_caps() : cuda::DeviceCaps{}; }
 BatchSizes cuda_batch_sizes(std::optional<std::string_view> gpu) {
   const cuda::DeviceCaps caps = gpu ? cuda::known_gpu(*gpu) : caps_here();
-  return {cuda::default_batch_tokens(caps), cuda::has_much_memory(caps) ? 256 : 64};
+  return {cuda::default_batch_tokens(caps), cuda::has_much_memory(caps) ? 256 : 64,
+          cuda::default_rows_with_answers(caps)};
 }
 std::string cuda_known_name() { return cuda::known_name_of(caps_here()); }
 std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::verify::kernel_checks(own.cuda); }
@@ -159,7 +160,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-// Each instruction set adds in its own order, so nodes with different ones could choose different experts.
+// Instruction sets sum in different orders, so nodes with different ones could choose different experts.
 RankTraits cpu_rank_traits(const OwnOptions& own) {
   return {fmt::format("cpu {}, experts in {}", cpu::name(cpu::isa_of(own.cpu.isa)),
                       cpu::takes_int8(own.cpu) ? "int8" : "float"),

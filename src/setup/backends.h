@@ -33,9 +33,10 @@ struct DeviceMemory {
   bool uses_host_memory{false};  // `free` is then what the host has available
 };
 
-// Defaults of a device. max_batch_tokens depends on its prompt kernels, its memory and its speed.
+// Defaults of a device, which depend on its prompt kernels, its memory and its speed.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
+  int max_rows_with_answers{0};  // as in EngineOptions
 };
 
 // Facts that must be equal on all nodes that share a model: `kernels` is everything that affects the bits
@@ -69,7 +70,7 @@ struct BackendMemory {
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// Functions of a backend with device memory. Such a backend takes weights as recipes (model/weights.h).
+// Functions of a backend with device memory. It generates synthetic weights there (model/weights.h: Recipe).
 struct BackendDevice {
   std::string (*known_name)();  // name of this machine's device in predict_on(); empty: unknown there
   DeviceFacts (*facts)();       // the device and its current state, for records
@@ -99,7 +100,6 @@ struct BackendTuning {  // applies what `nibble tune` finds for the host's CPU
 
 // How far results may be from golden data. All backends have these functions.
 struct BackendAccuracy {
-  // Tolerance for the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Returns how the reference must round so that results can be compared at every position. nullopt: rounding
   // affects few positions, so the exact reference will do.

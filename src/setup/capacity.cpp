@@ -25,11 +25,12 @@ int context_of(const Config& config, const ResolvedSettings& setup) {
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup,
                                const Capacity& capacity) {
   BackendOptions options = setup.options;
+  options.num_threads = num_threads_of(setup, config);
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
   // Sliding pages per sequence: those in its window, in the window at its prompt's end (docs/decisions/0008),
-  // the page that the window has just left, and the next one. For all together: twice the pages of a step's
-  // rows, because a step's pages are given back one step later.
+  // the page that the window has just left, and the next one. A step's pages are given back one step later,
+  // so all sequences together get twice the pages of a step's tokens in addition.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
   // Sliding pages of a sequence that fills a whole step alone.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);
@@ -88,9 +89,10 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.num_kv_caches = options.num_kv_caches;
   engine.num_pages = options.num_pages;
   engine.max_batch_tokens = options.max_batch_tokens;
-  // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, for all sequences. 128 tokens are as fast.
+  // A CPU step of 512 tokens of gpt-oss-20b delays all sequences by seconds. 128 are as fast per token.
   if (!setup.backend->device) engine.max_shared_rows = 128;
   engine.itl_target = setup.itl_target;
+  engine.max_rows_with_answers = setup.max_rows_with_answers;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;
   engine.prefix_cache = setup.shares_prefixes;

@@ -1,12 +1,15 @@
 #include "setup/load.h"
 
+#include "backend/changed_files.h"
 #include "core/log.h"
 #include "core/progress.h"
 #include "core/thread_pool.h"
+#include "model/check_vectors.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/convert_blocks.h"
 #include "model/shares/share_weights.h"
 #include "nodes/head_backend.h"
+#include "setup/kernel_log.h"
 #include "setup/memory.h"
 #include "setup/nodes.h"
 #include "setup/read_weights.h"
@@ -14,10 +17,11 @@
 namespace nibble {
 namespace {
 
-// The weights as the backend takes them: elements, blocks, or (GPU) recipes. With `links`: this rank's share.
+// Returns the weights in the form that the backend takes. With `links`: only this rank's share.
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
                                                const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;
+  if (weights) check_vectors(*weights);
   if (weights && has_blocks(*weights)) {
     ThreadPool pool(setup.threads.value_or(0));
     weights = with_elements(std::move(weights), takes_blocks(setup), pool,
@@ -40,11 +44,12 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
   return weights;
 }
 
-void log_tuning(const ResolvedSettings& setup, const BackendOptions& options) {
-  const bool has_tuned_threads = options.num_threads > 0 && !setup.threads;
-  const cpu::CpuTuning& tuning = setup.own.cpu.tuning;
-  if (setup.backend->tuning && (tuning != cpu::CpuTuning{} || has_tuned_threads))
-    log::info("settings found by nibble tune: {}", to_json(Tuning{options.num_threads, tuning}).dump());
+void log_tuning(const Model& model, const ResolvedSettings& setup) {
+  if (const Tuning* tuning = tuning_of(setup, model.config))
+    log::info("settings found by nibble tune: {}", to_json(*tuning).dump());
+  else if (!setup.tunings.empty())
+    log::info("nibble tune has not measured this model on this machine: {}",
+              tuned_model(setup, model.config));
 }
 
 std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup,
@@ -53,10 +58,12 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
     options.report_upload = show_progress((model.weights ? "uploading " : "generating ") + model.source.name);
   else
     check_memory(model, setup, options);
-  log_tuning(setup, options);
-  std::unique_ptr<Backend> backend =
-      setup.backend->making.make(prepare_weights(model, setup, options.links.get()), options, setup.own);
+  log_tuning(model, setup);
+  std::unique_ptr<Backend> backend = setup.backend->making.make(
+      prepare_weights(model, setup, options.links.get()), options, own_options(setup, model.config));
+  if (model.weights) check_unchanged(model.weights->files);
   check_requirements(setup.requirements, setup.backend->name, backend->kernels());
+  log_kernels(*backend, model.source.name);
   return backend;
 }
 
@@ -87,6 +94,7 @@ std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
 void follow(const Model& model, const ResolvedSettings& setup) {
   const auto links = nodes::NodeLinks::join(node_options(model, setup));
   BackendOptions options = setup.options;
+  options.num_threads = num_threads_of(setup, model.config);
   options.num_pages = links->room().num_pages;
   options.max_table_pages = links->room().max_table_pages;
   options.max_batch_tokens = links->room().max_batch_tokens;

@@ -37,17 +37,13 @@ size_t planned_bytes(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
 }
 
-size_t budget_of(const DeviceMemory& memory, double share) {
-  const auto most = static_cast<size_t>(share * static_cast<double>(memory.total));
-  if (!memory.uses_host_memory) return std::min(most, memory.free);
-  const size_t available = memory.free - std::min(memory.free, kHostReserveBytes),
-               budget = std::min(most, available);
+void log_budget(const DeviceMemory& memory, double share) {
+  if (!memory.uses_host_memory) return;
   log::info(
       "the GPU uses the host's memory: weights, KV cache and workspace may take {} of {} "
       "(--gpu-memory-utilization {}); {} are available, of which {} are kept for the system",
-      bytes_text(budget), bytes_text(memory.total), share, bytes_text(memory.free),
+      bytes_text(memory_budget(memory, share)), bytes_text(memory.total), share, bytes_text(memory.free),
       bytes_text(kHostReserveBytes));
-  return budget;
 }
 
 }  // namespace
@@ -66,11 +62,20 @@ double memory_share(const ResolvedSettings& setup, bool uses_host_memory) {
   return setup.device_memory_share.value_or(uses_host_memory ? kHostMemoryShare : kDeviceMemoryShare);
 }
 
+size_t memory_budget(const DeviceMemory& memory, double share) {
+  const auto most = static_cast<size_t>(share * static_cast<double>(memory.total));
+  const size_t reserve = memory.uses_host_memory ? std::min(memory.free, kHostReserveBytes) : 0;
+  return std::min(most, memory.free - reserve);
+}
+
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup) {
   std::vector<size_t> budgets;
   if (setup.backend->device) {
-    for (const DeviceMemory& memory : setup.backend->device->memory(setup.own))
-      budgets.push_back(budget_of(memory, memory_share(setup, memory.uses_host_memory)));
+    for (const DeviceMemory& memory : setup.backend->device->memory(setup.own)) {
+      const double share = memory_share(setup, memory.uses_host_memory);
+      log_budget(memory, share);
+      budgets.push_back(memory_budget(memory, share));
+    }
   } else {
     budgets.push_back(available_bytes());
   }

@@ -22,10 +22,12 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
 // allocations that the memory plan does not count (0.9 is vLLM's default too). The rest of the host's memory
 // is for the desktop, other programs and the page cache.
 inline constexpr double kDeviceMemoryShare{0.9}, kHostMemoryShare{0.7};
-// Bytes of a memory shared by GPU and host that stay free for the operating system and the page cache, with
-// any share. Without them, programs page from the disk or the OOM killer ends one.
+// Bytes of a memory shared by GPU and host that stay free for the operating system and the page cache,
+// whatever the share is. Without them, programs page from the disk or the OOM killer ends one.
 inline constexpr size_t kHostReserveBytes{4'000'000'000};
 double memory_share(const ResolvedSettings& setup, bool uses_host_memory);
+// Bytes of this memory that the model may take: `share` of it, at most what is free, and without the reserve.
+size_t memory_budget(const DeviceMemory& memory, double share);
 
 // Returns the bytes that the model may take: for each GPU its share (memory_share()), limited to free memory;
 // for the host, available memory. Subtracts the memory of a draft model, which is loaded later.

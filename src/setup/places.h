@@ -12,14 +12,14 @@ struct Places {
   enum class Vocabulary {
     kOfModel,  // the vocabulary next to the weights
     kBytes,    // only the 256 bytes and harmony's control tokens
-    kFile,     // vocabulary_file
+    kFile,     // the file `vocabulary_file`
   };
   std::vector<std::filesystem::path> model_folders;  // searched for bundled models
   Vocabulary vocabulary{Vocabulary::kOfModel};
   std::filesystem::path vocabulary_file;
 };
 
-// For commands that run no model; the others call resolve(), which includes this function.
+// For commands that run no model. resolve() calls this function for all others.
 Places resolve_places(const Settings& settings);
 
 }  // namespace nibble

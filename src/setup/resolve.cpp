@@ -143,7 +143,8 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;
   setup.max_sequences = settings.max_sequences.value_or(sizes.max_sequences);
-  setup.itl_target = settings.itl_target / 1000;
+  setup.itl_target = settings.itl_target.value_or(0) / 1000;
+  if (!settings.itl_target) setup.max_rows_with_answers = sizes.max_rows_with_answers;
   setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache;
   setup.speculation = read_speculation(settings);
@@ -153,11 +154,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.places = resolve_places(settings);
   setup.backend->making.check(setup.options, setup.own);
 
-  if (setup.backend->tuning) setup.tuning = read_tuning(settings, machine_name());
-  if (setup.tuning) {
-    setup.options.num_threads = setup.tuning->num_threads;
-    setup.own.cpu.tuning = setup.tuning->cpu;
-  }
+  if (setup.backend->tuning) setup.tunings = read_tunings(settings, {machine_name(), settings.build});
   if (settings.threads) set_threads(setup, *settings.threads);
   return setup;
 }

@@ -1,10 +1,45 @@
 #include "setup/resolved_settings.h"
 
+#include <fmt/format.h>
+
 namespace nibble {
 
 void set_threads(ResolvedSettings& setup, int num_threads) {
   setup.threads = num_threads;
   setup.options.num_threads = num_threads;
+}
+
+std::string tuned_model(const ResolvedSettings& setup, const Config& config) {
+  const auto& [qkv, o, unembedding] = setup.options.dense;
+  const cpu::CpuOptions& cpu = setup.own.cpu;
+  std::string text = fmt::format(
+      "hidden {}, intermediate {}, {} heads of {}, {} KV heads, {} of {} experts, vocabulary {}; qkv {}, o "
+      "{}, "
+      "lm_head {}, KV {}",
+      config.hidden, config.intermediate, config.num_heads, config.head_dim, config.num_kv_heads,
+      config.experts_per_token, config.num_experts, config.vocab, name(qkv), name(o), name(unembedding),
+      name(setup.options.kv_format));
+  if (cpu.expert_activations != cpu::ExpertActivations::kDefault)
+    text += cpu.expert_activations == cpu::ExpertActivations::kInt8 ? ", int8 activations"
+                                                                    : ", float activations";
+  if (!cpu.isa.empty()) text += ", " + cpu.isa;
+  return text;
+}
+
+const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config) {
+  const auto found = setup.tunings.find(tuned_model(setup, config));
+  return found == setup.tunings.end() ? nullptr : &found->second;
+}
+
+int num_threads_of(const ResolvedSettings& setup, const Config& config) {
+  const Tuning* tuning = tuning_of(setup, config);
+  return tuning && !setup.threads ? tuning->num_threads : setup.options.num_threads;
+}
+
+OwnOptions own_options(const ResolvedSettings& setup, const Config& config) {
+  OwnOptions own = setup.own;
+  if (const Tuning* tuning = tuning_of(setup, config)) own.cpu.tuning = tuning->cpu;
+  return own;
 }
 
 ResolvedSettings unquantised(ResolvedSettings setup) {

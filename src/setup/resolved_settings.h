@@ -42,12 +42,13 @@ struct ResolvedSettings {
   // The page counts are still missing: they depend on the model (setup/capacity.h).
   BackendOptions options{};
   OwnOptions own{};
-  std::optional<int> threads{};    // --threads; nullopt: as found by nibble tune, else all cores
-  std::optional<Tuning> tuning{};  // found by nibble tune for this machine; nullopt: none, or nothing to tune
+  std::optional<int> threads{};  // --threads; nullopt: as found by nibble tune, else all cores
+  Tunings tunings{};             // found by nibble tune for this machine
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
   double itl_target{0};                           // --itl-target, in seconds; 0: none
+  int max_rows_with_answers{0};                   // without --itl-target: the device's default
   std::optional<double> device_memory_share{};    // --gpu-memory-utilization
   bool shares_prefixes{false};                    // --prefix-cache
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
@@ -60,11 +61,19 @@ struct ResolvedSettings {
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
+// The widths and formats of a model for which nibble tune's settings hold, as a text.
+std::string tuned_model(const ResolvedSettings& setup, const Config& config);
+// The settings found by nibble tune for this model on this machine. Null: none.
+const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
+// setup.options.num_threads, unless nibble tune found another number and --threads was not given.
+int num_threads_of(const ResolvedSettings& setup, const Config& config);
+OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own, tuned
+
 // Returns settings without quantisation of dense layers and KV cache. If --experts-activations was given,
 // experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// Whether the backend takes matrices in block formats, which with_elements() then leaves unconverted.
+// Whether the backend takes matrices in GGUF's block formats. Otherwise with_elements() converts them.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -18,13 +18,13 @@ namespace {
 using harmony::Field;
 using speculative::SpeculationOptions;
 
-// Drafts per step if the user names a drafter without a number. Few, because each row may read more experts.
+// Drafts per step if the user names a drafter without a number. Few, as each draft may read more experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
-// Alternatives per position of a tree if the controller decides by cost. A third one is rarely worth its row.
+// Alternatives per position of a tree if the controller decides by cost. A third is rarely worth its time.
 constexpr int kTopkByCost{2};
 
-// Forms of --speculate: eagle3=FOLDER, model=MODEL
+// Beginnings of --speculate's values: eagle3=FOLDER, model=MODEL
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
 constexpr std::string_view kMethodOfModel{"draft_model"};        // vLLM's name of the method
 constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // in vLLM's recipes, with the value 1
@@ -69,6 +69,11 @@ speculative::NgramLengths read_lengths(const Field& config) {
 SpeculationOptions read_config(const std::string& text) {
   const harmony::Json json = harmony::parse_json(text, "--speculative-config");
   const Field config(json, "--speculative-config");
+  if (const auto tree = config.find("speculative_token_tree"))
+    throw InputError(
+        "{} is not supported: no fixed shape of a tree is best for every text. \"topk\" bounds the "
+        "alternatives per position, and \"num_speculative_tokens\" the tokens of the tree",
+        tree->place());
   const std::string method = config.need_string("method");
   const bool is_head = method == speculative::kHeadDrafter, is_model = method == kMethodOfModel;
   if (method != "ngram" && method != "suffix" && !is_head && !is_model)

@@ -7,6 +7,8 @@
 #include <iterator>
 
 #include "core/error.h"
+#include "core/log.h"
+#include "core/mapped_file.h"
 #include "core/new_file.h"
 #include "core/thread_pool.h"
 #include "setup/machine.h"
@@ -36,11 +38,25 @@ constexpr TunedField kFields[]{
 };
 
 Json read_file(const fs::path& path) {
+  refuse_special_file(path);
   std::ifstream file(path);
   Json json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
   if (!json.is_object())
     throw InputError("{}: not a file of nibble tune: delete it, or use --tuning off", path.string());
   return json;
+}
+
+constexpr const char *kBuild{"nibble"}, *kModels{"models"};  // members of a machine's entry
+
+std::string build_of(const Json& entry) {
+  const auto build = entry.is_object() ? entry.find(kBuild) : entry.end();
+  return entry.is_object() && build != entry.end() && build->is_string() ? build->get<std::string>()
+                                                                         : "another version of nibble";
+}
+
+Json models_of(const Json& entry) {
+  const auto models = entry.find(kModels);
+  return models != entry.end() && models->is_object() ? *models : Json::object();
 }
 
 Tuning from_json(const Json& json, const std::string& where) {
@@ -78,23 +94,37 @@ fs::path tuning_path(const Settings& settings) {
   return {};
 }
 
-std::optional<Tuning> read_tuning(const Settings& settings, const std::string& machine) {
+Tunings read_tunings(const Settings& settings, const TunedMachine& machine) {
   const fs::path path = tuning_path(settings);
-  if (path.empty()) return std::nullopt;
+  if (path.empty()) return {};
   if (std::error_code error; !fs::is_regular_file(path, error)) {
     if (settings.tuning) throw InputError("--tuning {}: no such file; nibble tune writes one", path.string());
-    return std::nullopt;
+    return {};
   }
   const Json json = read_file(path);
-  const auto found = json.find(machine);
-  if (found == json.end()) return std::nullopt;
-  return from_json(*found, fmt::format("{}: {}", path.string(), machine));
+  const auto entry = json.find(machine.name);
+  if (entry == json.end()) return {};
+  if (const std::string build = build_of(*entry); build != machine.build) {
+    log::warn("{}: ignored, because {} measured it and this is {}: run nibble tune again", path.string(),
+              build, machine.build);
+    return {};
+  }
+  Tunings tunings;
+  const Json models = models_of(*entry);
+  for (const auto& [model, settings_of_model] : models.items())
+    tunings[model] =
+        from_json(settings_of_model, fmt::format("{}: {}: {}", path.string(), machine.name, model));
+  return tunings;
 }
 
-void write_tuning(const fs::path& path, const std::string& machine, const Tuning& tuning) {
+void write_tuning(const fs::path& path, const TunedMachine& machine, const std::string& model,
+                  const Tuning& tuning) {
   std::error_code error;
   Json json = fs::is_regular_file(path, error) ? read_file(path) : Json::object();
-  json[machine] = to_json(tuning);
+  Json& entry = json[machine.name];
+  Json models = build_of(entry) == machine.build ? models_of(entry) : Json::object();
+  models[model] = to_json(tuning);
+  entry = {{kBuild, machine.build}, {kModels, std::move(models)}};
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   NewFile file(path);  // atomic: a program that starts now reads either the old file or the new one
   file.write(json.dump(2) + "\n");

@@ -1,8 +1,9 @@
 // The file of `nibble tune`: JSON, with an entry per CPU name and core count, so that machines can share it.
+// An entry names the build of nibble that measured it, and has settings for each model's widths and formats.
 #pragma once
 
 #include <filesystem>
-#include <optional>
+#include <map>
 #include <string>
 
 #include "backend/cpu/cpu_options.h"
@@ -21,14 +22,23 @@ nlohmann::ordered_json to_json(const Tuning& tuning);
 
 std::string machine_name();  // "AMD EPYC 9754, 4 cores"
 
+struct TunedMachine {
+  std::string name;   // machine_name()
+  std::string build;  // Settings::build: version and commit of the program that measures
+};
+using Tunings = std::map<std::string, Tuning>;  // by tuned_model() (setup/resolved_settings.h)
+
 // Path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty for "off" or without these.
 std::filesystem::path tuning_path(const Settings& settings);
 
-// Returns nullopt if the file or the entry of `machine` is missing. Throws InputError for a file that nibble
-// tune did not write, or if --tuning names a file that does not exist.
-std::optional<Tuning> read_tuning(const Settings& settings, const std::string& machine);
+// Returns no settings if the file or the machine's entry is missing, or if another build measured the entry,
+// which is logged: its kernels may differ. Throws InputError for a file that nibble tune did not write, or if
+// --tuning names a file that does not exist.
+Tunings read_tunings(const Settings& settings, const TunedMachine& machine);
 
-// Replaces the entry of `machine`; creates the file and its folder. Throws InputError if writing fails.
-void write_tuning(const std::filesystem::path& path, const std::string& machine, const Tuning& tuning);
+// Replaces the settings for `model`, and drops those of the machine that another build measured. Creates the
+// file and its folder. Throws InputError if writing fails.
+void write_tuning(const std::filesystem::path& path, const TunedMachine& machine, const std::string& model,
+                  const Tuning& tuning);
 
 }  // namespace nibble

@@ -7,10 +7,10 @@
 namespace nibble::speculative {
 namespace {
 
-constexpr double kAllowance{0.01};  // what a plain step adds to the balance, as a share of its time
-// In times of a plain step: the loss that one step may risk beyond the balance, the initial balance, the
-// largest balance. With an initial balance of 0, one wrong draft stopped drafts with 70 % acceptance for a
-// hundred steps: simulated with step times of an H200, 128 tokens gained 8 % instead of 12 %.
+constexpr double kAllowance{0.01};  // share of a plain step's time that is added to the balance
+// Limits of the balance, in times of a plain step: the loss beyond it that one step may risk, its initial
+// value, its largest value. In a simulation with step times of an H200 and 70 % acceptance, an initial value
+// of 0 let one wrong draft stop drafting for a hundred steps: 128 tokens gained 8 % instead of 12 %.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
 // In the balance, a step counts at most this multiple of the usual time of a step of its size.
 constexpr double kMostOfUsual{1.5};
@@ -19,8 +19,8 @@ constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
 // While all steps have drafts, every kStepsToPlain-th step is plain, to measure a plain step again. While
 // measured costs rule out likely drafts, every kStepsToProbe-th step may still have them (a probe).
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
-// The head is tried after steps_to_try_ steps; a failed trial doubles this number, up to kMostStepsToTry. The
-// head is switched off when chain_gain_, in which older steps weigh kKeptGain, falls below kLeastChainGain.
+// The draft head is tried after steps_to_try_ steps; each failed trial doubles them, up to kMostStepsToTry.
+// It is switched off when chain_gain_, a decaying average (kKeptGain), falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
 // Number of tokens that the head drafts in a trial, and beyond the drafts that are worth verifying.
@@ -120,13 +120,13 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   return drafts;
 }
 
-// While the head is on or tried, the balance may be a little negative: one trial costs more than the balance.
+// While the head is on or tried, the balance may be below 0: one trial can cost more than the balance.
 bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }
 
-// Chooses the drafts of a step that also makes the next drafts, and the number of these. Returns false if the
-// head is off and the step may still verify drafts from text.
+// For a step that makes drafts for the next one: chooses the drafts to verify and the number to make. Returns
+// false if the draft head is off and the step may still verify drafts copied from text.
 bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> drafts,
                                    std::span<const DraftOffer> offers) {
   std::vector<double> chances;

@@ -28,8 +28,7 @@ struct DraftOffer {  // drafts offered for one sequence
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// The source of the drafts that a step makes for the next one. A draft model makes only drafts likely to be
-// verified.
+// Source of the drafts that a step makes for the next one. A draft model makes only likely ones.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {
@@ -51,7 +50,7 @@ class Controller {
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
   void pass();
 
-  int num_to_draft() const { return num_to_draft_; }  // for the step chosen last, per sequence
+  int num_to_draft() const { return num_to_draft_; }  // tokens per sequence, in the step chosen last
 
  private:
   struct Best {

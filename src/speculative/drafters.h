@@ -23,7 +23,7 @@ struct DrafterSources {
   const FinishedTexts* finished{nullptr};
   DraftModel* model{nullptr};     // null: no draft model
   int topk{1};                    // maximum number of tokens proposed for one position
-  std::string_view cache_salt{};  // salt of the request (see GenerationRequest)
+  std::string_view cache_salt{};  // finished answers with another salt are not used
 };
 // Returns null if the drafter has nothing to propose for this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;

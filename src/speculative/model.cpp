@@ -13,7 +13,7 @@
 namespace nibble::speculative {
 namespace {
 
-// Usual lag of a text when a run() begins: the last accepted draft and the token after it.
+// Usual number of unread tokens of a text when run() begins: the last accepted draft and the token after it.
 constexpr int kUsualLag{2};
 
 // Whether `tokens`, of which `num_filled` have keys and values, has further full pages in common with
@@ -57,7 +57,7 @@ DraftModel::CatchUp DraftModel::run() {
 
 // Texts with the smallest lag come first: one long backlog must not delay the drafts of the others.
 std::vector<DraftModel::Reading> DraftModel::plan(std::vector<ModelDrafter*> wanting) {
-  // A text that has not grown since its last drafts still has these.
+  // A text that has not grown since its last drafts needs no new ones.
   std::erase_if(wanting, [](const ModelDrafter* text) { return !text->pages_ || text->lag() == 0; });
   for (ModelDrafter* text : wanting) text->keep_right_drafts(cache_);
   std::stable_sort(wanting.begin(), wanting.end(),

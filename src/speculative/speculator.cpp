@@ -9,15 +9,16 @@
 namespace nibble::speculative {
 namespace {
 
-// Decay factors of the counts: of a single sequence, which must follow changes quickly, and of all sequences.
+// Decay factors of acceptance counts: of one sequence, to follow changes quickly, and of all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// Initial acceptance probability, its weight in samples, and the weight of all sequences' counts for one.
+// Initial acceptance probability, its weight in samples, and the weight in samples of the counts of all
+// sequences in the estimate for one sequence.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
-// The counts of a single sequence cover about five drafts and are often randomly below those of all
-// sequences. Each time, drafts paused for some steps: of drafts that should gain 5 %, half the gain was lost.
-// So a difference below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations at p =
-// 0.5. A larger one counts, as sequences differ and bad phases are short. A higher count always counts:
-// ignoring it lost two thirds of the gain from drafts that are right for 50 tokens, then wrong for 50.
+// The counts of one sequence cover about five drafts, so they are often randomly below those of all
+// sequences. If each such case paused drafting, drafts that should gain 5 % would lose half of the gain. So a
+// difference below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations at p = 0.5. A
+// larger one counts, as sequences differ and bad phases are short. A higher count always counts: ignoring it
+// lost two thirds of the gain of drafts that are right for 50 tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 
@@ -145,9 +146,9 @@ void Speculator::push(Track& track, TokenId token) {
     bool goes_on = false;
     for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
     if (goes_on) continue;
-    // While drafts are verified, wrong ones cause no pause: on average they pay off. With pauses, every sixth
-    // step had no drafts at an acceptance of 0.8: 2 % fewer tokens per second, or at 0.5 with almost free
-    // rows, 25 %.
+    // While drafts are verified, wrong ones cause no pause: on average they pay off. At an acceptance of 0.8
+    // pauses left every sixth step without drafts and cost 2 % of the tokens per second; at 0.5 with almost
+    // free rows, 25 %.
     line.num_misses = line.num_right > 0 || track.has_drafts_ ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};

@@ -57,7 +57,7 @@ class Track {  // the drafters of one sequence
   };
   std::shared_ptr<const FinishedTexts> finished_;  // the answers that the drafters search
   std::vector<Line> lines_;
-  bool has_drafts_{false};  // whether choose() gave it drafts last; set only if by_cost
+  bool has_drafts_{false};  // whether the last choose() gave it drafts; set only if by_cost
 };
 
 class Speculator {
@@ -89,8 +89,8 @@ class Speculator {
   int num_to_draft() const;
   int topk() const { return options_.topk; }  // tokens that the head drafts for one position
   // Whether all drafts come from the head, as chains of constant length, except for requests with a
-  // prediction. Then the host can plan a step before it knows the drafts. With by_cost it can't: their number
-  // depends on their probabilities.
+  // prediction. Then a step can be planned before its drafts are known. With by_cost their number depends on
+  // probabilities.
   bool has_head_alone() const { return has_head_alone_; }
   bool has_head() const { return !options_.draft_head.empty(); }
   // Lets the draft model, if any, make `num_drafts` drafts for each of the sequences.

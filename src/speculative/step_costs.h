@@ -1,7 +1,7 @@
-// Measured time of a step, by its number of sequences and of further rows (beyond one per sequence); linear
-// between measured sizes. Plain steps, without further rows, are measured for narrow ranges of sequences;
-// further rows for wide ranges, as the seconds that they add. On a CPU a step of 3 sequences costs 1.5 times
-// one of 2: in the same range, 2 sequences with drafts could be compared with 3 without, and seem to gain.
+// Measured time of a step by its number of sequences and of further rows (beyond one per sequence),
+// interpolated linearly. Plain steps (without further rows) are measured for narrow ranges of sequences, the
+// seconds that further rows add for wide ranges. Narrow, because on a CPU a step of 3 sequences costs 1.5
+// times one of 2: in one range, 2 sequences with drafts would be compared with 3 without, and seem to gain.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ class StepCosts {
   void add(int num_sequences, int num_more_rows, double seconds, bool has_chain);
   // Seconds of a step without further rows; nullopt until enough steps of about this size were measured.
   std::optional<double> plain(int num_sequences) const;
-  // Seconds of a step with further rows; nullopt while plain() is. Beyond the measured sizes, each row is
-  // assumed to cost half of a measured one, but not nothing, so that more rows get tried.
+  // Seconds of a step with further rows; nullopt if plain() is. Beyond the measured sizes, a row is assumed
+  // to cost half of a measured one, but not nothing, so that more rows get tried.
   std::optional<double> seconds(int num_sequences, int num_more_rows) const;
   // Seconds of a step that also makes drafts; nullopt until one of about this size was measured.
   std::optional<double> seconds_with_chain(int num_sequences, int num_more_rows) const;

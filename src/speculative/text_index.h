@@ -1,6 +1,6 @@
-// Finds earlier occurrences of a text's last tokens. A place is the number of tokens before it. The hash of
-// `order` tokens leads to the latest place after them, and each place to the previous one with the same hash.
-// Adding a token takes constant time. The caller limits the places compared: repetitive text costs no more.
+// Finds earlier occurrences of a text's last tokens. A place is a point in the text, as the number of tokens
+// before it. The hash of `order` tokens leads to the latest place after them, each place to the previous one
+// of that hash. Adding a token takes constant time. The caller limits the places that are compared.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The merge rules of byte-level BPE. Encoding starts from single bytes and repeatedly merges the adjacent
 // pair with the lowest priority number, the leftmost of equals. In a tokenizer.json, the priority is the
-// merge's index in the list. A rank file lists tokens only: two tokens may merge if their joined bytes are a
-// token, whose rank is the priority.
+// merge's index. In a rank file, two tokens may merge if their joined bytes are a token: its rank is the
+// priority.
 #pragma once
 
 #include <array>

@@ -27,8 +27,8 @@ class PreTokeniser {
 
   static Code compile(const std::string& pattern, const std::string& origin);
 
-  // Both are the split expression: with PCRE2's own categories, and with those of Unicode 16. The latter is
-  // four times as slow, so it runs only on texts with a character that Unicode 15 or 16 added.
+  // The split expression with PCRE2's own categories, and with those of Unicode 16. The latter is four times
+  // as slow, so it runs only on texts with a character that Unicode 15 or 16 added.
   Code code_, unicode_16_code_;
   std::string origin_;
 };

@@ -35,7 +35,7 @@ Tokenizer Tokenizer::open(const std::filesystem::path& path) {
   const MappedFile file(std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const size_t first = text.find_first_not_of(" \t\r\n");
-  const bool is_json = first != std::string_view::npos && text[first] == '{';  // '{' is not a base64 digit
+  const bool is_json = first != std::string_view::npos && text[first] == '{';  // rank files begin with base64
   const std::string origin = file.path().string();
   return is_json ? from_json(text, origin) : from_tiktoken(text, origin);
 }

@@ -24,8 +24,8 @@ class Tokenizer {
   static Tokenizer open(const std::filesystem::path& path);
   // Reads the same formats from memory; `origin` names the source in messages.
   static Tokenizer from_json(std::string_view json, const std::string& origin);
-  // A rank file has neither a split expression nor special tokens. Uses o200k's expression, and the special
-  // tokens of o200k_harmony with the distances from the last rank that they have after o200k's 199,998 ranks.
+  // A rank file has neither a split expression nor special tokens. Uses o200k's expression and
+  // o200k_harmony's special tokens, at the same distances from the last rank.
   static Tokenizer from_tiktoken(std::string_view ranks, const std::string& origin);
 
   Tokenizer(Tokenizer&&) noexcept;

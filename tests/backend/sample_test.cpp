@@ -339,7 +339,7 @@ TEST(SampleLogprobs, AreTheRequestedNumberUpToTheVocabulary) {
 }
 
 TEST(SampleLogprobs, OfLargeLogitsNeitherOverflowNorLoseTheSum) {
-  // 1e4 +- would overflow exp; the float32 spacing at 1e4 is 1e-3, but the differences here are exact.
+  // exp(1e4) would overflow. The float32 spacing at 1e4 is 1e-3, but the differences here are exact.
   const SampledToken sampled = choose({10000, 9999, -10000}, {.num_logprobs = 3});
   EXPECT_NEAR(sampled.top[0].logprob, -std::log1p(std::exp(-1.0)), 3e-7);
   EXPECT_NEAR(sampled.top[1].logprob, -1 - std::log1p(std::exp(-1.0)), 3e-7);

@@ -3,15 +3,21 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/lost_pages.h"
+#include "tests/error_of.h"
 #include "tests/folders.h"
 
 namespace nibble {
@@ -62,6 +68,66 @@ TEST_F(MappedFileTest, WhatIsNoFileIsRefused) {
   EXPECT_THROW(MappedFile(folder_ / "nowhere"), InputError);
   EXPECT_THROW(MappedFile{folder_}, InputError);
   EXPECT_THROW(read_text_file("/dev/null"), InputError);
+}
+
+TEST_F(MappedFileTest, AFifoIsRefusedAtOnce) {
+  const fs::path fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const auto& open : {std::function<void()>([&] { MappedFile{fifo}; }),
+                           std::function<void()>([&] { refuse_special_file(fifo); })})
+    EXPECT_EQ(error_of(open),
+              fifo.string() + ": is a FIFO (a named pipe or the shell's <(...)); expected a file");
+  refuse_special_file(write("a file"));
+  refuse_special_file(folder_ / "nowhere");
+}
+
+TEST_F(MappedFileTest, AChangeOfSizeOrTimeIsSeen) {
+  const fs::path path = write("first");
+  const MappedFile file(path);
+  EXPECT_FALSE(file.has_changed());
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
+  EXPECT_TRUE(file.has_changed());
+  const MappedFile again(path);
+  EXPECT_FALSE(again.has_changed());
+  const auto modified = fs::last_write_time(path);
+  fs::resize_file(path, 3);
+  fs::last_write_time(path, modified);
+  EXPECT_TRUE(again.has_changed());
+}
+
+TEST_F(MappedFileTest, AReplacedFileIsNotAChange) {  // the mapping keeps the old file
+  const fs::path path = write("first");
+  const MappedFile file(path);
+  fs::remove(path);
+  write("other");
+  EXPECT_FALSE(file.has_changed());
+  EXPECT_EQ(text_of(file), "first");
+}
+
+using LostPagesDeathTest = MappedFileTest;
+
+TEST_F(LostPagesDeathTest, AFileCutShortEndsTheProcessWithItsName) {
+  const fs::path path = write(std::string(100'000, 'x'));
+  EXPECT_EXIT(
+      {
+        exit_on_lost_pages(3);
+        MappedFile first(path);
+        const MappedFile file(std::move(first));
+        fs::resize_file(path, 10);
+        ::_exit(std::to_integer<int>(file.bytes()[90'000]));
+      },
+      testing::ExitedWithCode(3), "nibble: .*/file: cannot be read any more: it was cut short");
+}
+
+TEST_F(LostPagesDeathTest, ABusErrorElsewhereStaysOne) {
+  EXPECT_EXIT(
+      {
+        exit_on_lost_pages(3);
+        { const MappedFile file(write("gone")); }
+        ::raise(SIGBUS);
+        ::_exit(0);
+      },
+      testing::KilledBySignal(SIGBUS), "");
 }
 
 // Makes pages that are written to disk, so that the page cache may drop them.

@@ -53,8 +53,21 @@ def test_the_record_has_what_nibble_says_about_itself(server):
     record = json.loads(bench(server.url, *SMALL, "--json").stdout)
     assert {"operation", "weights", "activations", "rows", "kernel", "reason"} == record["kernels"][0].keys()
     assert record["launches"] == {} and record["num_gpus"] == 1  # a CPU has no graphs
+    assert record["drafts"].keys() == {"drafts", "drafted_tokens", "accepted_tokens", "acceptance"}
     assert record["server"]["backend"] == "cpu" and record["server"]["max_context"] == 1024
     assert 256 < record["vocab_size"] < 5000  # of the tiny model
+
+
+def test_the_record_has_the_drafts_of_the_run():
+    config = '{"method": "draft_model", "model": "tiny", "num_speculative_tokens": 3}'
+    with serving("--context", 1024, "--speculative-config", config) as server:
+        flags = ("--prompt-tokens", 40, "--output-tokens", 12, "--requests", 2, "--warmup", 2)
+        first, second = (json.loads(bench(server.url, *flags, "--seed", seed, "--json").stdout)["drafts"] for seed in (1, 2))
+        status = json.loads(urllib.request.urlopen(f"{server.url}/status.json").read())["engine"]["drafts"]
+    for drafts in first, second:
+        assert 0 < drafts["drafts"] <= drafts["drafted_tokens"] >= drafts["accepted_tokens"] >= 0
+        assert drafts["acceptance"] == pytest.approx(drafts["accepted_tokens"] / drafts["drafted_tokens"])
+    assert first["drafted_tokens"] + second["drafted_tokens"] == status["drafted_tokens"]
 
 
 def test_prompt_processing_is_the_time_to_the_first_event_less_the_latency(server):
@@ -248,7 +261,7 @@ def test_a_server_without_token_ids_has_no_turns_in_completions():
         assert done.returncode == 2 and "use --api chat" in done.stderr
         record = json.loads(bench(url, "--model", "m", "--turns", 2, "--warmup", 0, "--api", "chat", "--requests", 2, "--json").stdout)
     assert record["loads"][0]["num_requests"] == 4
-    assert [record[name] for name in ("server", "kernels", "launches")] == [None] * 3 and record["vocab_size"] == 199998
+    assert [record[name] for name in ("server", "kernels", "launches", "drafts")] == [None] * 4 and record["vocab_size"] == 199998
 
 
 @contextlib.contextmanager

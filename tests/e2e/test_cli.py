@@ -166,6 +166,19 @@ def test_a_truncated_shard(tmp_path):
     assert shard.name in refusal("run", copy, "-p", QUESTION)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_sink_that_is_not_a_number_is_named_at_load(tmp_path, backend):
+    copy = copy_of_tiny(tmp_path)
+    shard = copy / "model-00001-of-00001.safetensors"
+    with open(shard, "r+b") as file:
+        header_bytes = int.from_bytes(file.read(8), "little")
+        sinks = json.loads(file.read(header_bytes))["model.layers.4.self_attn.sinks"]
+        file.seek(8 + header_bytes + sinks["data_offsets"][0] + 2 * 6)
+        file.write(b"\xc0\x7f")  # a NaN in bfloat16
+    said = refusal("run", copy, "-p", QUESTION, "--backend", backend)
+    assert "value 6 of tensor 'model.layers.4.self_attn.sinks' is nan; expected a number from -100 to 100" in said
+
+
 def test_a_config_without_experts(tmp_path):
     copy = copy_of_tiny(tmp_path)
     config = json.loads((copy / "config.json").read_text())
@@ -352,6 +365,16 @@ def test_inspect_names_kernels_and_tensors():
     assert all(kernel["kernel"] and kernel["reason"] for kernel in report["kernels"])
     assert all(kernel["rows"] == "any" and kernel["activations"] == "F32" for kernel in report["kernels"])
     assert answer("inspect", "synthetic:gpt-oss-20b", "--kernels", "--isa", "portable").count("portable") >= 1
+
+
+@pytest.mark.parametrize("command", [["run", "tiny", "-p", QUESTION, "--max-tokens", 1], ["bench", "tiny", "-p", 1, "-n", 0]])
+def test_the_log_lists_the_kernels_of_a_loaded_model_once(command):
+    lines = nibble(*command, "--log-level", "info", "--isa", "portable").stderr.decode().splitlines()
+    [first] = [place for place, line in enumerate(lines) if "kernels of tiny on backend cpu:" in line]
+    kernels = [line.split("Z ", 1)[1] for line in lines[first + 1:first + 10]]
+    assert kernels[1].startswith("qkv [768, 256]: weights BF16, activations F32, rows any: portable::")
+    assert kernels[6].startswith("experts up [16, 256, 256]: weights MXFP4 (E8M0 per 32), activations F32, rows any: ")
+    assert kernels[8].startswith("unembed [4096, 256]: ")
 
 
 def test_inspect_counts_a_draft_head():
@@ -725,6 +748,13 @@ def test_a_run_of_a_preset_can_be_done_alone(tmp_path):
     assert record["preset_run"] == "spark-small: prompt" and record["num_prompt_tokens"] == 32
 
 
+@pytest.mark.parametrize("format", ["bf16", "fp8"])
+def test_a_preset_refuses_every_format_of_the_cache_that_is_named(format):
+    preset = ("bench", "tiny", "--preset", "spark-small:prompt")
+    assert "--kv-dtype does not work with --preset" in refusal(*preset, "--kv-dtype", format)
+    assert "--kv-dtype does not work with --preset" in refusal(*preset, env={"NIBBLE_KV_DTYPE": format})
+
+
 def test_bench_prints_csv():
     header, *rows = answer("bench", "tiny", "-p", 16, "-n", 4, "-r", 1, "--csv").splitlines()
     assert [row.split(",")[header.split(",").index("test")] for row in rows] == ["pp16", "tg4"]
@@ -733,19 +763,27 @@ def test_bench_prints_csv():
 def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
     kept = tmp_path / "below" / "tuning.json"
     table = answer("tune", "tiny", "-r", 1, "--tuning", kept, "--threads", 2)
-    (tuning,) = json.loads(kept.read_text()).values()
+    ((machine, entry),) = json.loads(kept.read_text()).items()
+    ((model, tuning),) = entry["models"].items()
+    assert entry["nibble"].startswith("nibble ") and model.startswith("hidden 256, intermediate 128, 8 heads of 64")
     assert tuning["threads"] == 2 and tuning["panel_rows"] % 16 == 0
     for knob, value in tuning.items():
         if knob == "tile_from_tokens" and value == 0: continue  # no tiles here
         assert knob == "threads" or any(knob in line and f" {value} " in line for line in table.splitlines())
-    (machine,) = json.loads(kept.read_text())
-    kept.write_text(json.dumps({machine: tuning | {"threads": 1, "panel_rows": 48}}))
+    write = lambda build=entry["nibble"], **changes: kept.write_text(
+        json.dumps({machine: {"nibble": build, "models": {model: tuning | changes}}}))
+    write(threads=1, panel_rows=48)
     measured = lambda *more: json.loads(answer("bench", "tiny", "-p", 0, "-n", 1, "-r", 1, "--json", *more))
     assert measured("--tuning", kept)["threads"] == 1
     assert measured("--tuning", kept)["tuning"]["panel_rows"] == 48
     assert measured("--tuning", kept, "--threads", 3)["threads"] == 3
     assert measured("--tuning", "off")["tuning"] is None
-    kept.write_text(json.dumps({machine: tuning | {"panel_rows": 33}}))
+    assert measured("--tuning", kept, "--mxfp4-layers", "qkv")["tuning"] is None  # not measured with these formats
+    write("nibble 0.0.1, commit 0", panel_rows=48)
+    done = nibble("run", "tiny", "-p", QUESTION, "--max-tokens", 1, "--tuning", kept)
+    assert done.returncode == 0
+    assert b"ignored, because nibble 0.0.1, commit 0 measured it and this is nibble " in done.stderr
+    write(panel_rows=33)
     assert "panel_rows must be a whole number from 16 to 192, a multiple of 16" in refusal(
         "run", "tiny", "-p", "x", "--tuning", kept)
     assert "nothing to tune" in refusal("tune", "tiny", "--backend", "reference")
@@ -871,6 +909,10 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
         test["tokens_per_second"]["samples"] = [50 * sample for sample in test["tokens_per_second"]["samples"]]
     files["b"].write_text(json.dumps(run))
     assert {row[-1] for row in rows_of(answer("bench", "compare", files["a"], files["b"]))[2:]} == {"B is faster"}
+    assert nibble("bench", "compare", files["a"], files["b"], "--fail-on", "slower").returncode == 0
+    gate = nibble("bench", "compare", files["b"], files["a"], "--fail-on", "slower")
+    assert gate.returncode == 1 and gate.stderr == b"B is slower: pp16, tg2\n" and b"| B is slower" in gate.stdout
+    assert nibble("bench", "compare", files["b"], files["a"]).returncode == 0
     said = refusal("bench", "compare", files["a"], files["other"])
     assert "not comparable: the backend is cpu and reference" in said
     assert "unexpected argument" in refusal("bench", "compare", "tiny", files["a"], files["b"])
@@ -911,6 +953,43 @@ def test_a_record_says_when_by_what_and_on_what_it_was_measured(command):
     assert machine["num_cores"] == len(os.sched_getaffinity(0)) and machine["memory_bytes"] > 1e8 and machine["device"] is None
     assert machine.keys() >= {"cpu", "cache_bytes", "cpu_mhz", "highest_cpu_mhz", "read_bytes_per_second"}
     assert isinstance(record["contradictions"], list)
+
+
+@pytest.mark.parametrize("command", [["bench", "tiny", "-p", 16, "-n", 2], ["bench", "clients", "tiny", "-p", 8, "-n", 2], ["profile", "tiny"],
+                                     ["bench", "acceptance", "tiny", "0.5", "-n", 8]])
+@pytest.mark.parametrize("warmups", [0, 3])
+def test_warm_ups_are_run_as_often_as_the_flag_says(command, warmups):
+    assert json.loads(answer(*command, "-r", 2, "--warmup", warmups, "--json"))["num_warmups"] == warmups
+
+
+def test_bench_and_profile_state_the_operations_of_matrix_products():
+    record = json.loads(answer("bench", "tiny", "-p", 64, "-n", 2, "-r", 2, "--json"))
+    prompt, decode = record["tests"]
+    # Of a token: twice the active parameters; of a prompt, only the last token multiplies by lm_head.
+    active = json.loads(answer("inspect", "tiny", "--json"))["num_active_parameters"]
+    assert prompt["flops_per_step"] / 64 == pytest.approx(2 * (active - 4096 * 256), rel=0.1)
+    assert decode["flops_per_step"] == pytest.approx(2 * active, rel=0.1)
+    for test in prompt, decode:
+        tokens = 64 if test is prompt else 1
+        assert test["flops_per_second"] == pytest.approx(test["flops_per_step"] / tokens * test["tokens_per_second"]["mean"])
+    table = answer("bench", "tiny", "-p", 16, "-n", 2, "-d", "0,32", "-r", 2)
+    assert re.search(r"\n- matrix products of prompts: pp16 \S+ TFLOP/s, pp16 @ d32 \S+ TFLOP/s\n", table)
+    profile = json.loads(answer("profile", "tiny", "-p", 64, "-r", 2, "--json"))
+    assert sum(part["flops"] for part in profile["parts"]) == prompt["flops_per_step"]
+    assert "TFLOP/s" in answer("profile", "tiny", "-r", 2)
+
+
+@pytest.mark.parametrize("kind", [["--text", GOLDEN / "eval" / "prose.txt", "--window", 64],
+                                  ["--text", GOLDEN / "eval" / "prose.txt", "--window", 64, "--compare", "--fp8-layers", "qkv"],
+                                  ["--tasks", GOLDEN / "eval" / "tasks.jsonl"], ["--golden", GOLDEN / "golden.json"]])
+def test_a_result_of_eval_says_by_what_and_on_what_it_was_made(kind):
+    record = json.loads(answer("eval", "tiny", *kind, "--limit", 1, "--json"))
+    assert record["date"].endswith("Z") and record["model"] == "tiny" and record["backend"] == "cpu"
+    assert f"nibble eval tiny {kind[0]}" in record["command_line"]
+    assert record["nibble"].keys() >= {"commit", "dirty", "build", "compiler"}
+    assert record["machine"]["num_cores"] == len(os.sched_getaffinity(0))
+    formats = {row["operation"]: row["weights"] for row in record["kernels"]}
+    assert formats["experts up"] == "MXFP4" and formats["qkv"] == ("FP8" if "--fp8-layers" in kind else "BF16")
 
 
 # tokenize and harmony

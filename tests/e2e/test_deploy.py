@@ -22,6 +22,7 @@ TEXTS = {path.relative_to(DEPLOY).as_posix(): path.read_text() for path in DEPLO
 YAMLS = {name: yaml.safe_load(text) for name, text in TEXTS.items() if name.endswith(".yaml")}
 POD = YAMLS["kubernetes/deployment.yaml"]["spec"]["template"]
 [CONTAINER] = POD["spec"]["containers"]
+SERVICES = YAMLS["compose.yaml"]["services"]
 UNIT = TEXTS["nibble@.service"]
 IMAGE = TEXTS["Containerfile"].replace("\\\n", "")
 LABELS = POD["metadata"]["labels"]
@@ -41,6 +42,8 @@ COMMANDS = {
     "Containerfile": image_list("CMD"),
     "nibble@.service": shlex.split(re.search(r"^ExecStart=/usr/local/bin/nibble ((?:.*\\\n)*.*)$", UNIT, re.MULTILINE)[1].replace("\\\n", "")),
     "kubernetes/deployment.yaml": CONTAINER["args"],
+    "compose.yaml": SERVICES["serve"]["command"],
+    "compose.yaml dev": shlex.split(SERVICES["dev"]["command"][-1].rpartition("/nibble ")[2]),
 }
 
 
@@ -114,7 +117,7 @@ def test_what_is_asked_of_a_pod_is_there(tmp_path):
 
 
 def test_manifests_are_of_the_same_replicas():
-    assert len(YAMLS) == 9
+    assert len(YAMLS) == 10
     for name in (name for name in YAMLS if name.startswith("kubernetes/")):
         assert YAMLS[name].keys() == {"apiVersion", "kind", "metadata", "spec"} and YAMLS[name]["metadata"]["name"] == "nibble"
     spec = {name.removeprefix("kubernetes/").removesuffix(".yaml"): told.get("spec") for name, told in YAMLS.items()}
@@ -143,6 +146,10 @@ def test_ports_and_users_are_the_same_everywhere():
     flags = {name: flags_of(name) for name in COMMANDS}
     assert flags["kubernetes/deployment.yaml"]["--port"] == flags["Containerfile"]["--port"] == "8000" == str(CONTAINER["ports"][0]["containerPort"])
     assert f"EXPOSE {flags['Containerfile']['--port']}\n" in IMAGE and "/127.0.0.1/8000 " in health_check()[-1]
+    for name, service in SERVICES.items():
+        if name != "serve-gpu":  # extends serve
+            port = flags["compose.yaml" if name == "serve" else f"compose.yaml {name}"]["--port"]
+            assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
     user = POD["spec"]["securityContext"]["runAsUser"]
     assert f"USER {user}:{user}\n" in IMAGE and user > 0
     template = flags["nibble@.service"]["--host"] + ":" + flags["nibble@.service"]["--port"]
@@ -158,6 +165,8 @@ def test_a_server_has_time_to_end():
     assert POD["spec"]["terminationGracePeriodSeconds"] > sum(seconds["kubernetes/deployment.yaml"]) + last_words
     assert int(re.search(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)[1]) > sum(seconds["nibble@.service"]) + last_words
     assert {int(stop) for stop in re.findall(r"--stop-timeout (\d+)", TEXTS["README.md"])} == {40} and 40 > sum(seconds["Containerfile"]) + last_words
+    for name, service in {"compose.yaml": "serve", "compose.yaml dev": "dev"}.items():
+        assert SERVICES[service]["stop_grace_period"] == "40s" and 40 > sum(seconds[name]) + last_words
     ready = CONTAINER["readinessProbe"]
     assert seconds["kubernetes/deployment.yaml"][0] > ready["periodSeconds"] * ready["failureThreshold"]
     interval, fall = map(int, re.search(r"check inter (\d+)s fall (\d+) ", TEXTS["haproxy.cfg"]).groups())
@@ -176,6 +185,33 @@ def test_the_image_is_built_as_the_demo_builds():
     lists = re.findall(r"install\((?:DIRECTORY|FILES) ([^)]+) DESTINATION", (ROOT / "cmake/Install.cmake").read_text())
     installed = [pathlib.Path(path) for paths in lists for path in paths.split()]
     assert len(installed) == 4 and all({str(path), *map(str, path.parents)} & copied for path in installed)
+
+
+def test_the_modes_of_compose_are_stages_of_the_image():
+    assert [service["profiles"] for service in SERVICES.values()] == [["serve"], ["serve-gpu"], ["dev"]]
+    stages = re.findall(r"^FROM \S+ AS (\S+)$", IMAGE, re.MULTILINE)
+    builds = {name: service["build"] for name, service in SERVICES.items()}
+    assert all((DEPLOY / build["context"] / build["dockerfile"]).samefile(DEPLOY / "Containerfile") for build in builds.values())
+    assert builds["dev"]["target"] in stages and builds["serve-gpu"]["args"] == {"PRESET": "cuda"}
+    # The commands of the stage that compiles, on the mounted source.
+    for command in SERVICES["dev"]["command"][-1].splitlines()[:2]:
+        assert command.replace("release", '"$PRESET"') in IMAGE
+    assert SERVICES["serve"]["read_only"] and SERVICES["serve"]["cap_drop"] == ["ALL"]
+    assert SERVICES["serve-gpu"]["extends"] == "serve" and COMMANDS["compose.yaml"] == image_list("CMD")
+
+
+@pytest.mark.parametrize("debian,nvidia", [("amd64", "x86_64"), ("arm64", "sbsa")])
+def test_the_image_takes_cuda_for_its_architecture(tmp_path, debian, nvidia):
+    [step] = re.findall(r"^RUN (\[ \"\$PRESET\" != cuda \].*)$", IMAGE, re.MULTILINE)
+    for name, text in {"dpkg": f'[ "$1" = --print-architecture ] && echo {debian} || true', "curl": f'echo "$@" >{tmp_path}/fetched'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "environment.sh").write_text(f'install_packages() {{ echo "$@" >{tmp_path}/installed; }}\n')
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PRESET": "cuda"}
+    subprocess.run(["bash", "-euo", "pipefail", "-c", step], cwd=tmp_path, env=environment, check=True, timeout=20)
+    assert f"/debian12/{nvidia}/cuda-keyring_" in (tmp_path / "fetched").read_text()
+    assert (tmp_path / "installed").read_text() == "cuda-minimal-build-13-0\n"
 
 
 @pytest.mark.skipif("bookworm" not in pathlib.Path("/etc/os-release").read_text(), reason="the image is Debian 12's, and so are the names of its packages")

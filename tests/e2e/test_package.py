@@ -62,7 +62,7 @@ def test_the_program_runs_with_a_glibc_that_lacks_newer_functions(unpacked):
 
 def test_the_archive_has_a_licence_of_everything_that_is_linked(unpacked):
     licences = {path.name for path in (unpacked / "share/doc/nibble/licences").iterdir()}
-    assert {"libstdc++-12-dev", "libunwind", "libspdlog-dev", "prometheus-cpp-dev", "libsodium-dev", "libcli11-dev"} < licences
+    assert {"libstdc++-12-dev", "libunwind", "libspdlog-dev", "prometheus-cpp-dev", "libsodium-dev", "libcli11-dev", "libjs-katex", "libjs-highlight.js"} < licences
     assert all(path.stat().st_size > 0 for path in (unpacked / "share/doc/nibble/licences").iterdir())
 
 

@@ -79,7 +79,7 @@ def test_an_answer_is_streamed_with_its_reasoning_folded(page):
         r"\d+ tokens, \d+(\.\d)? tokens/s, the first after \d+ ms; prompt of \d+ tokens, \d+ of them cached", page.last(".numbers")
     )
     assert not page.find(".reasoning .said").is_displayed()
-    assert re.fullmatch(r"Reasoning, \d+ tokens", page.text(".reasoning summary"))
+    assert re.fullmatch(r"Reasoning, \d+ tokens in \d+\.\d s", page.text(".reasoning summary"))
     page.click(".reasoning summary")
     assert "carry" in page.text(".reasoning .said")
     page.ask("And 20 + 30?")
@@ -90,6 +90,35 @@ def test_an_answer_is_streamed_with_its_reasoning_folded(page):
     assert first["messages"] == [{"role": "user", "content": QUESTION}] and first["temperature"] == 0
     assert second["messages"][:2] == [*first["messages"], {"role": "assistant", "content": "17 + 25 = 42."}]
     assert first["reasoning_effort"] == "medium" and "response_format" not in first and "tools" not in first
+
+
+def test_the_page_says_what_it_waits_for_and_shows_reasoning_until_the_answer_begins(page):
+    # Holds the answer back at two places: before its first byte, and after the first reasoning.
+    page.js(
+        """(window.answered = window.fetch, window.fetch = async (address, options) => {
+          if (!options?.body) return window.answered(address, options);
+          const chunk = (delta, count) => `data: ${JSON.stringify({choices: [{delta}], usage: {prompt_tokens: 9, completion_tokens: count,
+            prompt_tokens_details: {cached_tokens: 0}, completion_tokens_details: {reasoning_tokens: Math.min(count, 5)}}})}\\n\\n`;
+          const next = (name) => new Promise((resolve) => { window[name] = resolve; });
+          await next("begin");
+          const parts = [chunk({reasoning_content: "Let me think."}, 5), chunk({content: "Four."}, 7) + "data: [DONE]\\n\\n"];
+          return new Response(new ReadableStream({async pull(controller) {
+            if (parts.length === 1) await next("answer");
+            if (parts.length) controller.enqueue(new TextEncoder().encode(parts.shift()));
+            else controller.close();
+          }}));
+        }, 0)"""
+    )
+    page.type("#input", "What is 2 + 2?" + Keys.ENTER)
+    page.wait("/^Waiting for the first token, [23] s …$/.test(document.querySelector('.stage')?.innerText)")
+    page.js("window.begin()")
+    page.wait("document.querySelector('.reasoning .said').innerText === 'Let me think.'")
+    assert not page.find(".stage").is_displayed()
+    assert re.fullmatch(r"Reasoning, 5 tokens in \d+\.\d s …", page.text(".reasoning summary"))
+    page.js("window.answer()")
+    page.wait_for_end()
+    assert page.last(".answer") == "Four." and not page.find(".reasoning .said").is_displayed()
+    page.js("(window.fetch = window.answered, 0)")
 
 
 def test_the_page_says_which_model_runs_on_what(page):
@@ -104,7 +133,7 @@ def test_an_answer_can_be_stopped_and_gone_on_from(page, server):
     assert len(kept) > 20
     assert re.match(r"\d+ tokens, .*; stopped$", page.last(".numbers"))
     # The engine stopped too.
-    page.wait("fetch('status.json').then((reply) => reply.json()).then(({engine}) => engine.running === 0)")
+    page.wait("fetch('/status.json').then((reply) => reply.json()).then(({engine}) => engine.running === 0)")
     page.ask(QUESTION)
     assert page.last(".answer") != "" and len(page.js("window.sent.at(-1)")["messages"]) == 3
 
@@ -293,7 +322,7 @@ def any_page(chromium, server):
 
 RENDER = """
 const [text, done] = arguments;
-import("./page/markdown.js").then(({renderMarkdown}) => {
+import("/page/markdown.js").then(({renderMarkdown}) => {
   const element = document.createElement("div");
   renderMarkdown(element, text);
   for (const head of element.querySelectorAll(".code-head")) head.remove();
@@ -305,30 +334,30 @@ import("./page/markdown.js").then(({renderMarkdown}) => {
 @pytest.mark.parametrize(
     "text, shown",
     [
-        ("a *b* **c** ***d*** ~~e~~ `f*` __g__ h_i_j", "<p>a <em>b</em> <strong>c</strong> <strong><em>d</em></strong> <del>e</del> <code>f*</code> <strong>g</strong> h_i_j</p>"),
-        ("2 * 3 * 4, **open, \\*plain\\*", "<p>2 * 3 * 4, **open, *plain*</p>"),
-        ("# A\n## B ##\ntext\nmore  \nline", '<h3 class="level1">A</h3><h3 class="level2">B</h3><p>text\nmore<br>line</p>'),
-        ("```py\n<b>\n\n```\nafter", '<div class="code"><pre tabindex="0"><code>&lt;b&gt;\n</code></pre></div><p>after</p>'),
-        ("```\nopen", '<div class="code"><pre tabindex="0"><code>open</code></pre></div>'),
-        ("- a\n- b\n  - c\n\n  d\n3. e", "<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul><p>d</p></li></ul><ol start=\"3\"><li><p>e</p></li></ol>"),
-        ("> a\n> > b\n\n---", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote><hr>"),
+        ("a *b* **c** ***d*** ~~e~~ `f*` __g__ h_i_j", "<p dir=\"auto\">a <em>b</em> <strong>c</strong> <strong><em>d</em></strong> <del>e</del> <code>f*</code> <strong>g</strong> h_i_j</p>"),
+        ("2 * 3 * 4, **open, \\*plain\\*", "<p dir=\"auto\">2 * 3 * 4, **open, *plain*</p>"),
+        ("# A\n## B ##\ntext\nmore  \nline", '<h3 class="level1" dir="auto">A</h3><h3 class="level2" dir="auto">B</h3><p dir="auto">text\nmore<br>line</p>'),
+        ("```py\n<b>\n\n```\nafter", '<div class="code" dir="ltr"><pre tabindex="0"><code>&lt;b&gt;\n</code></pre></div><p dir="auto">after</p>'),
+        ("```\nopen", '<div class="code" dir="ltr"><pre tabindex="0"><code>open</code></pre></div>'),
+        ("- a\n- b\n  - c\n\n  d\n3. e", "<ul dir=\"auto\"><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul><p>d</p></li></ul><ol start=\"3\" dir=\"auto\"><li><p>e</p></li></ol>"),
+        ("> a\n> > b\n\n---", '<blockquote dir="auto"><p>a</p><blockquote><p>b</p></blockquote></blockquote><hr dir="auto">'),
         (
             "|a|b|\n|---|--:|\n|*c*|d \\| e<br>f|",
-            '<div class="wide" tabindex="0"><table><thead><tr><th>a</th><th class="right">b</th></tr></thead>'
+            '<div class="wide" tabindex="0" dir="auto"><table><thead><tr><th>a</th><th class="right">b</th></tr></thead>'
             '<tbody><tr><td><em>c</em></td><td class="right">d | e<br>f</td></tr></tbody></table></div>',
         ),
         (
             "[x](https://a.example/b_(c)) https://d.example/.",
-            '<p><a href="https://a.example/b_(c)" target="_blank" rel="noopener noreferrer">x</a> '
+            '<p dir="auto"><a href="https://a.example/b_(c)" target="_blank" rel="noopener noreferrer">x</a> '
             '<a href="https://d.example/" target="_blank" rel="noopener noreferrer">https://d.example/</a>.</p>',
         ),
-        ("<img src=x onerror=alert(1)><script>alert(1)</script>", "<p>&lt;img src=x onerror=alert(1)&gt;&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
-        ("[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)", "<p>[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)</p>"),
+        ("<img src=x onerror=alert(1)><script>alert(1)</script>", "<p dir=\"auto\">&lt;img src=x onerror=alert(1)&gt;&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
+        ("[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)", "<p dir=\"auto\">[x](javascript:alert(1)) [y](data:text/html,z) [z](/v1)</p>"),
         (
             "![x](https://a.example/?secret)",
-            '<p><a href="https://a.example/?secret" target="_blank" rel="noopener noreferrer">picture: x</a></p>',
+            '<p dir="auto"><a href="https://a.example/?secret" target="_blank" rel="noopener noreferrer">picture: x</a></p>',
         ),
-        ("\\(a_1\\) \\[x\\]", "<p>\\(a_1\\) \\[x\\]</p>"),
+        ("\\(a_1 \\[x", "<p dir=\"auto\">\\(a_1 \\[x</p>"),
     ],
 )
 def test_markdown_becomes_elements_and_html_stays_text(any_page, text, shown):
@@ -337,7 +366,7 @@ def test_markdown_becomes_elements_and_html_stays_text(any_page, text, shown):
 
 def test_the_time_of_hostile_markdown_grows_with_its_length(page):
     # With quadratic time, or a recursion per level, this would not end.
-    parts = ["*", "**a", "_a ", "`", "` ``", "[", "[a](", "> ", "- ", "|", "|-", "~", "# ", "http://", "<br", "\\", "1. a\n\n", " ", "\n"]
+    parts = ["*", "**a", "_a ", "`", "` ``", "[", "[a](", "> ", "- ", "|", "|-", "~", "# ", "http://", "<br", "\\", "1. a\n\n", " ", "\n", "$", "$$", "$a", "$a ", "\\(", "\\[a", "\\[\n", "$$\n", "](", "```\n", "[^1]: ", "[^a]", "- [x] ", "` `` $a$ "]
     for part in parts:
         assert page.driver.execute_async_script(RENDER, part * (100_000 // len(part)) + "x`") is not None, part
 
@@ -384,8 +413,8 @@ def test_axe_finds_no_violation(page, server, scheme):
     page.driver.execute_async_script(
         """
         const done = arguments[0];
-        import("./page/markdown.js").then(({renderMarkdown}) => {
-          renderMarkdown(document.querySelector(".answer"), "# A\\n[x](https://a.example) `b`\\n\\n|a|b|\\n|-|-|\\n|c|d|\\n\\n> e\\n\\n1. f\\n\\n```py\\ng\\n```");
+        import("/page/markdown.js").then(({renderMarkdown}) => {
+          renderMarkdown(document.querySelector(".answer"), "# A\\n[x](https://a.example) `b`\\n\\n|a|b|\\n|-|-|\\n|c|d|\\n\\n> e\\n\\n1. f\\n\\n- [x] done[^1]\\n\\n$\\\\frac{a}{b}$\\n\\n```py\\n# g\\nimport os\\ndef f(x: int) -> str:\\n    return \\"a\\" + 1\\n```\\n\\n[^1]: note");
           done();
         });
         """

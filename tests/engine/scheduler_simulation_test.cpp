@@ -238,7 +238,8 @@ class Simulation {
     const std::vector<Slice> slices = drafts_ ? scheduler_.next(plan_drafts) : scheduler_.next();
     if (slices.empty()) {
       for (const auto& [request, book] : books_)
-        // The last in order waits for the pages of a complete one whose last token is not known yet.
+        // The last sequence in order may wait for the pages of a complete one whose last token is not known
+        // yet.
         ASSERT_TRUE(!scheduler_.is_running(request) || book.is_complete() || is_held(book) ||
                     is_a_cache_full())
             << "a sequence has no row";

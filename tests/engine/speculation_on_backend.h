@@ -265,7 +265,6 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitAsWithout) {
   expect_same(serve(all, drafter("model", true, 16)), plain);
 }
 
-// As above, with trees of drafts.
 TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
   const std::vector<Asked> all = mixed_requests(num_requests(), GetParam().max_tokens);
   const Served plain = serve(all, {});

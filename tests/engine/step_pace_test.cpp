@@ -80,9 +80,11 @@ struct NotingRows : ToyBackend {
 };
 
 TEST(EnginePace, PromptsGetFewRowsWhileAnAnswerRunsAndAnswersStayTheSame) {
-  for (const bool has_target : {false, true}) {
+  enum class Limit { kNone, kTarget, kRows };
+  for (const Limit limit : {Limit::kNone, Limit::kTarget, Limit::kRows}) {
     EngineOptions given{.num_pages = 300, .max_batch_tokens = 512, .max_sequences = 8};
-    given.itl_target = has_target ? 1e-9 : 0;  // no step is that fast
+    if (limit == Limit::kTarget) given.itl_target = 1e-9;  // no step is that fast
+    if (limit == Limit::kRows) given.max_rows_with_answers = 40;
     NotingRows backend(given, toy_logits, 0);
     {
       Engine engine(backend, tokenizer(), given);
@@ -94,10 +96,10 @@ TEST(EnginePace, PromptsGetFewRowsWhileAnAnswerRunsAndAnswersStayTheSame) {
       EXPECT_EQ(answers.wait_for(first).tokens, run_alone(chat));
       EXPECT_EQ(answers.wait_for(second).tokens, run_alone(longest));
     }
-    if (has_target)
-      EXPECT_LE(backend.most_rows, StepPace::kFirstRows + 1u);
-    else
+    if (limit == Limit::kNone)
       EXPECT_GT(backend.most_rows, StepPace::kFirstRows + 100u);
+    else
+      EXPECT_LE(backend.most_rows, limit == Limit::kRows ? 41u : StepPace::kFirstRows + 1u);
   }
 }
 

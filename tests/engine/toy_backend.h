@@ -138,7 +138,7 @@ class ToyBackend : public Backend {
     std::vector<uint32_t> words_;
   };
 
-  // What a step appended after the known token of an output row.
+  // Tokens that a step appended after the known token of an output row.
   struct Behind {
     std::vector<TokenId> tokens{};  // its right drafts and the token chosen after them
     std::vector<TokenId> drafts{};  // new drafts after `tokens`

@@ -85,8 +85,8 @@ inline NextToken likeliest(ToyModel model) {
   };
 }
 
-// Options under which everything that such a drafter proposes is drafted: up to `max_drafts` tokens and up to
-// `topk` children per token.
+// Options that draft everything that a ToyDrafter proposes: up to `max_drafts` tokens and up to `topk`
+// children per token.
 inline speculative::SpeculationOptions drafts_of(NextToken next, int max_drafts, int topk = 1) {
   return {.drafters = {[next](const speculative::DrafterSources& sources) {
             return std::make_unique<ToyDrafter>(next, sources.topk);

@@ -129,7 +129,7 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
 
 TEST(FindFault, RefusesWhatNeedsMorePagesThanTheCacheHas) {
   RequestLimits small = limits();
-  small.scheduler.num_pages = 8;  // 128 positions, in both kinds of layer
+  small.scheduler.num_pages = 8;  // 128 positions, in full and in sliding layers
   GenerationRequest fits = request(100);
   fits.stop.max_tokens = 29;  // the 129th token is never fed back
   EXPECT_FALSE(find_fault(fits, small));

@@ -115,6 +115,13 @@ TEST(GgmlBlocks, Mxfp4HasTheHalvesOfAGroupInItsNibbles) {
   EXPECT_EQ(values_of(GgmlType::kMxfp4, "\x80" + qs)[0], 1.0f);
 }
 
+TEST(GgmlBlocks, Mxfp4OfOllamaHasNeighboursInItsNibbles) {
+  const std::string qs = "\x21\x43" + std::string(13, '\0') + "\x70";
+  const std::vector<float> values = values_of(GgmlType::kMxfp4Ollama, "\x7F" + qs);
+  EXPECT_EQ((std::vector(values.begin(), values.begin() + 5)), (std::vector{0.5f, 1.f, 1.5f, 2.f, 0.f}));
+  EXPECT_EQ(values[31], 6.f);
+}
+
 TEST(GgmlBlocks, RepackedMxfp4IsTheSameNumbersAndPacksBackToTheSameBytes) {
   constexpr size_t kBlocks{50};
   std::string blocks;

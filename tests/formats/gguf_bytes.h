@@ -20,7 +20,6 @@ std::string le(T number) {
 
 inline std::string gguf_string(std::string_view text) { return le<uint64_t>(text.size()).append(text); }
 
-// Returns the bytes of a metadata entry: key, type, value.
 inline std::string gguf_entry(std::string_view key, uint32_t type, std::string_view value) {
   return gguf_string(key).append(le(type)).append(value);
 }

@@ -41,6 +41,15 @@ GgufBytes two_tensors() {
   return file;
 }
 
+TEST(Gguf, Type4IsMxfp4InFilesOfOllamaOnly) {
+  GgufBytes file = two_tensors();
+  file.tensors[1] = gguf_tensor("b", {32}, 4, 32);
+  EXPECT_EQ(gguf_fault(file.file(), "type 4; expected"), Fault::kUnknownGgmlType);
+  file.metadata[0] = gguf_text("general.architecture", "gptoss");
+  const std::string ollamas = file.file();
+  EXPECT_EQ(parse_gguf(as_bytes(ollamas), "x.gguf").tensors[1].type, GgmlType::kMxfp4Ollama);
+}
+
 TEST(Gguf, TensorsAreViewsWithTheirOutermostExtentFirst) {
   const std::string file = two_tensors().file();
   const Gguf gguf = parse_gguf(as_bytes(file), "x.gguf");

@@ -43,7 +43,6 @@ std::string entry(std::string_view dtype, std::string_view shape, std::string_vi
   return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":{}}})", dtype, shape, offsets);
 }
 
-// Returns the header of a file with one tensor.
 std::string header(std::string_view dtype, std::string_view shape, std::string_view offsets) {
   return R"({"a":)" + entry(dtype, shape, offsets) + "}";
 }

@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
         {R"({"type":"array","items":{"anyOf":[{"const":1},{"enum":[1.0,"1",true]},{"$ref":"#/$defs/x"}]},"uniqueItems":true,"$defs":{"x":{"const":{"a":[1]}}}})",
          {R"([1,"1",true,{"a":[1]}])"},
          {R"([1,1])", R"([{"a":[1]},{"a":[1]}])"}},
-        // Sets of sets.
+        // Unique items that are themselves lists of unique items.
         {R"({"type":"array","items":{"type":"array","items":{"enum":["x","y"]},"uniqueItems":true,"maxItems":2},"uniqueItems":true})",
          {R"([[],["x","y"],["y","x"]])"},
          {R"([["x"],["x"]])", R"([["x","x"]])"}},

@@ -9,7 +9,6 @@
 
 namespace nibble::harmony {
 
-// Parses a whole stream into its messages.
 inline std::vector<ParsedMessage> parse(const std::vector<TokenId>& tokens, std::optional<Role> role,
                                         const Tokenizer& tokenizer = o200k()) {
   Parser parser(tokenizer, role);

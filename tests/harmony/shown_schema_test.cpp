@@ -15,7 +15,6 @@ std::string shown(std::string_view schema) {
   return rewritten ? typescript_type(*rewritten) : "()";
 }
 
-// Returns the type of a property.
 std::string member(const std::string& schema) {
   const std::string type =
       shown(R"({"type": "object", "properties": {"k": )" + schema + R"(}, "required": ["k"]})");

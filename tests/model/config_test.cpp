@@ -95,6 +95,10 @@ TEST(Config, OpenAisSpellingSaysTheSame) {
   Config expected = *named_config("gpt-oss-20b");
   expected.eos.clear();  // OpenAI's file names no EOS token
   EXPECT_EQ(parse_config(original, "original/config.json"), expected);
+
+  const std::string more = R"({"rope_attn_factor": 2, )" + original.substr(1);
+  EXPECT_THAT(error_of([&] { parse_config(more, "original/config.json"); }),
+              HasSubstr("unknown field \"rope_attn_factor\""));
 }
 
 TEST(Config, WithoutLayerTypesEvenLayersSlide) {
@@ -103,10 +107,21 @@ TEST(Config, WithoutLayerTypesEvenLayersSlide) {
   EXPECT_EQ(parse(object), *named_config("gpt-oss-20b"));
 }
 
-TEST(Config, AbsentTruncationMeansTruncationAsInTransformers) {
+TEST(Config, NumbersOnWhichEveryImplementationAgreesMayBeAbsent) {
   json object = released();
-  object["rope_scaling"].erase("truncate");
-  EXPECT_TRUE(parse(object).rope.truncate);
+  object.erase("swiglu_limit");
+  object["rope_scaling"].erase("beta_fast");
+  object["rope_scaling"].erase("beta_slow");
+  EXPECT_EQ(parse(object), *named_config("gpt-oss-20b"));
+}
+
+TEST(Config, FieldsOfTrainingAndBookkeepingAreIgnored) {
+  json object = released();
+  object["unsloth_version"] = "2025.8.1";
+  object["dtype"] = "bfloat16";
+  object["id2label"] = {{"0", "LABEL_0"}};
+  object["not_yet_known"] = nullptr;  // null means absent
+  EXPECT_EQ(parse(object), *named_config("gpt-oss-20b"));
 }
 
 TEST(Config, PlainRopeIsFactorOne) {
@@ -227,6 +242,25 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"a negative stop token", SETS("eos_token_id", {200002, -1}),
                 "'eos_token_id' is [200002,-1]"}));
 
+#define LACKS(field) [](json& o) { o.erase(field); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Completeness, ConfigRefuses,
+    testing::Values(
+        Refusal{"no model type", LACKS("model_type"), "'model_type' is missing; expected \"gpt_oss\""},
+        Refusal{"no epsilon", LACKS("rms_norm_eps"), "'rms_norm_eps' is missing"},
+        Refusal{"no number of chosen experts",
+                [](json& o) {
+                  o.erase("num_experts_per_tok");
+                  o.erase("experts_per_token");
+                },
+                "'num_experts_per_tok' is missing"},
+        Refusal{"a scale of attention", SETS("attention_scale", 0.1), "unknown field \"attention_scale\""},
+        Refusal{"experts that are not known", SETS("num_shared_experts", 1),
+                "unknown field \"num_shared_experts\", which may change what the model computes"},
+        Refusal{"two known names as one", SETS("top_k top_p", 1), "unknown field \"top_k top_p\""},
+        Refusal{"no name", SETS("", 1), "unknown field \"\""}));
+
 INSTANTIATE_TEST_SUITE_P(
     Rope, ConfigRefuses,
     testing::Values(
@@ -236,6 +270,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "'rope_scaling': 'rope_type' is \"llama3\""},
         Refusal{"no type", [](json& o) { o["rope_scaling"].erase("rope_type"); }, "'type' is missing"},
         Refusal{"no factor", [](json& o) { o["rope_scaling"].erase("factor"); }, "'factor' is missing"},
+        Refusal{"no word about truncation", [](json& o) { o["rope_scaling"].erase("truncate"); },
+                "'truncate' is missing; expected false, as in gpt-oss, or true"},
+        Refusal{"plain RoPE with a factor", SETS_ROPE("rope_type", "default"),
+                "'factor' is 32.0; expected 1"},
         Refusal{"a factor that shrinks", SETS_ROPE("factor", 0.5),
                 "'factor' is 0.5; expected a number from 1"},
         Refusal{"another magnitude", SETS_ROPE("attention_factor", 1.0), "expected 1.34657"},
@@ -252,6 +290,7 @@ INSTANTIATE_TEST_SUITE_P(
                 SETS("rope_parameters", {{"rope_type", "yarn"},
                                          {"rope_theta", 150000},
                                          {"factor", 8.0},
+                                         {"truncate", false},
                                          {"original_max_position_embeddings", 4096}}),
                 "'rope_scaling' is {"},
         Refusal{"two thetas that differ", SETS_ROPE("rope_theta", 10000),
@@ -267,7 +306,7 @@ TEST(Config, TextThatIsNoConfigurationIsRefused) {
               StartsWith("x.json: JSON nested too deep: "));
   EXPECT_EQ(error("[1]"), "x.json: expected an object {...}, not [1]");
   EXPECT_EQ(error("{\"head_dim\": 64, \"head_dim\": 45}"), "x.json: duplicate field \"head_dim\"");
-  EXPECT_EQ(error("{}"), "x.json: 'num_hidden_layers' is missing; expected a whole number from 1 to 1024");
+  EXPECT_EQ(error("{}"), "x.json: 'model_type' is missing; expected \"gpt_oss\"");
 }
 
 TEST(Config, ALongValueIsShownInPartAndOnOneLine) {

@@ -22,7 +22,7 @@ TEST(RoundingToInt8, ABlocksLargestElementIsKeptAndTheOthersAreMultiplesOfA127th
   x[3] = -127;
   x[4] = 1.4f;
   x[5] = 1.6f;
-  x[6] = 2.5f;  // a tie: to the even one
+  x[6] = 2.5f;  // a tie, rounded to the even code
   x[7] = 3.5f;
   const std::vector<float> y = rounded(x);
   EXPECT_EQ(y[3], -127);

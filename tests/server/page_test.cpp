@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/http/gzip.h"
 #include "server/server.h"
 #include "tests/server/connection.h"
 
@@ -18,7 +19,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// Returns the answer to a request line and more header lines.
 std::string page_answer(const Server& server, const std::string& line, const std::string& header = "") {
   const Connection connection(server.port());
   connection.send(line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + "\r\n");
@@ -56,6 +56,14 @@ TEST(Page, IsShownToBrowsersAndAWordToPrograms) {
     EXPECT_EQ(body_of(page_answer(server, "GET /", std::string("User-Agent: ") + agent + "\r\n")),
               "nibble is running\n");
   EXPECT_EQ(body_of(page_answer(server, "HEAD /")), "");
+}
+
+TEST(Page, IsAlsoAtTheAddressesOfConversations) {
+  const Server server(any_port());
+  const std::string page = body_of(page_answer(server, "GET /c/0011aa", kAsBrowser));
+  EXPECT_THAT(page, AllOf(StartsWith("<!doctype html>"), HasSubstr("src=\"../page/chat.js\""),
+                          HasSubstr("href=\"../page/chat.css\""), HasSubstr("href=\"../status\"")));
+  EXPECT_THAT(page, Not(HasSubstr("=\"page/")));
 }
 
 TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
@@ -104,11 +112,17 @@ TEST(Page, IsCompressedForWhoAcceptsThat) {
             plain.size());
 }
 
+TEST(Page, WeighsLessThan400KilobytesCompressed) {
+  size_t num_bytes = 0;
+  for (const PageFile& file : page_files()) num_bytes += gzipped(file.text).size();
+  EXPECT_LT(num_bytes, 400'000u);
+}
+
 TEST(Page, NeedsNoKeyAndWhatItShowsDoes) {
   ServerOptions options = any_port();
   options.api_keys.add("sesame", "the test");
   const Server server(options);
-  for (const char* path : {"/", "/status", "/page/chat.js"})
+  for (const char* path : {"/", "/c/0011aa", "/status", "/page/chat.js"})
     EXPECT_THAT(page_answer(server, std::string("GET ") + path, kAsBrowser), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(page_answer(server, "GET /status.json"), StartsWith("HTTP/1.1 401 "));
   const std::string told = page_answer(server, "GET /status.json", "Authorization: Bearer sesame\r\n");
@@ -121,7 +135,7 @@ TEST(Page, CanBeLeftOut) {
   options.has_page = false;
   const Server server(options);
   EXPECT_EQ(body_of(page_answer(server, "GET /", kAsBrowser)), "nibble is running\n");
-  for (const char* path : {"/status", "/page/chat.js"})
+  for (const char* path : {"/c/0011aa", "/status", "/page/chat.js"})
     EXPECT_THAT(page_answer(server, std::string("GET ") + path, kAsBrowser),
                 AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("--no-page")));
 }

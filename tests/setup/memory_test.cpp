@@ -74,6 +74,14 @@ TEST_F(MemoryBudget, OfAGpuThatUsesTheHostsMemoryLeavesTheSystemFourGigabytes) {
   EXPECT_EQ(budget(&memory_of_exhausted_host), 0u);
 }
 
+TEST(MemoryBudgetOfAPrediction, LeavesTheSystemFourGigabytesOfAHostsMemoryWithAnyShare) {
+  const DeviceMemory unified{120 * kGigabyte, 120 * kGigabyte, true}, own{120 * kGigabyte, 120 * kGigabyte};
+  EXPECT_EQ(memory_budget(unified, 1.0), 116 * kGigabyte);
+  EXPECT_EQ(memory_budget(unified, 0.99), 116 * kGigabyte);
+  EXPECT_EQ(memory_budget(unified, 0.7), 84 * kGigabyte);
+  EXPECT_EQ(memory_budget(own, 1.0), 120 * kGigabyte);
+}
+
 // Weights converted from a GGUF file stay in memory, even if a backend converts them again. Blocks that a
 // backend uses as stored are not converted.
 TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {

@@ -63,7 +63,16 @@ TEST(Resolve, DefaultsQuantiseNothingAndRunOnTheBestBackend) {
   EXPECT_TRUE(setup.requirements.empty());
 }
 
-// All of these are refused without opening a model.
+TEST(Resolve, ATargetForTheTimeBetweenTokensReplacesTheDefaultLimitOfRows) {
+  Settings settings;
+  const int rows = best_backend().making.batch_sizes({}).max_rows_with_answers;
+  EXPECT_EQ(resolve(settings).max_rows_with_answers, rows);
+  for (const double target : {0.0, 25.0}) {
+    settings.itl_target = target;
+    EXPECT_EQ(resolve(settings).max_rows_with_answers, 0) << target;
+  }
+}
+
 TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   EXPECT_THAT(refusal(on_backend("tpu")), HasSubstr("cpu, reference"));
   Settings settings;

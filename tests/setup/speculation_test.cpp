@@ -116,6 +116,12 @@ TEST(SpeculativeConfig, WhatCannotBeIsRefusedByName) {
               HasSubstr("num_speculative_tokens must be a whole number from 1 to 32, not 33"));
   EXPECT_THAT(config_refusal(R"({"method": "ngram", "disable_by_batch_size": 4})"),
               HasSubstr("disable_by_batch_size"));
+  for (const char* method : {"suffix", "ngram", "eagle3"})
+    EXPECT_THAT(
+        config_refusal(
+            fmt::format(R"({{"method": "{}", "speculative_token_tree": "[(0,), (0, 0)]"}})", method).c_str()),
+        testing::AllOf(HasSubstr("--speculative-config.speculative_token_tree is not supported"),
+                       HasSubstr("\"topk\""), HasSubstr("\"num_speculative_tokens\"")));
   EXPECT_THAT(config_refusal("ngram"), HasSubstr("--speculative-config"));
   Settings two;
   two.speculate = "auto";

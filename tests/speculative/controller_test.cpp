@@ -20,7 +20,7 @@ using Cost = std::function<double(int num_sequences, int num_more_rows)>;
 const Cost kByRows = [](int n, int more) { return 0.001 * (n + more); };  // a CPU: each row costs the same
 // A 120b model on a GPU.
 const Cost kByBytes = [](int n, int more) { return 0.001 * (1 + 0.37 * (n - 1 + more)); };
-// The same with experts that rows share: 64 sequences read nearly all of them anyway.
+// A GPU where rows share experts: 64 sequences read nearly all of them anyway.
 const Cost kByExperts = [](int n, int more) {
   return 0.0013 + 0.0136 * (1 - std::pow(1 - 4.0 / 128, n + more)) + 6e-6 * (n + more);
 };

@@ -150,7 +150,7 @@ TEST(ForcedAcceptance, ASmallGainIsKept) {
     EXPECT_GT(of_the_best(kOfH200Now.cost, 1, chance, 40000), 0.983) << "chance " << chance;
 }
 
-// The same smoothing must not hide it from the controller when drafts become right or wrong.
+// This smoothing must not hide from the controller that drafts become right or wrong.
 TEST(ForcedAcceptance, ShortGoodTimesAreUsed) {
   const Text in_turns{[](int position) { return position / 50 % 2 == 0 ? 1.0 : 0.0; }};
   const double none = play(kOfH200Now.cost, 1, in_turns, 0, 20000).speed();
@@ -162,7 +162,7 @@ TEST(ForcedAcceptance, NorIsItWithManySequences) {
     for (const int num_sequences : {4, 16, 64})
       for (int tenths = 0; tenths <= 10; ++tenths) {
         const double of_best = of_the_best(cost, num_sequences, tenths / 10.0, 400 * num_sequences);
-        // This includes the first steps, in which it learns.
+        // The first steps, in which the controller learns, are included.
         EXPECT_GT(of_best, 0.94) << "cost " << name << ", chance " << tenths << "/10, " << num_sequences
                                  << " sequences";
       }

@@ -147,7 +147,9 @@ constexpr Room kRooms[] = {
     // values. From them and a model follow the share of a node, then the memory, the capacity and the loaded
     // backend. The drafters, one of which is a second model, need all of these.
     {"setup/backends", 0},
+    {"setup/kernel_log", 0},
     {"setup/machine", 0},
+    {"setup/model_stores", 0},
     {"setup/places", 0},
     {"setup/read_weights", 0},
     {"setup/requirements", 0},

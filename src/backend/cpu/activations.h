@@ -10,7 +10,7 @@
 
 namespace nibble::cpu {
 
-// Rows that a work item multiplies by its panel of weights: their int8 activations (20b: 0.25 MB) stay in L2.
+// Rows that a work item multiplies by its panel of weights at once: as int8 (20b: 0.25 MB) they stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
 // Maximum number of partial softmaxes that are stored for merging: enough for one row at position 131,071.
@@ -27,12 +27,12 @@ struct Activations {
   View<int, 2> chosen;            // [T, K]: indices of the chosen experts
   View<float, 2> chosen_weights;  // [T, K]: their weights in the sum
   View<float, 2> gated;           // [T K, I*]: output of swiglu, with float activations only
-  // With int8 activations only, like the next two: normed rows [T, H / 32], for experts [T K, H / 32].
+  // Used only with int8 activations, like the next two. Normed rows: [T, H / 32], for experts [T K, H / 32].
   View<Q8Block, 2> normed_q8;
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention
   View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu
   View<float, 3> down_panels;    // [thread, T K, kMaxPanelRows]: outputs of down projections
-  View<float, 2> logits;         // [kOutputRows, V]: logits of some output rows
+  View<float, 2> logits;         // [kOutputRows, V]: logits of kOutputRows output rows at a time
 
   Buffer storage;
 };

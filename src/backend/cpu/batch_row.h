@@ -1,4 +1,4 @@
-// One row of a step: a token, its position, and the run that it belongs to, which has the page tables.
+// One row of a step: a token, its position, and its run, which has the page tables.
 #pragma once
 
 #include <vector>

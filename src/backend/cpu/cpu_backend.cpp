@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/changed_files.h"
 #include "backend/cpu/dense/qkv.h"
 #include "backend/cpu/draft/head_drafter.h"
 #include "backend/cpu/forward.h"
@@ -226,6 +227,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
   }
   forward(
       {machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
+  check_unchanged(model_.weights->files);
   if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
   result.kept = keep_right_drafts(batch, result.outputs,
                                   [&](const Run& run, int from, int to) { kv_.move(run, from, to); });

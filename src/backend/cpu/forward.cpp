@@ -29,7 +29,7 @@ void forward(const ForwardArgs& args) {
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
-  // Attention and experts each add to x. Ranks all-reduce it, so all ranks but the first start from x = 0.
+  // Attention and experts each add to x. Ranks all-reduce x, so all except the first start from x = 0.
   const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
   const auto begin_half = [&, links = links] {
     if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);
@@ -57,7 +57,7 @@ void forward(const ForwardArgs& args) {
     end_half();
     clock.lap(Operation::kProject, "project");
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
-           a.chosen_weights});  // norm, gate, top K, softmax
+           a.chosen_weights});  // norm, router, top K, softmax
     clock.lap(Operation::kRoute, "route");
     begin_half();
     experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.experts(),

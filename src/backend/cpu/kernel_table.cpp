@@ -84,7 +84,7 @@ constexpr IsaRow kIsas[]{
 #endif
 };
 
-// Best first. For a format, the first row up to the requested instruction set that the machine supports wins.
+// Best first. For each format, the first row wins that the machine supports and the requested set allows.
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86

@@ -12,7 +12,8 @@
 
 namespace nibble::cpu {
 
-// By architecture, slowest set first. A machine uses the last that it supports, and kernels of earlier sets.
+// Instruction sets by architecture, slowest first. A machine uses kernels of the last set that it supports,
+// or of earlier sets where that set has none.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {

@@ -46,7 +46,7 @@ class KvCache {
   static size_t num_bytes(const Config& config, Format format, int num_pages);
 
  private:
-  Buffer storage_;  // Pages take no memory until they are written first.
+  Buffer storage_;  // pages take no memory until they are first written
   std::vector<LayerKv> layers_;
 };
 

@@ -90,6 +90,10 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
   if (format == Format::kQ8_0)
     for_each_block(
         [&](ptrdiff_t r, ptrdiff_t block, const Destination& to) { pack_q8_0(rows[r] + 34 * block, to); });
+  else if (blocks->type == GgmlType::kMxfp4Ollama)
+    for_each_block([&](ptrdiff_t r, ptrdiff_t block, const Destination& to) {
+      pack_block(rows[r] + 17 * block + 1, rows[r][17 * block], to);
+    });
   else
     for_each_block([&](ptrdiff_t r, ptrdiff_t block, const Destination& to) {
       pack_ggml_mxfp4(rows[r] + 17 * block, to);

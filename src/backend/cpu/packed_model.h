@@ -18,7 +18,7 @@ struct PackedLayer {
   std::optional<PackedMatrix> o;    // [H, Nq D]
 };
 
-// Packed layer by layer: if no one else holds the weights, at most one layer is in memory twice.
+// Packed layer by layer: at most one layer is in memory twice, unless others hold the weights.
 struct PackedModel {
   std::shared_ptr<const Weights> weights;  // packed matrices have only a shape here
   std::vector<PackedLayer> layers;         // one for each layer; empty if the model is not packed

@@ -71,7 +71,7 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // False if ranks have own rows: Rank::keep_drafts() moves drafts of all rows of a step.
+  // False if ranks have sequences of their own: Rank::keep_drafts() moves drafts of all rows of a step.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
   // With the miniature's draft head, trees gain little and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
@@ -298,8 +298,8 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
                 downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
 }
 
-// Every GPU gets its graph and input before any launch. These may allocate, and an allocation may wait until
-// running kernels end; a running kernel must not wait for a launch that comes after the allocation.
+// Every GPU uploads its input and captures its graph before any GPU launches. Both may allocate memory, and
+// an allocation may wait for running kernels, which must not be waiting for a later launch.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   Launched& step = launched_[num_launched_ % launched_.size()];

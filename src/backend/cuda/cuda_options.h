@@ -17,7 +17,7 @@ struct CudaOptions {
   bool may_compile{true};  // the driver may compile PTX if there is no machine code for the GPU (images.h)
   // Format of the experts' activations in steps of many tokens; not set: bfloat16, as in all other steps.
   std::optional<BlockFormat> prompt_activations{};
-  // GPUs that share the model (empty: the first ones; a test may name one twice); the ratio of their shares.
+  // GPUs that share the model (empty: the first ones; a test may name one twice), and ratio of their shares.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
   bool have_whole_experts{false};  // true: each rank holds some experts whole; false: a part of each

@@ -110,7 +110,8 @@ constexpr TableRow kQkvRows[]{
     {.rows = {kSplitTokens + 1, kNarrowTokens}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_narrow,
      .shared_bytes = &wgmma, .kernel = "qkv_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
     {.rows = {kNarrowTokens + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_wgmma,
-     .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
+     .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
+     .reason = kFour},
 };
 
 // Appends keys and values if a sequence has several rows in the step; otherwise attend_rows() does it.
@@ -141,10 +142,10 @@ constexpr TableRow kProjectRows[]{
      .launcher = &project_narrow, .shared_bytes = &wgmma,
      .kernel = "project_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
     {.rows = {kNarrowProject + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &project_wgmma,
-     .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
+     .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
+     .reason = kFour},
 };
 
-// Norm, router and experts_up in one launch, for one token and for two.
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
     .why_not = &why_not_one_launch,
@@ -247,7 +248,8 @@ constexpr TableRow kUnembedRows[]{
      .launcher = &unembed_narrow, .shared_bytes = &wgmma,
      .kernel = "unembed_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
     {.rows = {kManyColumns + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &unembed_wgmma,
-     .shared_bytes = &wgmma, .kernel = "unembed_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
+     .shared_bytes = &wgmma, .kernel = "unembed_wgmma: strips of 16 rows for 128 tokens (MXFP4: 96)",
+     .reason = kFour},
 };
 
 constexpr TableRow kSampleRows[]{

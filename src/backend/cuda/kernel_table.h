@@ -43,8 +43,8 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// The instructions that multiply matrices. Besides mma.sync, a plan uses at most one engine; that engine's
-// table rows replace mma.sync rows with the same operation, weights and numbers of rows.
+// The instructions that multiply matrices. A plan uses mma.sync and at most one other engine, whose table
+// rows replace mma.sync rows of the same operation, weights and numbers of rows.
 enum class MatrixEngine {
   kAny,          // the kernel can be part of any plan, whatever engine the plan uses
   kMma,          // mma.sync
@@ -52,7 +52,7 @@ enum class MatrixEngine {
   kBlockScaled,  // block-scaled products, with activations in the format KernelRow::activations
 };
 
-struct Pass {               // how a kernel reads its weights once, and what it reads and leaves besides
+struct Pass {  // one reading of the weights by a kernel: its columns, and the kind of its input and output
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
   bool takes_norm{false};   // true: reads a norm that another launch computed; false: computes it itself
   bool leaves_parts{true};  // leaves each sum in two parts, which the next kernel adds (dense/args.h)
@@ -121,7 +121,7 @@ std::span<const KernelRow> kernel_rows();
 // by wgmma; "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
 std::string name(const KernelRow& row);
 
-// The same format as a Format and as a BlockFormat. block_format_of() is empty unless `row` is kBlockScaled.
+// Convert between BlockFormat and Format. block_format_of() is empty unless `row` is kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 

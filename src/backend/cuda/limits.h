@@ -32,7 +32,7 @@ void check_draft_head(const BackendOptions& options, const Target& target);
 // Returns why the plan's kernels exceed its budget; empty: they do not.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-// The memory that shares of the model take on each GPU, in the order in which ranks first name the GPUs.
+// The memory that one GPU needs for the shares of all its ranks. GPUs are in the order of their first ranks.
 struct GpuPlan {
   int device;
   MemoryPlan plan;

@@ -20,7 +20,7 @@ Activations of_attention(const Step& step, const ActivationRoom& room) {
 Activations of_experts(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.expert_activations);
 }
-// The norm in the layout that the router reads; block-scaled products read another one (blocks_of_norm()).
+// The norm in the layout that the router reads, which is never a block-scaled format.
 Activations norm_of_router(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.data
                                                                      : of_experts(step, step.work.normed);

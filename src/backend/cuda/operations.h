@@ -1,4 +1,4 @@
-// The operations of a step, with arguments from its recipe. forward.cpp says which make up a layer.
+// The operations of a step, with arguments from its recipe. forward.cpp calls those of a layer in order.
 #pragma once
 
 #include "backend/cuda/memory/device_weights.h"
@@ -45,8 +45,7 @@ void experts_down(const Step& step, size_t layer);
 // Returns the residual stream after a layer; if ranks share the model, before the sum over them.
 ResidualInput stream_after_layer(const Step& step);
 
-// The result of half a layer, for the sum over ranks, if ranks share the model. If the sum computes
-// the norm, it is stored in work.normed.
+// The result of half a layer for the sum over ranks. If the sum computes the norm, work.normed receives it.
 HalfOutput output_of_half(const Step& step, int half);
 
 // Compute logits of outputs [first, first + count), at most kOutputRows; choose tokens by them.

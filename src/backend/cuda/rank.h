@@ -29,10 +29,9 @@ class Rank {
   const DeviceWeights& weights() const { return weights_; }
   const Workspace& work() const { return *work_; }
   InputUpload& input() { return input_; }
-  // Uploads a batch's input (InputUpload::upload). Launches until the next call are of this step.
+  // Uploads a batch's input (InputUpload::upload). Later launches run this step, until the next call.
   void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
-  // Connects the rank to the others, if ranks share the model.
   void connect(std::unique_ptr<RankSum> sum) { sum_ = std::move(sum); }
   RankSum& connection() const { return *sum_; }
 

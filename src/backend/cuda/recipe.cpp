@@ -39,8 +39,8 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
 }
 
 // The all-reduce after attention writes to x, unless kernels compute the norm themselves: those read the
-// whole stream and also write x. The sum then goes to project's output buffer or, if this holds only the
-// rank's own rows because ranks have their own sequences, to the experts' output buffer.
+// whole stream and also write x. In that case it writes to project's output buffer or, if that has only the
+// rank's own rows (ranks have their own sequences), to the experts' output buffer.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;

@@ -15,7 +15,7 @@ enum class NormIn {
   kRouter,     // the router's launch, the first that reads the norm, computes it for all readers
   kAllReduce   // the all-reduce before the norm computes it
 };
-// How the choice of experts reaches their products.
+// How the choice of experts gets from the router to the experts' products.
 enum class RoutingBy {
   kSameLaunch,  // route_and_experts_up chooses and multiplies; experts_down reads the mailbox
   kMailbox,     // experts_up chooses by the router's logits; experts_down reads the mailbox
@@ -49,8 +49,7 @@ struct StepRecipe {
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read
   int num_parts;                           // terms per sum that qkv and project leave: 1 or 2 (dense/args.h)
-  // KV pages that qkv of a full-attention layer prefetches for attention: bytes per page (0: no prefetch),
-  // and pages per row.
+  // KV pages that qkv of a full-attention layer prefetches: bytes per page (0: none), pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
   StreamIn stream_after_attention;

@@ -43,14 +43,13 @@ Examples:
   nibble bench acceptance synthetic:gpt-oss-20b 0.7,0.5,0.3 0.9
   nibble bench acceptance tiny 0.8 -n 128 --json)"};
 
-constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // number of rows in a timed step
-constexpr int kStepsOfRows{16};                     // timed steps for each number of rows, per repetition
+constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // number of tokens in a timed step
+constexpr int kStepsOfRows{16};                     // timed steps for each number of tokens, per repetition
 constexpr int kFixedDepths[]{1, 3, 5};  // drafts per step in the runs with a fixed number of drafts
-constexpr int kNumAcceptanceWarmups{1};
 
 struct AcceptanceProfile {
   std::string name;
-  // probability of acceptance of each draft of a step; a single value applies to all drafts
+  // acceptance probability of each draft of a step; a single value applies to all drafts
   std::vector<double> chances;
   double chance(size_t place) const {
     return chances.size() == 1 ? chances[0] : place < chances.size() ? chances[place] : 0;
@@ -72,7 +71,7 @@ AcceptanceProfile read_profile(const std::string& text) {
   return profile;
 }
 
-// position 0: the first timed token
+// `position` counts from the first timed token.
 TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
 
 // Proposes the tokens of token_at() until a randomly drawn miss, and wrong tokens from there on. A draw
@@ -99,15 +98,15 @@ class ForcedDrafter final : public speculative::Drafter {
   int position_{0};
 };
 
-// One way to choose the number of drafts per step: none, a fixed number, or the controller's choice. The
-// speculator is kept between runs, so the controller keeps what it has learned, as in a server.
+// A way to choose the number of drafts per step: none, a fixed number, or the controller's choice. Runs share
+// the speculator, so the controller keeps what it has learned, as in a server.
 struct DraftedWay {
   std::string name;
   std::unique_ptr<speculative::Speculator> speculator{};  // null: no drafts
   std::vector<double> tokens_per_second{}, tokens_per_step{};
 };
 
-// Each run makes a drafter from the values that `profile` and `draw_seed` have then; both must stay valid.
+// Each run makes its drafter from the current values of `profile` and `draw_seed`; both must stay valid.
 std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uint64_t& draw_seed) {
   const auto make = [&](const speculative::DrafterSources&) {
     return std::make_unique<ForcedDrafter>(profile, draw_seed);
@@ -204,7 +203,7 @@ std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other)
 }
 const DraftedWay& best_fixed(const ProfileResult& result) {
   const auto speed = [](const DraftedWay& way) { return statistics_of(way.tokens_per_second).median; };
-  // The last element, auto, is excluded.
+  // All ways except the last one, auto.
   return *std::max_element(result.ways.begin(), result.ways.end() - 1,
                            [&](const DraftedWay& a, const DraftedWay& b) { return speed(a) < speed(b); });
 }
@@ -254,9 +253,9 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
   uint64_t draw_seed{0};
   for (const AcceptanceProfile& profile : profiles)
     results.push_back({.name = profile.name, .ways = drafted_ways(profile, draw_seed)});
-  for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
-    const bool counts = n >= kNumAcceptanceWarmups;
-    // Each repetition draws other misses, so that the median averages over the draws.
+  for (int n = 0; n < options.num_warmups + options.num_repetitions; ++n) {
+    const bool counts = n >= options.num_warmups;
+    // Each repetition draws anew, so the median averages over the draws.
     draw_seed = static_cast<uint64_t>(n);
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
       const double step = runner.step_seconds(kRowsOfStep[i]);
@@ -272,7 +271,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
                     bytes_of_rows(model.config, formats, kRowsOfStep[i], options.depth) /
                         bytes_of_rows(model.config, formats, 1, options.depth)});
   }
-  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumAcceptanceWarmups));
+  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, options.num_warmups));
   record["model"] = model.source.name;
   record["depth"] = options.depth;
   for (const MeasuredRows& cost : rows)
@@ -313,6 +312,7 @@ Action define_bench_acceptance(CLI::App& command, Settings& settings) {
     AcceptanceOptions all = flags->options;
     all.model = flags->model;
     all.num_repetitions = flags->num_repetitions;
+    all.num_warmups = flags->num_warmups;
     return print_measurement(*flags, settings, command,
                              [&](const Settings& with_batch, const std::string& line) {
                                return bench_acceptance(all, with_batch, line);

@@ -1,5 +1,5 @@
 // nibble bench acceptance: measures the speed of speculative decoding for given acceptance probabilities.
-// Steps that verify drafts really run; acceptance is drawn at random, so synthetic weights will do.
+// Steps that verify drafts really run. Acceptance is drawn at random, so synthetic weights suffice.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct AcceptanceOptions {
   // (standard deviation); with 512 tokens by 1 to 1.5 % (docs/speculation.md).
   int num_tokens{512};
   int depth{0};  // tokens in the KV cache before the run
-  int num_repetitions{5};
+  int num_repetitions{5}, num_warmups{1};
 };
 
 RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& settings,

@@ -38,8 +38,9 @@ namespace {
 constexpr const char* kBenchFooter{R"(
 Without a command, bench runs one sequence of random tokens, the same every time, directly on the backend, and takes the
 likeliest token at each step. Tests have llama-bench's names: pp512 prefills a prompt of 512 tokens, tg128 decodes 128 tokens
-one by one, and "@ d4096" means with 4,096 tokens already in the KV cache. Each test runs once to warm up, then -r times, in
-order of depth. Several lengths and several depths give a grid: a row for each depth, medians in the cells.
+one by one, and "@ d4096" means with 4,096 tokens already in the KV cache. Each test runs --warmup times untimed, then -r
+times, in order of depth. Several lengths and several depths give a grid: a row for each depth, medians in the cells.
+Below the table stand the TFLOP/s of prompts, counted from their matrix products.
 
 GB/s counts each byte of weights and KV cache that a step must read once (experts of a prefill: the number that independent
 uniform routing would hit). The share is relative to the read bandwidth of all cores together, measured at the start. Notes
@@ -107,11 +108,12 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   const double read_bandwidth = row.memory.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
+  const Tuning* tuned = tuning_of(resolved, model.config);
   BenchSetup setup{.record = {.date = began,
                               .command_line = command_line,
                               .machine = describe_machine(device_facts(row)),
                               .kernels = backend->kernels(),
-                              .num_warmups = kNumWarmups},
+                              .num_warmups = options.num_warmups},
                    .preset_run = preset_run,
                    .model = model.source.name,
                    .weight_bytes = weight_bytes(model.config),
@@ -121,20 +123,22 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
                    .max_batch_tokens = room.max_batch_tokens,
                    .num_repetitions = options.num_repetitions,
                    .read_bandwidth = read_bandwidth,
-                   .tuning = resolved.tuning,
+                   .tuning = tuned ? std::optional(*tuned) : std::nullopt,
                    .counters = {}};
   std::vector<BenchResult> results;
   BenchTable table(setup, tests);
   if (!options.as_json) fmt::print("{}", options.as_csv ? csv_header() : table.head());
-  run_tests(
-      *backend, room,
-      {.tests = tests, .num_repetitions = options.num_repetitions, .formats = formats_of(model, resolved)},
-      [&](const BenchResult& result) {
-        results.push_back(result);
-        if (options.as_json) return;
-        fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
-        std::fflush(stdout);  // Show the row now: the next test may take minutes.
-      });
+  run_tests(*backend, room,
+            {.tests = tests,
+             .num_repetitions = options.num_repetitions,
+             .num_warmups = options.num_warmups,
+             .formats = formats_of(model, resolved)},
+            [&](const BenchResult& result) {
+              results.push_back(result);
+              if (options.as_json) return;
+              fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
+              std::fflush(stdout);  // Show the row now: the next test may take minutes.
+            });
   // Read device facts right after the tests, while clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();
@@ -161,7 +165,8 @@ std::vector<std::optional<double>> expected_of(std::span<const PresetRun> runs, 
     const Model model = open_model(options.model, setup.places);
     const StorageFormats formats = formats_of(model, setup);
     all.back() = expected_seconds(
-        run, options.num_repetitions, setup.options.max_batch_tokens, [&](const PredictedStep& step) {
+        run, options.num_warmups + options.num_repetitions, setup.options.max_batch_tokens,
+        [&](const PredictedStep& step) {
           return total_of(device->predict_on(name, {model.config, formats}, setup.own, step, {}).operations) /
                  1e6;
         });
@@ -183,6 +188,7 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
                                           .num_prompt_tokens = run.prompt_lengths.front(),
                                           .num_output_tokens = run.output_lengths.front(),
                                           .num_repetitions = options.num_repetitions,
+                                          .num_warmups = options.num_warmups,
                                           .preset_run = preset_run},
                                          settings, command_line);
   file.append(output.record);
@@ -191,7 +197,7 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
 }
 
 int bench_preset(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
-  const RecordFile refused_early(options.record);  // a bad path fails here; each run appends itself
+  const RecordFile refused_early(options.record);  // refuse a bad path early; each run opens the file itself
   const std::vector<PresetRun> runs = preset_runs(options.preset, !options.draft_head.empty());
   const std::vector<std::optional<double>> expected = expected_of(runs, options, settings);
   if (!options.as_json) fmt::print("{}", plan_text(runs, expected));
@@ -218,7 +224,7 @@ void add_preset_flags(CLI::App& command, BenchOptions& options) {
 }
 
 void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
-  // MODEL is not required, because a subcommand has a MODEL of its own.
+  // The subcommands have a MODEL of their own, so this one is not required.
   add_model(command, options.model)->required(false);
   add_numbers(command, "-p,--prompt-lengths", options.prompt_lengths,
               "tokens of the prompts to prefill; 0: none");

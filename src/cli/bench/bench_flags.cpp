@@ -10,6 +10,11 @@ void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   command
+      .add_option("--warmup", flags.num_warmups,
+                  fmt::format("untimed repetitions of each measurement before these [{}]", flags.num_warmups))
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000));
+  command
       .add_option("-b", flags.max_batch_tokens, "same as --max-batch-tokens, and takes precedence over it")
       ->type_name("N");
   command.add_flag("--json", flags.as_json, "print one JSON object with every sample instead of the table");

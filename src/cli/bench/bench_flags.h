@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/run_record.h"
+#include "cli/measure/speed_tests.h"
 
 namespace nibble::cli {
 
@@ -19,7 +20,7 @@ inline constexpr int kMaxBenchClients{1024};
 
 struct BenchFlags {
   std::string model;
-  int num_repetitions{5};
+  int num_repetitions{5}, num_warmups{kNumWarmups};
   std::optional<std::string> max_batch_tokens;  // value of -b
   bool as_json{false};
   std::optional<std::string> record;  // file that the record is appended to
@@ -29,11 +30,10 @@ struct BenchFlags {
 void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
                      std::initializer_list<SettingGroup> more_settings = {});
 
-// Applies -b, llama-bench's name for --max-batch-tokens. -b overrides --max-batch-tokens.
+// Applies -b, llama-bench's name for --max-batch-tokens. -b wins if both are given.
 Settings settings_of(const BenchFlags& flags, const Settings& settings);
 
-// Calls measure(settings, command_line), prints the table (with --json the record), and appends the record to
-// the file of --record.
+// Calls measure(settings, command_line), prints the table or (--json) the record, and appends it to --record.
 template <typename Measure>
 int print_measurement(const BenchFlags& flags, const Settings& settings, const CLI::App& command,
                       const Measure& measure) {

@@ -111,26 +111,25 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
   std::vector<ClientsLoad> loads;
   for (const int num_clients : options.num_clients) loads.push_back({num_clients});
   int num_requests = 0;
-  for (int n = 0; n < kNumWarmups + options.num_repetitions; ++n)
+  for (int n = 0; n < options.num_warmups + options.num_repetitions; ++n)
     for (ClientsLoad& load : loads) {
       const int count = kRequestsOfClient * load.num_clients;
       const auto requests = random_requests(options, model.config.vocab, count, num_requests);
       num_requests += count;
       EngineOptions of_engine = engine_options(setup, room, capacity);
-      of_engine.on_step = [&load, n](const StepReport& report) {
-        if (n >= kNumWarmups && report.device_idle_seconds)
-          load.idle_seconds.push_back(*report.device_idle_seconds);
+      of_engine.on_step = [&load, is_timed = n >= options.num_warmups](const StepReport& report) {
+        if (is_timed && report.device_idle_seconds) load.idle_seconds.push_back(*report.device_idle_seconds);
       };
       Engine engine(*backend, tokenizer, of_engine);
       const RequestsRun run = run_requests(engine, requests, load.num_clients);
-      if (n < kNumWarmups) continue;
+      if (n < options.num_warmups) continue;
       load.tokens_per_second.push_back(static_cast<double>(run.num_tokens) / run.seconds);
       load.first_token_seconds.insert(load.first_token_seconds.end(), run.first_token_seconds.begin(),
                                       run.first_token_seconds.end());
       load.seconds_per_token.push_back(run.decode_seconds /
                                        static_cast<double>(run.num_tokens - requests.size()));
     }
-  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumWarmups));
+  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, options.num_warmups));
   record["model"] = model.source.name;
   if (!options.preset_run.empty()) record["preset_run"] = options.preset_run;
   record["num_prompt_tokens"] = options.num_prompt_tokens;
@@ -169,7 +168,8 @@ Action define_bench_clients(CLI::App& command, Settings& settings) {
         .num_clients = read_numbers(flags->num_clients, "--clients", 1, kMaxBenchClients),
         .num_prompt_tokens = flags->num_prompt_tokens,
         .num_output_tokens = flags->num_output_tokens,
-        .num_repetitions = flags->num_repetitions};
+        .num_repetitions = flags->num_repetitions,
+        .num_warmups = flags->num_warmups};
     return print_measurement(*flags, settings, command, [&](const Settings& all, const std::string& line) {
       return bench_clients(options, all, line);
     });

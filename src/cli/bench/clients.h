@@ -14,7 +14,7 @@ struct ClientsOptions {
   std::vector<int> num_clients;  // numbers of concurrent clients; each is measured separately
   // tokens per request: at least 1 of the prompt, at least 2 of the answer
   int num_prompt_tokens, num_output_tokens;
-  int num_repetitions{5};
+  int num_repetitions{5}, num_warmups{1};
   std::string preset_run{};  // "spark: ladder-qkv-o"; empty: none
 };
 

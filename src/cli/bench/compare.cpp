@@ -14,6 +14,8 @@
 #include "cli/measure/record_member.h"
 #include "cli/measure/sample_statistics.h"
 #include "core/error.h"
+#include "core/mapped_file.h"
+#include "core/output.h"
 
 namespace nibble::cli {
 namespace {
@@ -27,8 +29,12 @@ file finds a chance below 5 %, and the medians differ by 1 % or more. The interv
 does not exclude: it holds the true ratio with a probability of 95 %. Alternate several runs of A and B for the best result.
 Files that are not the same work (model, formats, backend, tests) are refused; other differences are listed.
 
-Example:
-  nibble bench compare old.jsonl new.jsonl)"};
+With --fail-on slower the exit code is 1 if B is slower in any test, and 2 if a test has too few samples to decide: 4 against 4
+are enough.
+
+Examples:
+  nibble bench compare old.jsonl new.jsonl
+  nibble bench compare main.jsonl change.jsonl --fail-on slower   # in CI)"};
 
 constexpr RecordMember kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
                                {"the number of parameters", "/num_parameters"},
@@ -67,7 +73,7 @@ void check_same_work(const std::string& name_a, const Json& a, const std::string
   }
   const auto formats_b = formats_of(b);
   for (const auto& [operation, formats] : formats_of(a)) {
-    // Missing if the other version fuses this operation with another one.
+    // An operation may be missing: the other version may fuse it with another one.
     const auto found = formats_b.find(operation);
     if (found != formats_b.end() && found->second != formats)
       refuse("the format of " + operation, fmt::format("{}", fmt::join(formats, " or ")),
@@ -132,12 +138,11 @@ std::string_view verdict(Comparison b_is) {
   return "within the noise";
 }
 
-std::string row(const Samples& a, const Samples& b) {
+std::string row(const Samples& a, const Samples& b, const Difference& difference) {
   const auto cell = [](const Samples& samples) {
     return fmt::format("{:.2f} ({})", statistics_of(samples.tokens_per_second).median,
                        samples.tokens_per_second.size());
   };
-  const Difference difference = compare_speeds(a.tokens_per_second, b.tokens_per_second);
   const auto& interval = difference.interval;
   return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8.3f} | {:>14} | {:>6.3f} | {:<16} |\n", a.test,
                      cell(a), cell(b), difference.ratio,
@@ -174,6 +179,7 @@ std::string contradictions_of(const std::string& name, const Runs& runs) {
 }  // namespace
 
 Runs read_runs(const std::filesystem::path& path) {
+  refuse_special_file(path);
   std::ifstream file(path);
   if (!file) throw InputError("{}: cannot be read", path.string());
   Runs runs;
@@ -193,49 +199,73 @@ Runs read_runs(const std::filesystem::path& path) {
   return runs;
 }
 
-std::string compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b) {
+ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b,
+                          const Runs& b) {
   for (const Json& run : a) check_same_work(name_a, a.front(), name_a, run);
   for (const Json& run : b) check_same_work(name_a, a.front(), name_b, run);
 
   const std::vector<Samples> all_a = samples_of(a), all_b = samples_of(b);
+  ComparedRuns compared;
   std::string rows, only_in_a, only_in_b;
-  for (const Samples& samples : all_a)
-    if (const Samples* other = find(all_b, samples.test))
-      rows += row(samples, *other);
-    else
+  for (const Samples& samples : all_a) {
+    const Samples* other = find(all_b, samples.test);
+    if (!other) {
       only_in_a += fmt::format("- {} is only in A\n", samples.test);
+      continue;
+    }
+    const Difference difference = compare_speeds(samples.tokens_per_second, other->tokens_per_second);
+    rows += row(samples, *other, difference);
+    if (difference.b_is == Comparison::kSlower) compared.slower.push_back(samples.test);
+    if (difference.b_is == Comparison::kTooFewSamples) compared.undecided.push_back(samples.test);
+  }
   for (const Samples& samples : all_b)
     if (!find(all_a, samples.test)) only_in_b += fmt::format("- {} is only in B\n", samples.test);
   if (rows.empty())
     throw InputError("{} and {} are not comparable: the tests are {} and {}", name_a, name_b, names(all_a),
                      names(all_b));
 
-  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8} | {:>14} | {:>6} | {:<16} |\n", "test", "A, t/s (n)",
-                     "B, t/s (n)", "B over A", "95 % interval", "chance", "") +
-         fmt::format("| {:-<18} | {:->13}: | {:->13}: | {:->7}: | {:->13}: | {:->5}: | {:-<16} |\n", "", "",
-                     "", "", "", "", "") +
-         rows +
-         fmt::format(
-             "\n- A is {}, B is {}: medians of n samples\n"
-             "- 95 % interval: of B over A, by the same rank test\n"
-             "- a difference exceeds the noise if its probability by chance is below {:.0f} % (rank test) "
-             "and the medians differ by {:.0f} % or more\n",
-             name_a, name_b, 100 * kNoiseChance, 100 * kSmallestDifference) +
-         only_in_a + only_in_b + circumstances(a, b) + contradictions_of("A", a) + contradictions_of("B", b);
+  compared.text =
+      fmt::format("| {:<18} | {:>14} | {:>14} | {:>8} | {:>14} | {:>6} | {:<16} |\n", "test", "A, t/s (n)",
+                  "B, t/s (n)", "B over A", "95 % interval", "chance", "") +
+      fmt::format("| {:-<18} | {:->13}: | {:->13}: | {:->7}: | {:->13}: | {:->5}: | {:-<16} |\n", "", "", "",
+                  "", "", "", "") +
+      rows +
+      fmt::format(
+          "\n- A is {}, B is {}: medians of n samples\n"
+          "- 95 % interval: of B over A, by the same rank test\n"
+          "- a difference exceeds the noise if its probability by chance is below {:.0f} % (rank test) "
+          "and the medians differ by {:.0f} % or more\n",
+          name_a, name_b, 100 * kNoiseChance, 100 * kSmallestDifference) +
+      only_in_a + only_in_b + circumstances(a, b) + contradictions_of("A", a) + contradictions_of("B", b);
+  return compared;
+}
+
+int exit_code_if_slower(const ComparedRuns& compared) {
+  if (!compared.undecided.empty())
+    throw InputError("--fail-on slower: too few samples of {}; 4 against 4 are enough (bench -r 4)",
+                     fmt::join(compared.undecided, ", "));
+  if (compared.slower.empty()) return kDone;
+  print_to(stderr, "B is slower: {}\n", fmt::join(compared.slower, ", "));
+  return kCheckFailed;
 }
 
 Action define_bench_compare(CLI::App& command, Settings&) {
   struct Files {
     std::string a, b;
+    std::optional<std::string> fail_on;
   };
   const auto files = std::make_shared<Files>();
   command.add_option("A", files->a, "file of records")->required()->type_name("");
   command.add_option("B", files->b, "file of records that is compared with A")->required()->type_name("");
+  command.add_option("--fail-on", files->fail_on, "exit with code 1 if B is slower in any test")
+      ->type_name("slower")
+      ->check(CLI::IsMember({"slower"}));
   command.footer(kBenchCompareFooter);
   return [files] {
     const Runs a = read_runs(files->a), b = read_runs(files->b);
-    fmt::print("{}", compare_runs(files->a, a, files->b, b));
-    return kDone;
+    const ComparedRuns compared = compare_runs(files->a, a, files->b, b);
+    fmt::print("{}", compared.text);
+    return files->fail_on ? exit_code_if_slower(compared) : kDone;
   };
 }
 

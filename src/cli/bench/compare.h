@@ -15,10 +15,19 @@ using Runs = std::vector<nlohmann::ordered_json>;
 // Reads concatenated runs, each as printed by `nibble bench --json`. Throws InputError for anything else.
 Runs read_runs(const std::filesystem::path& path);
 
-// Returns a Markdown table of the tests that both files contain, and a list of other differences (machine,
-// program, threads). Merges the samples of all runs of a file. Throws an InputError if the runs did different
-// work (model, backend, formats of operations), which names the first difference, or share no test.
-std::string compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
+struct ComparedRuns {
+  std::string text;  // Markdown: a table of the tests in both files, and a list of other differences
+  std::vector<std::string> slower, undecided;  // tests in which B is slower; with too few samples
+};
+
+// Compares the tests that both files contain, and lists other differences (machine, program, threads). Merges
+// the samples of all runs of a file. Throws an InputError if the runs did different work (model, backend,
+// formats of operations), which names the first difference, or share no test.
+ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
+
+// Returns the exit code of --fail-on slower, and prints the slower tests to stderr. Throws an InputError if a
+// test has too few samples to decide, because it would pass with any measurement.
+int exit_code_if_slower(const ComparedRuns& compared);
 
 Action define_bench_compare(CLI::App& command, Settings& settings);
 

@@ -45,7 +45,6 @@ Examples:
   nibble bench replay tiny requests.jsonl --speculate suffix --clients 4 --json)"};
 
 constexpr size_t kMaxReplayBytes{size_t{64} << 20};
-constexpr int kNumReplayWarmups{1};
 
 // Reads a line of the file: {"prompt": TEXT, "raw": true, "prediction": TEXT, "temperature": X, "seed": N,
 // "max_tokens": N, "reasoning": LEVEL}. Only "prompt" is required.
@@ -164,18 +163,18 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   Way off{.name = "off", .options = engine_options(setup, room, capacity)}, on = off;
   off.options.speculation = {};
   on.name = settings.speculate.value_or(settings.speculative_config ? "config" : "auto");
-  for (int n = 0; n < kNumReplayWarmups + options.num_repetitions; ++n) {
+  for (int n = 0; n < options.num_warmups + options.num_repetitions; ++n) {
     for (Way* way : {&off, &on}) {
       // A new engine has no cached prefixes and no learned drafts.
       Engine engine(*backend, tokenizer, way->options);
       way->last = run_requests(engine, requests, options.num_clients);
       const double seconds = options.num_clients == 1 ? way->last.decode_seconds : way->last.seconds;
-      if (n >= kNumReplayWarmups)
+      if (n >= options.num_warmups)
         way->tokens_per_second.push_back(static_cast<double>(way->last.num_tokens) / seconds);
     }
     NIBBLE_CHECK(on.last.answers == off.last.answers, "drafts have changed an answer");
   }
-  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumReplayWarmups));
+  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, options.num_warmups));
   record["model"] = model.source.name;
   record["num_clients"] = options.num_clients;
   record["num_answers"] = requests.size();
@@ -204,7 +203,8 @@ Action define_bench_replay(CLI::App& command, Settings& settings) {
       return replay({.model = flags->model,
                      .file = flags->file,
                      .num_clients = flags->num_clients,
-                     .num_repetitions = flags->num_repetitions},
+                     .num_repetitions = flags->num_repetitions,
+                     .num_warmups = flags->num_warmups},
                     all, line);
     });
   };

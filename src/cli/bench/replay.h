@@ -12,7 +12,7 @@ struct ReplayOptions {
   std::string model;
   std::string file;    // JSON lines, one request per line
   int num_clients{1};  // concurrent requests
-  int num_repetitions{5};
+  int num_repetitions{5}, num_warmups{1};
 };
 
 RunOutput replay(const ReplayOptions& options, const Settings& settings,

@@ -18,7 +18,7 @@ std::string csv_text(std::string_view text) {
 }
 
 Json result_json(const BenchSetup& setup, const BenchResult& result) {
-  const auto [statistics, bytes_per_second, share, note] = figures_of(setup, result);
+  const auto [statistics, bytes_per_second, flops_per_second, share, note] = figures_of(setup, result);
   return {{"test", name(result.test)},
           {"kind", result.test.kind == BenchKind::kPrefill ? "prefill" : "decode"},
           {"num_tokens", result.test.num_tokens},
@@ -32,6 +32,8 @@ Json result_json(const BenchSetup& setup, const BenchResult& result) {
           {"bytes_per_step", result.bytes_per_step},
           {"bytes_per_second", bytes_per_second},
           {"share_of_read_bandwidth", share},
+          {"flops_per_step", result.flops_per_step},
+          {"flops_per_second", flops_per_second},
           {"note", note.empty() ? Json() : Json(note)}};
 }
 
@@ -59,6 +61,7 @@ std::string device_name(const BenchSetup& setup) {
 Figures figures_of(const BenchSetup& setup, const BenchResult& result) {
   Figures figures{.speed = statistics_of(result.tokens_per_second), .note = {}};
   figures.bytes_per_second = figures.speed.mean * result.bytes_per_token();
+  figures.flops_per_second = figures.speed.mean * result.flops_per_token();
   figures.share = figures.bytes_per_second / setup.read_bandwidth;
   figures.note = figures.speed.note;
   if (const std::string_view note = note_of_share(figures.share, setup.reuse()); !note.empty())
@@ -95,18 +98,19 @@ std::string markdown_footer(const BenchSetup& setup) {
 
 std::string csv_header() {
   return "model,weight_bytes,num_parameters,backend,threads,max_batch_tokens,test,tokens_per_second,"
-         "standard_deviation,median,repetitions,bytes_per_second,share_of_read_bandwidth,"
+         "standard_deviation,median,repetitions,bytes_per_second,flops_per_second,share_of_read_bandwidth,"
          "read_bytes_per_second,note,date,commit,cpu,device\n";
 }
 
 std::string csv_row(const BenchSetup& setup, const BenchResult& result) {
-  const auto [statistics, bytes_per_second, share, note] = figures_of(setup, result);
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_text(setup.model),
+  const auto [statistics, bytes_per_second, flops_per_second, share, note] = figures_of(setup, result);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_text(setup.model),
                      setup.weight_bytes, setup.num_parameters, setup.backend, setup.num_threads,
                      setup.max_batch_tokens, name(result.test), statistics.mean,
                      statistics.standard_deviation, statistics.median, setup.num_repetitions,
-                     bytes_per_second, share, setup.read_bandwidth, csv_text(note), setup.record.date,
-                     this_build().commit, csv_text(setup.record.machine.cpu), csv_text(device_name(setup)));
+                     bytes_per_second, flops_per_second, share, setup.read_bandwidth, csv_text(note),
+                     setup.record.date, this_build().commit, csv_text(setup.record.machine.cpu),
+                     csv_text(device_name(setup)));
 }
 
 Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {

@@ -33,10 +33,10 @@ struct BenchSetup {
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Results of one test. `bytes_per_second` and `share` are computed from the mean speed of the repetitions.
+// Results of one test. Bytes and operations per second are computed from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
-  double bytes_per_second{0};
+  double bytes_per_second{0}, flops_per_second{0};
   double share{0};   // bytes_per_second / read bandwidth
   std::string note;  // reasons to doubt these figures, separated by commas; empty if none
 };

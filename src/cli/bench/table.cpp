@@ -78,8 +78,17 @@ std::string BenchTable::cell(const BenchResult& result) const {
   return is_decode(result.test) ? fmt::format("{} ({:.0f} %)", speed, 100 * figures.share) : speed;
 }
 
+std::string BenchTable::prompt_flops() const {
+  std::string flops;
+  for (const BenchResult& result : results_)
+    if (!is_decode(result.test) && result.flops_per_step > 0)
+      flops += fmt::format("{}{} {:.3g} TFLOP/s", flops.empty() ? "" : ", ", name(result.test),
+                           figures_of(setup_, result).flops_per_second / 1e12);
+  return flops.empty() ? "" : fmt::format("- matrix products of prompts: {}\n", flops);
+}
+
 std::string BenchTable::notes() const {
-  std::string notes;
+  std::string notes = prompt_flops();
   for (const BenchResult& result : results_) {
     const SampleStatistics speed = statistics_of(result.tokens_per_second);
     if (is_grid() && !speed.note.empty())

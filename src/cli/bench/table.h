@@ -19,10 +19,12 @@ class BenchTable {
 
   std::string head() const;
   std::string add(const BenchResult& result);  // returns the text to append to the table
-  // Lines below the table: contradictory results, and for a grid, which has no column for notes, the notes.
+  // Lines below the table: operations per second of prompts, contradictory results, and for a grid, which has
+  // no column for notes, the notes.
   std::string notes() const;
 
  private:
+  std::string prompt_flops() const;  // a line with the TFLOP/s of each prefill; empty if there is none
   bool is_grid() const { return num_columns_ > 1 && tests_.size() > num_columns_; }
   std::string row(const BenchResult& result) const;
   std::string cell(const BenchResult& result) const;

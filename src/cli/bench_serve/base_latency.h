@@ -1,4 +1,4 @@
-// Latency of a minimal request, measured as in llama-benchy. est_ppt is TTFR less this latency.
+// Latency of a minimal request, as in llama-benchy: est_ppt, the prompt processing time, excludes it.
 #pragma once
 
 #include <optional>

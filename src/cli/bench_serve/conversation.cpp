@@ -47,7 +47,7 @@ Json BenchConversation::next_body() {
   body["temperature"] = workload.temperature;
   body["ignore_eos"] = true;
   body["stream"] = true;
-  // The usage of each event shows a token that has no text.
+  // With usage in each event, a token that has no text is visible too.
   body["stream_options"] = {{"include_usage", true}, {"continuous_usage_stats", true}};
   body.update(workload.extra_body);
   return body;
@@ -66,7 +66,7 @@ void BenchConversation::add_answer(const AnswerText& answer) {
   for (const int64_t token : answer.tokens) ids_.push_back(token);
 }
 
-// A trace's prompt begins with its blocks; the rest, or all of any other prompt, is the request's own.
+// Appends a shared prefix (first turn only), the blocks of a trace, and tokens that only this request has.
 void BenchConversation::add_prompt(const RequestShape& shape, uint64_t request) {
   const Workload& workload = *workload_;
   if (num_sent_ == 0 && workload.num_prefix_tokens > 0) {

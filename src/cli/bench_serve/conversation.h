@@ -18,13 +18,13 @@ struct AnswerText {
 
 class BenchConversation {
  public:
-  // `index` of the conversation; the workload must outlive it.
+  // `index` identifies the conversation. The workload must outlive this object.
   BenchConversation(const Workload& workload, uint64_t index);
 
   bool has_next() const { return num_sent_ < workload_->num_turns; }
-  // The body of the next request: streamed, with usage and ignore_eos (where supported: exactly
-  // max_tokens). A completion's prompt is token ids, so its length is exact. A chat's prompt is words of
-  // one token each in gpt-oss's vocabulary, plus the chat template.
+  // Returns the body of the next request: streamed, with usage, and with ignore_eos, so that servers which
+  // support it generate exactly max_tokens. The prompt is token ids for a completion. For a chat it is words
+  // of one token each in gpt-oss's vocabulary, plus the chat template.
   nlohmann::ordered_json next_body();
   // Throws InputError if the next turn cannot repeat the answer.
   void add_answer(const AnswerText& answer);
@@ -37,7 +37,7 @@ class BenchConversation {
   uint64_t index_;
   int num_sent_{0};
   nlohmann::ordered_json ids_ = nlohmann::ordered_json::array();       // completions: the prompt
-  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();  // chat
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();  // chats: the prompt
   std::string words_;                                                  // chat: the user's next message
 };
 

@@ -134,8 +134,8 @@ bool HttpClient::is_open(Connection& connection) {
   return taken < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-// Returns true if the connection can be reused. Passes bytes to the parser as they arrive, because
-// http::async_read_some holds back a chunk until the header of the next chunk has arrived.
+// Returns true if the connection can be reused. Passes bytes to the parser as they arrive:
+// http::async_read_some would hold back a chunk until the next chunk's header has arrived.
 asio::awaitable<bool> HttpClient::listen(Connection& connection, StreamedAnswer& answer) {
   http::response_parser<http::string_body> parser;
   parser.body_limit(boost::none);

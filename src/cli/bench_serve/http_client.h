@@ -40,7 +40,7 @@ class HttpClient {
   double now() const { return clock_.seconds(); }
 
   boost::asio::awaitable<std::string> get(std::string path);  // throws HttpFailure
-  // A request that fails gives an answer with an error.
+  // A failed request returns an answer with an error.
   boost::asio::awaitable<StreamedAnswer> post(std::string path, std::string body);
 
  private:
@@ -54,7 +54,7 @@ class HttpClient {
   Request head(boost::beast::http::verb verb, const std::string& path) const;
   boost::asio::awaitable<std::unique_ptr<Connection>> connect();
   boost::asio::awaitable<bool> listen(Connection& connection, StreamedAnswer& answer);
-  void keep(std::unique_ptr<Connection> connection);  // for the next request
+  void keep(std::unique_ptr<Connection> connection);  // keeps the connection open for the next request
   static bool is_open(Connection& connection);
 
   Endpoint endpoint_;

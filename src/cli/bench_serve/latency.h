@@ -54,9 +54,9 @@ struct LoadSummary {
   int64_t num_prompt_tokens{0}, num_output_tokens{0};
   std::optional<int64_t> num_cached_tokens;  // prompt tokens from the prefix cache, if reported
   int num_uncounted{0};                      // answers without usage from the server
-  int max_open{0};                           // most concurrent requests
+  int max_open{0};                           // largest number of concurrent requests
   std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
-  // Prompt tokens that were not cached, per second of est_ppt; one value per answer.
+  // Uncached prompt tokens per second of est_ppt; one value per answer.
   std::optional<Percentiles> prefill_speed;
   std::map<std::string, ErrorCount> errors;  // by kind
 

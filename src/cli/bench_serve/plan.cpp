@@ -77,7 +77,7 @@ LoadPlan load_plan(const BenchServeOptions& options, bool trace_has_times) {
   if (options.requests) plan.requests = read_request_count(*options.requests, "--requests", 1);
   if (options.warmup) plan.warmup = read_request_count(*options.warmup, "--warmup", 0);
   plan.min_seconds = options.min_seconds.value_or(is_search ? kSearchSeconds : 0);
-  // Throws now, not after the loads before it. A search has rates only.
+  // Check all loads before the first one runs. A search has only rates.
   constexpr size_t kNoLimit{kMostRequests};
   for (const BenchLoad& load : is_search ? std::vector<BenchLoad>{{.rate = 1}} : plan.loads) {
     plan.num_requests(load, kNoLimit);

@@ -1,4 +1,4 @@
-// From the flags to what is measured.
+// Turns the flags of bench serve into the loads to measure.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +16,28 @@
 
 namespace nibble::cli {
 
-// Loads, or a search for the highest rate that holds the SLO.
+// Loads to measure in order, or a search for the highest rate that holds the SLO.
 struct LoadPlan {
   std::vector<BenchLoad> loads;  // empty: a search
   std::optional<RequestCount> requests, warmup;
-  double timeout_seconds{0};  // of a request
-  bool keeps_answers{false};  // for --token-times
+  double timeout_seconds{0};  // per request
+  bool keeps_answers{false};  // set by --token-times
   double min_seconds{0};
   std::optional<Slo> slo;
 
-  // Conversations of a load; `trace_size`: requests of the trace. By default enough for each client to have
-  // several.
+  // Number of conversations of a load, by default several per client. `trace_size`: requests of the trace.
   int num_requests(const BenchLoad& load, size_t trace_size) const;
   int num_warmups(const BenchLoad& load) const;
 };
 // These throw InputError. `trace_has_times`: the workload is a trace that says when its requests arrive.
 LoadPlan load_plan(const BenchServeOptions& options, bool trace_has_times);
 Endpoint endpoint_of(const BenchServeOptions& options);
-// The trace of --workload; empty without one, or if it is a name.
+// Reads the trace file of --workload. Empty without --workload, or if it is the name of a workload.
 Trace trace_of(const BenchServeOptions& options);
-// All of the workload but its model. `status`: the server's, if it is nibble.
+// Everything of the workload except its model. `status`: the server's, if it is nibble.
 Workload workload_of(const BenchServeOptions& options, const Trace& trace,
                      const std::optional<nlohmann::ordered_json>& status);
-// --prompt-tokens and --output-tokens as they apply: those of a named workload replace the flags.
+// Effective --prompt-tokens and --output-tokens: the lengths of a named workload replace the flags.
 std::string prompt_tokens_text(const BenchServeOptions& options);
 std::string output_tokens_text(const BenchServeOptions& options);
 

@@ -13,7 +13,7 @@ struct RateBounds {
 
 // Rates in requests per second. The search starts at `start`, doubles or halves until it has one rate that
 // holds and one that does not, then halves the interval on a logarithmic scale until the two differ by less
-// than the factor `precision`. It assumes that a rate below one that holds does so too.
+// than the factor `precision`. It assumes that every rate below one that holds also holds.
 struct RateSearch {
   double start{1}, lowest{1.0 / 64}, highest{4096};
   double precision{1.05};

@@ -24,7 +24,7 @@ constexpr Column kColumns[]{{"load", 11},         {"requests", 8},      {"failed
                             {"TTFT ms", 23},      {"ITL ms", 23},       {"TPOT ms", 23}, {"E2E ms", 26}};
 constexpr Column kSloColumn{"SLO met", 7};
 
-// The load is on the left, figures are on the right of their column; "SLO met" is last.
+// Aligns the load left and figures right. The last column is "SLO met".
 std::string table_row(const std::vector<std::string>& cells) {
   std::string row;
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -124,14 +124,21 @@ std::string workload_text(const BenchServeSetup& setup) {
   return text;
 }
 
+std::string drafts_text(const Json& drafts) {  // empty if nothing was drafted
+  if (drafts.is_null() || drafts.at("acceptance").is_null()) return "";
+  return fmt::format("; drafts: {} tokens, {:.1f} % accepted", drafts.at("drafted_tokens").get<int64_t>(),
+                     100 * drafts["acceptance"].get<double>());
+}
+
 std::string server_text(const Json& server) {
   if (server.at("server").is_null()) return "";
   std::vector<std::string> launches;
   for (const auto& [label, count] : server.at("launches").items())
     launches.push_back(fmt::format("{} {}", label, count.get<int64_t>()));
-  return fmt::format("- server: nibble {} on {}{}{}\n", server["server"]["version"].get<std::string>(),
+  return fmt::format("- server: nibble {} on {}{}{}{}\n", server["server"]["version"].get<std::string>(),
                      server["server"]["device"].get<std::string>(),
-                     launches.empty() ? "" : "; steps: ", fmt::join(launches, ", "));
+                     launches.empty() ? "" : "; steps: ", fmt::join(launches, ", "),
+                     drafts_text(server.at("drafts")));
 }
 
 std::string latency_text(const BenchServeSetup& setup) {

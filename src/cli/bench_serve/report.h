@@ -17,30 +17,30 @@
 namespace nibble::cli {
 
 struct BenchServeSetup {
-  RunRecord record;  // of the client's machine, not the server's
+  RunRecord record;  // describes the client's machine, not the server's
   std::string url;
   Workload workload;
   std::optional<std::string> workload_name;  // --workload: a name or a file
-  std::string prompt_tokens, output_tokens;  // as in the flags
-  int num_gpus{1};                           // of the server
+  std::string prompt_tokens, output_tokens;  // lengths, as the flags give them
+  int num_gpus{1};                           // GPUs of the server
   std::optional<Slo> slo;
   std::string latency_mode{"api"};
-  std::optional<double> latency{};  // base_latency()
+  std::optional<double> latency{};  // latency of a minimal request; nullopt: unknown
 };
 
 struct BenchServeResult {
   BenchLoad load;
   LoadSummary summary;
   int num_warmups{0};
-  std::optional<double> slo_share;     // of the requests
-  std::vector<TimedAnswer> answers{};  // with --token-times
+  std::optional<double> slo_share;     // share of requests that met the SLO
+  std::vector<TimedAnswer> answers{};  // with --token-times only
 };
 
 struct BenchServeRun {
   std::vector<BenchServeResult> results;
-  std::optional<RateBounds> bounds;  // of a search for the highest rate
-  nlohmann::ordered_json server;     // server_json()
-  Coherence coherence{};             // asked after the loads
+  std::optional<RateBounds> bounds;  // result of a search for the highest rate
+  nlohmann::ordered_json server;     // members that describe the server: server_json()
+  Coherence coherence{};             // the answer to a question asked after the loads
 };
 
 std::string serve_markdown_header(const BenchServeSetup& setup);

@@ -16,7 +16,7 @@ namespace nibble::cli {
 std::string path_of(BenchApi api);  // relative to the endpoint's base: "/completions"
 
 struct Arrivals {
-  // Clients that send their next request after each answer. nullopt: `times`.
+  // Clients, each of which sends its next request after an answer. nullopt: requests start at `times`.
   std::optional<int> num_clients{};
   std::vector<double> times{};  // seconds from the start, one per conversation
 };
@@ -25,7 +25,7 @@ struct RequestLoad {
   BenchApi api;
   int count{0};  // conversations
   Arrivals arrivals{};
-  double min_seconds{0};  // clients begin further conversations until then
+  double min_seconds{0};  // until then, clients begin further conversations
   double timeout_seconds{600};
   std::function<BenchConversation(int)>
       conversation_of{};  // called with i right before conversation i begins
@@ -35,8 +35,7 @@ struct LoadAnswers {
   std::vector<TimedAnswer> answers;
   int num_conversations{0};
 };
-// Sends the requests and waits for all answers. A failed request gives an answer with an error, and ends its
-// conversation.
+// Sends the requests and waits for all answers. A request that fails ends its conversation with an error.
 LoadAnswers run_load(const Endpoint& endpoint, const RequestLoad& load);
 
 }  // namespace nibble::cli

@@ -8,6 +8,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json drafts_json(const Json& before, const Json& after) {
+  const Json &from = before.at("engine"), &to = after.at("engine");
+  if (!from.contains("drafts") || !to.contains("drafts")) return nullptr;  // an older nibble
+  Json drafts = Json::object();
+  for (const auto& [name, count] : to["drafts"].items())
+    drafts[name] = count.get<int64_t>() - from["drafts"].value(name, int64_t{0});
+  const auto num_drafted = drafts.value("drafted_tokens", int64_t{0});
+  drafts["acceptance"] = num_drafted == 0
+                             ? Json()
+                             : Json(drafts.value("accepted_tokens", 0.0) / static_cast<double>(num_drafted));
+  return drafts;
+}
+
 Json launches_json(const Json& before, const Json& after) {
   Json launches = Json::object();
   for (const auto& [label, count] : after.at("engine").at("launches").items())
@@ -56,7 +69,8 @@ std::optional<Json> parse_status(const std::string& body) {
 }
 
 Json server_json(const std::optional<Json>& before, const std::optional<Json>& after) {
-  if (!before || !after) return {{"server", nullptr}, {"kernels", nullptr}, {"launches", nullptr}};
+  if (!before || !after)
+    return {{"server", nullptr}, {"kernels", nullptr}, {"launches", nullptr}, {"drafts", nullptr}};
   const Json& setup = after->at("setup");
   const auto member = [](const Json& object, const char* key) {
     return object.contains(key) ? object[key] : Json();
@@ -68,7 +82,8 @@ Json server_json(const std::optional<Json>& before, const std::optional<Json>& a
             {"num_devices", setup.at("num_devices")},
             {"max_context", member(*after, "max_context")}}},
           {"kernels", member(setup, "kernels")},
-          {"launches", launches_json(*before, *after)}};
+          {"launches", launches_json(*before, *after)},
+          {"drafts", drafts_json(*before, *after)}};
 }
 
 }  // namespace nibble::cli

@@ -12,13 +12,14 @@ namespace nibble::cli {
 // The first model that the endpoint lists. Throws InputError if the request fails or the list is empty.
 std::string first_model(const Endpoint& endpoint, double timeout_seconds);
 
-// nullopt: another server than nibble, or one whose proxy hides this path.
+// Returns nullopt for servers other than nibble, and if a proxy hides this path.
 std::optional<nlohmann::ordered_json> read_status(const Endpoint& endpoint, double timeout_seconds);
-// nullopt: not the status of nibble.
+// Returns nullopt if `body` is not a status of nibble.
 std::optional<nlohmann::ordered_json> parse_status(const std::string& body);
 
-// The members of a record that describe the server; null where there is no status. `after` the loads and
-// `before` them: their difference is the steps of the loads, by how the backend launched them (graphs).
+// Members of a record that describe the server; null without a status. `before`, `after`: status before and
+// after the loads. Their difference is the steps of the loads, by the way the backend launched them, and the
+// drafts.
 nlohmann::ordered_json server_json(const std::optional<nlohmann::ordered_json>& before,
                                    const std::optional<nlohmann::ordered_json>& after);
 

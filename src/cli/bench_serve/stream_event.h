@@ -14,7 +14,7 @@ struct StreamEvent {
   bool has_text{false};           // includes reasoning and tool calls
   bool has_choice{false};         // false: the stream's last event, which has only the usage
   bool is_done{false};            // "[DONE]"
-  std::string content{};          // of a chat
+  std::string content{};          // text of a chat
   std::vector<int64_t> tokens{};  // ids, if requested
   std::optional<int64_t> num_prompt_tokens{}, num_output_tokens{}, num_cached_tokens{};
   std::string error{};  // message of an error event; empty: no error
@@ -25,7 +25,7 @@ StreamEvent read_event(const std::string& data);
 // counts more output tokens than the events before it. Each such event without usage counts as one token.
 void add_event(const StreamEvent& event, double arrived, TimedAnswer& answer);
 
-// The message of an error reply, or the start of a body that is none.
+// Returns the message of an error reply. For any other body, returns its beginning.
 std::string message_of(const std::string& body);
 
 }  // namespace nibble::cli

@@ -17,7 +17,7 @@ namespace nibble::cli {
 inline constexpr int kTraceBlockTokens{512};
 
 struct TraceRequest {
-  double seconds{0};  // arrival, from the first one of the trace
+  double seconds{0};  // arrival, counted from the trace's first request
   int num_prompt_tokens{0}, num_output_tokens{0};
   std::vector<uint64_t> blocks{};  // hash ids; the tokens after these blocks are the request's own
 };

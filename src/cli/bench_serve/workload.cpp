@@ -16,8 +16,7 @@ RequestShape shape_of(const Workload& workload, uint64_t index) {
   }
   const TraceRequest& request = workload.trace[index % workload.trace.size()];
   RequestShape shape{request.num_prompt_tokens, request.num_output_tokens};
-  // Each pass over the trace has its own blocks, so that it does not find those of the pass before in the
-  // prefix cache.
+  // Each pass over the trace has blocks of its own, which no earlier pass has put into the prefix cache.
   const uint64_t pass = random_bits(seed_of(workload.seed, Draw::kBlock), index / workload.trace.size());
   for (const uint64_t id : request.blocks) shape.blocks.push_back(random_bits(pass, id));
   return shape;

@@ -14,21 +14,21 @@ namespace nibble::cli {
 
 enum class BenchApi { kCompletions, kChat };
 
-// The ids of gpt-oss's text tokens, for servers that do not state the size of their vocabulary.
+// Number of gpt-oss's text tokens, for servers that do not state the size of their vocabulary.
 inline constexpr int kTextTokens{199'998};
 
 struct Workload {
   BenchApi api{BenchApi::kCompletions};
   std::string model;
   LengthDistribution prompt_tokens, output_tokens;
-  std::vector<TraceRequest> trace{};  // replaces the two; used in order, and again from the first
+  std::vector<TraceRequest> trace{};  // replaces both lengths; used in order and repeated
   int num_prefix_tokens{0};           // shared tokens before each prompt, in addition to its own
   int num_prefixes{1};
   int num_turns{1};  // requests of a conversation
   int vocab_size{kTextTokens};
   double temperature{1};
   uint64_t seed{0};
-  nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();  // added to each body, wins
+  nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();  // overrides members of each body
 };
 
 // The lengths of the prompt and the answer that a request adds to its conversation.

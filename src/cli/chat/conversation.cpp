@@ -16,7 +16,7 @@ namespace nibble::cli {
 
 Conversation::Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt)
     : settings_(settings), model_(model), interrupt_(interrupt), format_(model.tokenizer) {
-  // Keep the first turn's date: another date would change the prompt and miss the prefix cache.
+  // Keep the first turn's date: a new date would change the prompt and miss the prefix cache.
   if (!settings_.date) settings_.date = harmony::today();
 }
 

@@ -11,6 +11,7 @@
 #include "cli/eval/golden_report.h"
 #include "cli/eval/perplexity.h"
 #include "cli/eval/tasks.h"
+#include "cli/measure/run_record.h"
 #include "cli/nodes.h"
 #include "cli/terminal/new_request.h"
 #include "core/clock.h"
@@ -58,9 +59,15 @@ struct EvalOptions {
   int window{1024};
   std::optional<int> limit;
   bool is_compared{false}, as_json{false}, is_verbose{false};
+  std::string began, command_line;  // of the run, for --json
 };
 
-void print_json(const Json& json) {
+// Prints a result after the members that every record has: date, program, machine, kernels.
+void print_json(const EvalOptions& options, const ResolvedSettings& setup, const Backend& backend,
+                const Json& result) {
+  Json json = to_json(record_of_run(options.began, options.command_line, *setup.backend, backend, 0));
+  json["model"] = options.model;
+  json.update(result);
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -75,7 +82,8 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
                                                cut_windows(tokenizer, text, options.window, options.limit),
                                                show_progress("reading " + options.text, "tokens"));
   if (options.as_json) {
-    print_json({{"backend", backend->name()},
+    print_json(options, setup, *backend,
+               {{"backend", backend->name()},
                 {"perplexity", result.per_token},
                 {"bits_per_byte", result.bits_per_byte},
                 {"window", options.window},
@@ -95,7 +103,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
 // Returns the format of expert activations, such as "INT8", in the longest steps, which evaluate the windows.
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
-  // Kernels are ordered by number of rows, so the last one runs the longest steps.
+  // Kernels are ordered by number of tokens, so the last one runs the longest steps.
   for (const KernelChoice& row : kernels)
     if (row.operation == Operation::kExpertsUp) activations = row.activations;
   return activations;
@@ -126,7 +134,8 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
                          lm_head = name(formats.unembedding), kv = name(formats.kv);
   const std::string experts = experts_activations(backend->kernels());
   if (options.as_json) {
-    print_json({{"backend", backend->name()},
+    print_json(options, setup, *backend,
+               {{"backend", backend->name()},
                 {"formats", {{"qkv", qkv}, {"o", o}, {"lm_head", lm_head}, {"kv", kv}}},
                 {"experts_activations", experts},
                 {"mean_kl", result.mean_kl},
@@ -231,7 +240,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   size_t num_tokens = 0;
   for (const TaskResult& result : results) num_tokens += static_cast<size_t>(result.num_output_tokens);
   if (options.as_json) {
-    print_json(tasks_json(results, backend->name()));
+    print_json(options, setup, *backend, tasks_json(results, backend->name()));
   } else {
     print_task_table(results, options.is_verbose);
     fmt::print("backend {}, {} output tokens in {:.1f} s\n", backend->name(), num_tokens,
@@ -269,7 +278,7 @@ int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
       compare_golden(*backend, room, {golden, tolerance, answer_rounded(model, setup, room, *backend)},
                      show_progress("comparing with " + options.golden, "tokens"));
   if (options.as_json)
-    print_json(golden_json(results, tolerance, backend->name()));
+    print_json(options, setup, *backend, golden_json(results, tolerance, backend->name()));
   else
     print_golden_table(results, tolerance, backend->name());
   const bool all_within =
@@ -316,7 +325,11 @@ Action define_eval(CLI::App& command, Settings& settings) {
                {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDevice,
                 SettingGroup::kGpus, SettingGroup::kNodes, SettingGroup::kPlaces});
   command.footer(kEvalFooter);
-  return [options, &settings] { return eval(*options, settings); };
+  return [options, &settings, &command] {
+    options->began = utc_now();
+    options->command_line = command_line(command);
+    return eval(*options, settings);
+  };
 }
 
 }  // namespace nibble::cli

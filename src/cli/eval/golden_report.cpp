@@ -17,7 +17,7 @@ std::string greedy_text(const GoldenDifference& difference) {
   return fmt::format("differs at {} (gap {:.1e})", *difference.greedy_at, difference.greedy_gap);
 }
 
-// An error of exactly 0 means that the prompt has no rows of this kind, so there is nothing to show.
+// An error of exactly 0 means that the prompt has no positions of this kind, so there is nothing to show.
 std::string error_text(double error) { return error == 0 ? "-" : fmt::format("{:.2e}", error); }
 
 Json difference_json(const GoldenDifference& difference) {
@@ -25,7 +25,9 @@ Json difference_json(const GoldenDifference& difference) {
           {"near_tie_relative_l2", difference.tied_l2},
           {"max_logit", difference.max_logit},
           {"num_top_compared", difference.num_top_compared},
-          {"num_top_wrong", difference.num_top_wrong}};
+          {"num_top_wrong", difference.num_top_wrong},
+          {"num_positions_wrong", difference.num_positions_wrong},
+          {"most_positions_wrong", difference.most_positions_wrong}};
 }
 
 Json difference_json(const PositionsDifference& difference) {
@@ -76,8 +78,7 @@ void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTo
   fmt::print(
       "backend {}; tolerance: logits {:.1e} relative L2, {:.1e} at near ties (router margin at most {:.0e}); "
       "top 5 at margins over {:.0e} if neighbours differ by more than {:.1e}, after a near tie {:.1e}; "
-      "greedy "
-      "if the gap is over {:.1e}\n",
+      "wrong at as many positions as are expected to have other experts; greedy if the gap is over {:.1e}\n",
       backend, tolerance.relative_l2, tolerance.tied_l2, tolerance.tied_margin, tolerance.router_margin,
       tolerance.top_gap, tolerance.top_gap_after_tie, tolerance.greedy_gap);
   if (!results.empty() && results.front().from_rounded) print_rounded_table(results, tolerance);
@@ -102,6 +103,7 @@ Json golden_json(const std::vector<GoldenResult>& results, const GoldenTolerance
             {"router_margin", tolerance.router_margin},
             {"top_gap", tolerance.top_gap},
             {"top_gap_after_tie", tolerance.top_gap_after_tie},
+            {"margin_error", tolerance.margin_error},
             {"greedy_gap", tolerance.greedy_gap}}},
           {"prompts", rows}};
 }

@@ -9,7 +9,7 @@
 namespace nibble::cli {
 namespace {
 
-// Maximum number of logits that one step returns: 256 MB, which is 333 rows of gpt-oss.
+// Maximum number of logits that one step returns: 256 MB, which is 333 tokens of gpt-oss.
 constexpr int kMaxLogits{1 << 26};
 
 // Requests the likeliest next token after the step's token at `index`.

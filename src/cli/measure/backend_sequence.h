@@ -25,12 +25,12 @@ class BackendSequence {
   void feed(std::span<const TokenId> tokens, const Visit& visit);
   void feed(std::span<const TokenId> tokens);  // computes no logits
 
-  // Allocates pages for `num_tokens` more positions. Sliding layers keep the first new position's window.
+  // Allocates pages for `num_tokens` more positions. Sliding layers keep the window of the first new one.
   void reserve(int num_tokens);
   // Runs a step over `tokens`, which begin `offset` positions after the end; reserve() must cover them. The
   // sequence does not grow, so the step can be repeated. `wants_next`: sample the token after the last one.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
-  // Like run_repeatable_step(), but samples a token after every row, as a step does that verifies drafts.
+  // Like run_repeatable_step(), but samples after every token, as a step that verifies drafts does.
   void run_checking_step(std::span<const TokenId> tokens, int offset);
   // Returns a run for a batch of several sequences. The run points into this object, `tokens` and `outputs`.
   Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
@@ -42,7 +42,7 @@ class BackendSequence {
 
   Backend& backend_;
   int max_batch_tokens_;
-  int max_rows_;  // maximum rows of a step that returns logits
+  int max_rows_;  // maximum tokens of a step that returns logits
   std::shared_ptr<PagePool> pool_;
   SequencePages pages_;
 };

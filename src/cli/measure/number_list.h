@@ -15,8 +15,7 @@ namespace nibble::cli {
 CLI::Option* add_numbers(CLI::App& command, const char* flag, std::vector<std::string>& values,
                          std::string_view what);
 
-// Parses numbers. Throws an InputError that names the flag, `origin`. CLI11 would drop empty elements
-// ("512,").
+// Throws an InputError that names the flag, `origin`. Does not drop empty elements ("512,") as CLI11 would.
 std::vector<int> read_numbers(const std::vector<std::string>& values, std::string_view origin, int least,
                               int most);
 

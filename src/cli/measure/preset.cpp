@@ -13,13 +13,13 @@ namespace nibble::cli {
 namespace {
 
 struct Sizes {
-  std::vector<int> prompt_lengths, output_lengths, depths;  // of the grids
-  std::vector<int> num_clients;                             // of the ladder
-  int prompt_length, output_length;                         // of the ladder's requests
-  int head_prompt_length;                                   // of the runs that compare a draft head
+  std::vector<int> prompt_lengths, output_lengths, depths;  // of the grid runs
+  std::vector<int> num_clients;      // of the ladder run: clients that decode at the same time
+  int prompt_length, output_length;  // of each request of the ladder run
+  int head_prompt_length;            // of the runs that compare a draft head
 };
 
-// The grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and the ladder of formats.
+// The grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and runs by number of clients.
 Sizes sizes_of_spark() {
   return {.prompt_lengths = {512, 1024, 2048, 4096, 8192},
           .output_lengths = {16, 32, 64, 128, 256},
@@ -140,7 +140,7 @@ std::vector<PresetRun> preset_runs(std::string_view preset, bool has_draft_head)
 Settings settings_of(const PresetRun& run, const Settings& settings) {
   for (const auto& [flag, is_given] : {std::pair{"--mxfp4-layers", settings.mxfp4_layers.has_value()},
                                        std::pair{"--fp8-layers", settings.fp8_layers.has_value()},
-                                       std::pair{"--kv-dtype", settings.kv_dtype != Settings{}.kv_dtype}})
+                                       std::pair{"--kv-dtype", settings.kv_dtype.has_value()}})
     if (is_given) throw InputError("{} does not work with --preset, which sets the formats", flag);
   Settings of_run = settings;
   if (!run.mxfp4_layers.empty()) of_run.mxfp4_layers = run.mxfp4_layers;
@@ -164,7 +164,7 @@ double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch
           seconds += predict({step.num_tokens, test.depth + step.offset + step.num_tokens, step.wants_next});
     }
   }
-  return (kNumWarmups + num_repetitions) * seconds;
+  return num_repetitions * seconds;
 }
 
 std::string plan_text(std::span<const PresetRun> runs, std::span<const std::optional<double>> seconds) {

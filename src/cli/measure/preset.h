@@ -17,16 +17,15 @@ namespace nibble::cli {
 // One measurement of a preset, for which the model is loaded once.
 struct PresetRun {
   std::string name, what;
-  std::string mxfp4_layers{};  // as in --mxfp4-layers; empty: as in the checkpoint
+  std::string mxfp4_layers{};  // --mxfp4-layers; empty: formats of the checkpoint
   std::string kv_dtype{"bf16"};
   std::vector<int> prompt_lengths{}, output_lengths{}, depths{};  // lists of a grid, as in bench
-  // Numbers of clients, each of whose requests has the single prompt length and output length. Empty for a
-  // grid.
+  // Numbers of clients, whose requests all have the single prompt and output length. Empty for a grid.
   std::vector<int> num_clients{};
   bool has_draft_head{false};  // needs a draft head, and is left out without one
 
   bool is_grid() const { return num_clients.empty(); }
-  std::vector<BenchTest> tests() const;  // of a grid
+  std::vector<BenchTest> tests() const;  // tests of a grid run
 };
 
 inline constexpr int kPresetRepetitions{3};
@@ -39,9 +38,9 @@ std::string preset_names();  // "spark, spark-small"
 // Returns the settings of a run. Throws InputError if `settings` already set formats: the preset sets them.
 Settings settings_of(const PresetRun& run, const Settings& settings);
 
-// Predicts the seconds of one step.
 using PredictSeconds = std::function<double(const PredictedStep&)>;
-// Returns the expected seconds of a run and its warm-ups. Counts neither loading the model nor drafts.
+// Returns the expected seconds of a run. `num_repetitions` includes warm-ups. Counts neither loading the
+// model nor drafts.
 double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch_tokens,
                         const PredictSeconds& predict);
 

@@ -12,7 +12,7 @@
 namespace nibble::cli {
 
 struct RunRecord {
-  std::string date;  // utc_now() at the start of the run
+  std::string date;  // start of the run: utc_now()
   std::string command_line;
   Machine machine;
   std::vector<KernelChoice> kernels;  // empty if a server ran the model: it does not report kernels

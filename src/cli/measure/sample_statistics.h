@@ -31,7 +31,7 @@ struct RatioInterval {
 
 struct Difference {
   double ratio{0};   // median of b over median of a
-  double chance{0};  // rank_test
+  double chance{0};  // result of rank_test(): probability of such a difference by noise
   Comparison b_is{};
   std::optional<RatioInterval> interval;  // nullopt: too few samples
 };

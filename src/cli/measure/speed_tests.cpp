@@ -17,12 +17,12 @@ namespace {
 
 constexpr uint64_t kSeed{1};
 
-double bytes_of(const TestStep& step, int depth, const Config& config, const StorageFormats& formats) {
+Cost cost_of(const TestStep& step, int depth, const Config& config, const StorageFormats& formats) {
   Cost sum;
   for (const OperationCost& row :
        step_costs(config, formats, step.num_tokens, depth + step.offset + step.num_tokens))
     if (step.wants_next || row.operation != Operation::kUnembed) sum += row.cost;
-  return static_cast<double>(sum.bytes_touched());
+  return sum;
 }
 
 double seconds_of(BackendSequence& sequence, std::span<const TestStep> steps,
@@ -109,10 +109,13 @@ void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& s
     const std::vector<TestStep> steps = steps_of(test, room.max_batch_tokens);
     const std::vector<TokenId> tokens = tokens_at(test.depth, test.num_tokens, config.vocab);
     BenchResult result{test, {}, static_cast<int>(steps.size()), 0};
-    for (const TestStep& step : steps)
-      result.bytes_per_step += bytes_of(step, test.depth, config, speed.formats) / result.num_steps;
+    for (const TestStep& step : steps) {
+      const Cost cost = cost_of(step, test.depth, config, speed.formats);
+      result.bytes_per_step += static_cast<double>(cost.bytes_touched()) / result.num_steps;
+      result.flops_per_step += static_cast<double>(cost.flops) / result.num_steps;
+    }
 
-    for (int warmup = 0; warmup < kNumWarmups; ++warmup) seconds_of(sequence, steps, tokens);
+    for (int warmup = 0; warmup < speed.num_warmups; ++warmup) seconds_of(sequence, steps, tokens);
     for (int repetition = 0; repetition < speed.num_repetitions; ++repetition)
       result.tokens_per_second.push_back(test.num_tokens / seconds_of(sequence, steps, tokens));
     on_result(result);

@@ -23,7 +23,7 @@ struct BenchTest {
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
 // One step of a test; its tokens begin at position depth + `offset`. `wants_next`: whether the step samples a
-// token. As in an engine, of a prefill only the last step does.
+// token. In a prefill only the last step does, as in an engine.
 struct TestStep {
   int offset;
   int num_tokens;
@@ -46,21 +46,23 @@ struct BenchResult {
   BenchTest test;
   std::vector<double> tokens_per_second;  // one per repetition
   int num_steps{0};
-  double bytes_per_step{0};  // weights and KV cache that a step has to read, as a mean over the timed steps
+  // Means over the timed steps: weights and KV cache that a step has to read, and operations of its products.
+  double bytes_per_step{0}, flops_per_step{0};
 
   double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }
+  double flops_per_token() const { return flops_per_step * num_steps / test.num_tokens; }
 };
 
-inline constexpr int kNumWarmups{1};
+inline constexpr int kNumWarmups{1};        // unless --warmup says otherwise
 inline constexpr int kRequestsOfClient{4};  // sent by each client of bench clients, one by one
 
 struct SpeedTests {
   std::span<const BenchTest> tests{};
-  int num_repetitions{1};
-  StorageFormats formats{};  // to compute BenchResult::bytes_per_step
+  int num_repetitions{1}, num_warmups{kNumWarmups};
+  StorageFormats formats{};  // to compute bytes and operations
 };
-// Runs each test kNumWarmups times untimed, then `num_repetitions` times, always with the same random tokens,
-// so that the router chooses the same experts. Calls `on_result` after each test.
+// Runs each test `num_warmups` times untimed, then `num_repetitions` times, always with the same random
+// tokens, so that the router chooses the same experts. Calls `on_result` after each test.
 void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& speed,
                const std::function<void(const BenchResult&)>& on_result);
 

@@ -62,7 +62,7 @@ constexpr int kMaxPredictedTokens{1 << 20}, kMaxSequences{1024}, kMaxReplicas{10
 struct PredictOptions {
   std::string model, gpu;
   int count{1};
-  // duration of an all-reduce in microseconds; nullopt: that of the link
+  // duration of an all-reduce in microseconds; nullopt: from the link
   std::optional<double> sum_latency{};
   bool expert_parallel{false};
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"}, batches{"1"},
@@ -103,11 +103,11 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
   return mean_of(test, steps, num_sequences);
 }
 
-// Returns for each GPU the bytes that weights, workspace and KV cache may take.
+// Returns for each GPU the bytes that weights, workspace and KV cache may take if no other program runs.
 std::vector<size_t> budgets_of(const ResolvedSettings& setup, const PredictedDevice& device) {
-  const double share = memory_share(setup, device.uses_host_memory);
+  const DeviceMemory memory{device.memory_bytes, device.memory_bytes, device.uses_host_memory};
   return std::vector<size_t>(setup.own.cuda.parts.size(),
-                             static_cast<size_t>(share * static_cast<double>(device.memory_bytes)));
+                             memory_budget(memory, memory_share(setup, device.uses_host_memory)));
 }
 
 PredictedMemory predict_memory(const Model& model, const ResolvedSettings& setup,
@@ -202,7 +202,7 @@ int predict_preset(const PredictOptions& options, Settings settings) {
     if (seconds.empty())
       fmt::print("A prediction, not a measurement: {} on {}\n\n", model.source.name, any.device.description);
     seconds.emplace_back(expected_seconds(
-        run, kPresetRepetitions, max_batch_tokens,
+        run, kNumWarmups + kPresetRepetitions, max_batch_tokens,
         [&](const PredictedStep& step) { return total_of(predictor(step).operations) / 1e6; }));
   }
   fmt::print("{}", plan_text(runs, seconds));

@@ -19,7 +19,7 @@ struct PredictedMemory {
 
   struct Row {
     int num_sequences{0};
-    // Tokens that full layers could hold besides these sequences; negative: the sequences do not fit.
+    // Tokens that full-attention layers could hold besides these sequences; negative: too little room.
     int64_t free_tokens{0};
   };
   std::vector<Row> rows{};

@@ -31,7 +31,7 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  // `full`: pages after the prefix, whose own pages all sequences share. `sliding`: pages of the windows at
+  // `full`: pages after the prefix (sequences share the prefix's pages). `sliding`: pages of the windows at
   // the sequence's end and at its prompt's end; the latter stay in use (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
@@ -45,15 +45,14 @@ double found_share(const CacheRoom& room, const Request& request, double num_pre
   const int pages = request.prefix_tokens / kPageTokens;  // the prefix cache holds only filled pages
   const double own = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int in_window = pages - first_reached_page(pages * kPageTokens, room.window);
-  // Sliding pages in the windows at the end of the prompt and of the answer, which are kept with the full
-  // pages.
+  // Sliding pages of the windows at the end of prompt and answer. They are kept with the full pages.
   const int window_pages = max_sliding_pages(room.window, 1);
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));
   const double again = share_that_fits(room.pages, num_prefixes, pages + in_window, own + own_ends);
-  // A prefix that was found stays, and is found again, as long as its full pages last. The sliding pages of
-  // one that was missed are unused until it is requested again. A miss leaves those of the whole prefix, a
-  // hit none.
+  // After a hit, the prefix is found again while its full pages last. After a miss, the sliding pages of the
+  // whole prefix count as unused until the next request of this prefix, and may be dropped before full pages.
+  // A hit leaves no such pages.
   double found = again;
   for (int round = 0; round < 60; ++round) {
     const double first_again =

@@ -18,21 +18,21 @@ struct Request {
   int num_tokens() const { return prompt_tokens + answer_tokens; }
 };
 
-// KV cache pages of a replica that its running sequences do not use: for texts with the sliding pages in the
-// windows at their ends, and for sliding pages that no sequence has used again (kv/page_pool.h).
+// KV cache pages of a replica that its running sequences do not use. `pages`: for cached texts, with the
+// sliding pages of windows at their ends. `unused_sliding`: sliding pages not used twice (kv/page_pool.h).
 struct CacheRoom {
   double pages{0}, unused_sliding{0};
   int window{0};       // window of the sliding layers
-  int num_running{0};  // requests that run; half of them are taken to have filled their prefix
+  int num_running{0};  // running requests; half of them are assumed to have computed their prefix
 };
 // `options` must be those of one replica.
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running);
 
 // Predicts the share of requests that find their prefix in a replica's cache, in the steady state of random
-// requests with `num_prefixes` prefixes (Che's approximation): a prefix that was found last time is found
-// again if it is among the last T requests, whose pages fill `room`; after a miss, if it is among the fewer
-// requests whose sliding pages fill the share of unused ones. Within 15 points of the scheduler
+// requests with `num_prefixes` prefixes (Che's approximation). After a hit, a prefix is found again if it is
+// among the last T requests, whose pages fill `room.pages`. After a miss, it must be among the fewer requests
+// whose sliding pages fill `room.unused_sliding`. Within 15 points of the scheduler's share
 // (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 

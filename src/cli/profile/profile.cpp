@@ -35,8 +35,9 @@ constexpr const char* kProfileFooter{R"(
 Repeats one step: -s sequences with -d tokens each in the KV cache get -p new tokens each (1: decode). On a GPU each launch
 records when its first block could begin and when its last block ended; gaps are the times between launches. The parts add
 up to the recorded step; the line below the table is a step without recording, by the host's clock. Norms that an operation
-computes itself count as part of it; "launches" of the CPU are operations. With a draft head, 3 tokens (or the number of
---speculative-config) are drafted after every step; "draft head" is the time that this adds.
+computes itself count as part of it; "launches" of the CPU are operations. TFLOP/s counts matrix products: a part is bound by
+memory if its share is high, and by products if TFLOP/s is near what the chip can do. With a draft head, 3 tokens (or the
+number of --speculative-config) are drafted after every step; "draft head" is the time that this adds.
 
 --kernels adds a table with a row for each kernel: its time in a step, its launches with the median and the 99th percentile of
 their times, the bytes that it has to read and the multiplications and additions of its products. An operation that several
@@ -52,7 +53,7 @@ Examples:
 
 struct ProfileOptions {
   std::string model;
-  int num_tokens{1}, depth{0}, num_sequences{1}, num_repetitions{20};
+  int num_tokens{1}, depth{0}, num_sequences{1}, num_repetitions{20}, num_warmups{kNumWarmups};
   float temperature{0};
   std::optional<std::string> trace;
   bool by_kernel{false}, as_json{false};
@@ -95,10 +96,10 @@ struct Steps {
 };
 
 // Alternates recorded and unrecorded steps, so that changes of the machine's speed affect both.
-Steps run_steps(Backend& backend, const Batch& batch, int num_repetitions) {
-  for (int warmup = 0; warmup < kNumWarmups; ++warmup) backend.step(batch);
+Steps run_steps(Backend& backend, const Batch& batch, const ProfileOptions& options) {
+  for (int warmup = 0; warmup < options.num_warmups; ++warmup) backend.step(batch);
   Steps steps;
-  for (int repetition = 0; repetition < num_repetitions; ++repetition) {
+  for (int repetition = 0; repetition < options.num_repetitions; ++repetition) {
     steps.recorded.push_back(backend.profile(batch));
     const Stopwatch watch;
     backend.step(batch);
@@ -120,6 +121,10 @@ struct Profile {
   Reuse reuse() const { return reuse_of(parts, record.machine.backend_cache_bytes()); }
 };
 
+double flops_per_second(const PartTime& part) {
+  return part.microseconds > 0 ? static_cast<double>(part.flops) / part.microseconds * 1e6 : 0;
+}
+
 double share_of(const PartTime& part, double read_bandwidth) {
   return part.microseconds > 0 ? static_cast<double>(part.bytes) / part.microseconds * 1e6 / read_bandwidth
                                : 0;
@@ -131,6 +136,7 @@ PartTime sum_of(const std::vector<PartTime>& parts) {
     all.microseconds += part.microseconds;
     all.num_launches += part.num_launches;
     all.bytes += part.bytes;
+    all.flops += part.flops;
   }
   return all;
 }
@@ -138,15 +144,16 @@ PartTime sum_of(const std::vector<PartTime>& parts) {
 void print_table(const Profile& profile) {
   const PartTime all = sum_of(profile.parts);
   const double total = all.microseconds;
-  fmt::print("| {:<20} | {:>9} | {:>7} | {:>8} | {:>10} | {:>7} | {:>6} |\n", "part", "us", "of step",
-             "launches", "bytes", "GB/s", "share");
-  fmt::print("| {:-<20} | {:->9} | {:->7} | {:->8} | {:->10} | {:->7} | {:->6} |\n", "", ":", ":", ":", ":",
-             ":", ":");
+  fmt::print("| {:<20} | {:>9} | {:>7} | {:>8} | {:>10} | {:>7} | {:>6} | {:>7} |\n", "part", "us", "of step",
+             "launches", "bytes", "GB/s", "share", "TFLOP/s");
+  fmt::print("| {:-<20} | {:->9} | {:->7} | {:->8} | {:->10} | {:->7} | {:->6} | {:->7} |\n", "", ":", ":",
+             ":", ":", ":", ":", ":");
   const auto row = [&](const PartTime& part) {
     const double share = share_of(part, profile.read_bandwidth);
-    fmt::print("| {:<20} | {:9.1f} | {:5.1f} % | {:8} | {:>10} | {:7.1f} | {:4.1f} % |\n", part.part,
-               part.microseconds, 100 * part.microseconds / total, part.num_launches, bytes_text(part.bytes),
-               share * profile.read_bandwidth / 1e9, 100 * share);
+    fmt::print("| {:<20} | {:9.1f} | {:5.1f} % | {:8} | {:>10} | {:7.1f} | {:4.1f} % | {:7.3g} |\n",
+               part.part, part.microseconds, 100 * part.microseconds / total, part.num_launches,
+               bytes_text(part.bytes), share * profile.read_bandwidth / 1e9, 100 * share,
+               flops_per_second(part) / 1e12);
   };
   for (const PartTime& part : profile.parts) row(part);
   row(all);
@@ -185,7 +192,9 @@ Json profile_json(const Profile& profile) {
                              {"us_standard_deviation", part.deviation},
                              {"launches", part.num_launches},
                              {"bytes", part.bytes},
-                             {"share_of_read_bandwidth", share_of(part, profile.read_bandwidth)}});
+                             {"share_of_read_bandwidth", share_of(part, profile.read_bandwidth)},
+                             {"flops", part.flops},
+                             {"flops_per_second", flops_per_second(part)}});
   json["kernel_times"] = to_json(profile.kernels, profile.read_bandwidth);
   return json;
 }
@@ -222,7 +231,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   const std::unique_ptr<Backend> backend = load(model, setup, room);
 
   const ProfiledStep step(*backend, room, options, num_drafts);
-  const auto [recorded, unrecorded] = run_steps(*backend, step.batch(), options.num_repetitions);
+  const auto [recorded, unrecorded] = run_steps(*backend, step.batch(), options);
   if (recorded.front().empty())
     throw InputError("the backend {} does not support profile; use cpu or cuda", backend->name());
 
@@ -234,7 +243,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
                  .command_line = command_line,
                  .machine = describe_machine(device_facts(row)),
                  .kernels = backend->kernels(),
-                 .num_warmups = kNumWarmups},
+                 .num_warmups = options.num_warmups},
       .model = model.source.name,
       .backend = std::string(backend->name()),
       .num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores(),
@@ -268,8 +277,10 @@ std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetit
   std::vector<PartTime> parts;
   for (const std::string_view name : kPartNames) parts.push_back({.part = name});
   for (const TimedWork& work : repetitions.front()) ++parts[part_of(work)].num_launches;
-  for (const OperationCost& row : bytes.operations)
+  for (const OperationCost& row : bytes.operations) {
     parts[part_of(row.operation)].bytes += row.cost.bytes_touched();
+    parts[part_of(row.operation)].flops += row.cost.flops;
+  }
 
   parts[kDraftPart].bytes = bytes.of_drafts;
 
@@ -332,6 +343,7 @@ Action define_profile(CLI::App& command, Settings& settings) {
   add_number("-d,--depth", options->depth, "tokens of each sequence in the KV cache", 0, 1 << 20);
   add_number("-s,--sequences", options->num_sequences, "number of sequences in the step", 1, 1024);
   add_number("-r,--repetitions", options->num_repetitions, "number of repetitions", 1, 1000);
+  add_number("--warmup", options->num_warmups, "untimed steps before these", 0, 1000);
   command.add_option("--temperature", options->temperature, "sampling temperature [0: the likeliest token]")
       ->type_name("T")
       ->check(CLI::Range(0.0, 2.0));

@@ -1,6 +1,7 @@
 // nibble profile: shows where the time of one step goes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +24,8 @@ struct PartTime {
   double microseconds{0};  // median
   double deviation{0};     // standard deviation, in microseconds
   int num_launches{0};
-  size_t bytes{0};  // weights and KV cache that the part has to read
+  size_t bytes{0};    // weights and KV cache that the part has to read
+  uint64_t flops{0};  // of its matrix products; 0 of a draft head, whose products are not counted
 };
 
 // Returns the parts in the order of the table; then a draft head's part, if it ran, and "gaps": time without

@@ -21,7 +21,7 @@ void DraftConfig::add(const std::string& flag, const json& members) {
 
 std::string DraftConfig::flags() const { return fmt::format("{}", fmt::join(flags_, ", ")); }
 
-// SGLang's --speculative-num-draft-tokens also counts the token that the drafts follow. For chains SGLang
+// SGLang's --speculative-num-draft-tokens counts the drafts and the token before them. For chains, SGLang
 // ignores it if the number of steps is given.
 std::string DraftConfig::text() const {
   const bool is_ngram = config_.value("method", json()) == "ngram";

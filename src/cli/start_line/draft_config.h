@@ -10,9 +10,9 @@ namespace nibble::cli {
 
 class DraftConfig {
  public:
-  void add(const std::string& flag, const nlohmann::json& members);  // `flag`: for flags()
+  void add(const std::string& flag, const nlohmann::json& members);  // flags() will list `flag`
   bool empty() const { return flags_.empty(); }
-  std::string flags() const;  // all that were added: "--speculative-algorithm, --speculative-num-steps"
+  std::string flags() const;  // all flags that add() got: "--speculative-algorithm, --speculative-num-steps"
   std::string text() const;
 
  private:

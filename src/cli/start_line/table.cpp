@@ -25,7 +25,7 @@ constexpr StartFlag kModel[]{
     {"--download-dir", kVS, kValue, "", kRefused,
      "nothing is downloaded; HF_HOME or HF_HUB_CACHE name the Hugging Face cache"},
     {"--revision --code-revision --tokenizer-revision", kVST, kValue, "", kRefused,
-     "the Hugging Face cache's refs/main is used: name the folder of another snapshot with --model"},
+     "the revision is part of the model's name: --model OWNER/NAME@REVISION"},
     {"--load-format", kVS, kValue, "dummy", kRefused,
      "for random weights, the model is synthetic:gpt-oss-20b or synthetic:gpt-oss-120b"},
     {"--load-format", kVS, kValue, "auto|hf|safetensors|gguf|fastsafetensors|runai_streamer|layered",

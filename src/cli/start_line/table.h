@@ -35,7 +35,7 @@ struct StartFlag {
   Fate fate;
   std::string_view
       here;  // "--kv-dtype fp8", "--context {}" with the value; "method=eagle3" or "model" of kDraft
-  std::string_view why{};  // of kMapped and kDraft: the difference, if any
+  std::string_view why{};  // kMapped, kDraft: the difference, if any
 };
 
 struct StartFlagGroup {

@@ -30,9 +30,9 @@ bool is_flag(std::string_view text) {  // not a negative number
          text[1] != '.';
 }
 
-struct Given {        // a flag as it was given
-  std::string typed;  // with its value, for notes
-  std::string name;   // with dashes instead of underscores
+struct Given {        // one flag of the command line
+  std::string typed;  // including its value, for notes
+  std::string name;   // dashes replace underscores
   std::string path;   // "method" of --speculative-config.method; empty for all other flags
   std::optional<std::string> value;
 };
@@ -75,7 +75,6 @@ const CLI::App* find_command(const CLI::App& parent, const std::string& name) {
   return all.empty() ? nullptr : all.front();
 }
 
-// Reads one command line.
 class Translation {
  public:
   Translation(const CLI::App& command, const Texts& arguments) : command_(command), left_(arguments) {}
@@ -138,7 +137,7 @@ class Translation {
     keep_or_refuse(rows, flag, argument);
   }
 
-  // Reads the values of the flag. `row` is null if no row has the flag.
+  // Reads the flag's values. `row`: the flag in the table of other engines' flags; null: absent.
   void read_values(Flag& flag, const StartFlag* row) {
     Given& given = flag.given;
     if (given.value) {
@@ -161,7 +160,6 @@ class Translation {
     for (const std::string& value : flag.values) given.typed += " " + value;
   }
 
-  // Passes a flag to the parser unchanged.
   void keep_flag(const Flag& flag, const std::string& argument) {
     const Given& given = flag.given;
     if (flag.option && (given.name == "--model" || given.name == "-m")) has_model_ = true;
@@ -184,7 +182,7 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else no change is needed
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else it stays as it is
       return has(first_word(row.here));
     }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;
@@ -200,7 +198,7 @@ class Translation {
   void keep_or_refuse(const Rows& rows, const Flag& flag, const std::string& argument) {
     Texts expected;
     for (const StartFlag* row : rows) {
-      // The row applies to the value, so the command lacks nibble's flag: the parser reports that.
+      // The table translates this value to a flag that the command lacks. The parser reports that.
       if (is_for_value(*row, flag)) return keep_flag(flag, argument);
       if (row->fate == Fate::kRefused || row->fate == Fate::kOwn) continue;
       for (const std::string& value : split(row->values, '|')) expected.push_back(value);
@@ -246,7 +244,7 @@ class Translation {
       std::string& last = arguments.back();
       last.replace(last.find("{}"), 2, value);
     }
-    if (has_value && values.empty()) arguments = {words.front()};  // the parser refuses that
+    if (has_value && values.empty()) arguments = {words.front()};  // the parser reports the missing value
     if (words.front() == "--model") has_model_ = true;
     if (words.front() == kDraftFlag) has_draft_flag_ = true;
     keep(arguments);

@@ -15,15 +15,13 @@ std::vector<std::string> split(std::string_view text, char separator);  // witho
 // Returns whether one of the patterns, separated by |, matches all of `value`. Ignores case.
 bool matches_one(std::string_view patterns, const std::string& value);
 
-// Converts numbers as vLLM writes them: "32k" is 32000, "32K" 32768, "1.5k" 1500. Returns any other text
-// unchanged.
+// Converts vLLM's short numbers: "32k" is 32000, "32K" 32768, "1.5k" 1500. Leaves other text unchanged.
 std::string plain_count(const std::string& text);
 
 // Returns the texts of a JSON list, or the parts of "a,b".
 std::vector<std::string> list_of(const std::string& text);
 
-// Returns a JSON object without spaces and with sorted members, so that patterns can match it. Returns any
-// other text unchanged.
+// Returns a JSON object as text without spaces, with sorted members, for patterns; other text unchanged.
 std::string compact_json(const std::string& text);
 
 // Returns {"a": {"b": value}} for the path "a.b". A value that is not JSON becomes a string.

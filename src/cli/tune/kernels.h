@@ -1,5 +1,5 @@
-// nibble tune on a GPU: times each kernel, also at numbers of rows for which the kernel table chooses another
-// one. Prints rows for developers who edit the table; changes nothing, because the table is compiled in.
+// nibble tune on a GPU: times each kernel for several numbers of rows (tokens of a step), also where the
+// kernel table has another one. Prints rows for developers who edit the table, which is compiled in.
 #pragma once
 
 #include <string>

@@ -27,7 +27,8 @@ namespace {
 
 constexpr const char* kTuneFooter{R"(
 Finds the fastest number of threads and work sizes for this model, and writes them to a file that every command on a CPU of
-this name reads (--tuning names another file; --tuning off reads none). They change no bit of any answer, and tuning is
+this name reads (--tuning names another file; --tuning off reads none). They hold for this build of nibble and for models of
+the same widths and formats; another build ignores them with a warning. They change no bit of any answer, and tuning is
 optional: the built-in values were measured too. Values are measured in turns, round after round (numbers of threads one
 after another, because each has to load the model). One replaces the built-in value if it is better by more than 2 %, and in
 four of five rounds, so that noise is not kept. Run nothing else meanwhile.
@@ -117,8 +118,8 @@ std::vector<int> thread_counts() {  // numbers of threads to try; the first is t
   return counts;
 }
 
-// Returns the thread count with the most requests (a prompt and an answer) per second. Loads the model anew
-// for each count, because a backend cannot change its number of threads.
+// Returns the thread count with the most requests (a prompt and an answer) per second. Loads the model for
+// each count, because a backend cannot change its number of threads.
 int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   const std::vector<int> counts = thread_counts();
   std::vector<std::vector<double>> speeds(counts.size());
@@ -183,12 +184,12 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   for (const TunedValue& tuned : tuned_values)
     tune_value(tuned, {*backend, *row.tuning, room}, options.num_rounds, tuning.cpu);
 
-  const std::string machine = machine_name();
-  fmt::print("\n{}: {}\n", machine, to_json(tuning).dump());
+  const TunedMachine machine{machine_name(), settings.build};
+  fmt::print("\n{}: {}\n", machine.name, to_json(tuning).dump());
   if (path.empty()) {
     fmt::print("not written: --tuning is off, or HOME is not set\n");
   } else {
-    write_tuning(path, machine, tuning);
+    write_tuning(path, machine, tuned_model(setup, model.config), tuning);
     fmt::print("written to {}\n", path.string());
   }
   return kDone;

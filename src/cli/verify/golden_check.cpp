@@ -1,5 +1,7 @@
 #include "cli/verify/golden_check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -22,6 +24,15 @@ double number(const Json& json) {
   return json.is_number() ? json.get<double>() : std::numeric_limits<double>::infinity();
 }
 
+// Says what is outside its tolerance. `worst`: error of the logits, divided by the tolerance.
+std::string reason_of(const Json& prompt, double worst) {
+  const auto name = prompt.at("name").get<std::string>();
+  if (worst > 1) return fmt::format("prompt {}: logits", name);
+  return fmt::format("prompt {}: {} of {} entries of the top 5 differ; first greedy token that differs: {}",
+                     name, prompt.at("num_top_wrong").get<int>(), prompt.at("num_top_compared").get<int>(),
+                     prompt.at("greedy_differs_at").dump());
+}
+
 }  // namespace
 
 std::filesystem::path golden_of(const std::filesystem::path& model_folder) {
@@ -40,13 +51,15 @@ Verdict golden_verdict_of(const ChildResult& child) {
     verdict.reason = std::move(failure->reason);
     return verdict;
   }
-  const auto tolerance = number(json["tolerance"].at("relative_l2"));
   bool all_within = true;
   for (const Json& prompt : json["prompts"]) {
-    verdict.finding.worst = std::max(verdict.finding.worst, number(prompt.at("relative_l2")) / tolerance);
+    double worst = 0;
+    for (const char* const error : {"relative_l2", "near_tie_relative_l2"})
+      worst = std::max(worst, number(prompt.at(error)) / number(json["tolerance"].at(error)));
+    verdict.finding.worst = std::max(verdict.finding.worst, worst);
     ++verdict.finding.num_compared;
     if (prompt.at("is_within").get<bool>()) continue;
-    if (all_within) verdict.finding.at = "prompt " + prompt.at("name").get<std::string>();
+    if (all_within) verdict.finding.at = reason_of(prompt, worst);
     all_within = false;
   }
   const bool is_right = child.code == kDone && all_within && verdict.finding.num_compared > 0;

@@ -33,7 +33,7 @@ std::string_view name(Verdict::Result result) {
   return kNames[static_cast<int>(result)];
 }
 
-// If `worst` is infinite, writes null, because JSON has no infinity.
+// An infinite KernelFinding::worst becomes null, because JSON has no infinity.
 std::string finding_json(std::string_view kernel, const KernelFinding& finding) {
   Json json{{"kernel", kernel}};
   json.update(finding_fields(finding));

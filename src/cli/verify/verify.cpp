@@ -147,7 +147,7 @@ void print_probe(std::string_view probe, const ProbeVerdict& verdict) {
   std::fflush(stdout);
 }
 
-// --probe: runs one probe in this process.
+// Implements --probe: runs one probe in this process.
 int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
   std::vector<std::string_view> names;
   for (const BackendRow* backend : backends)
@@ -170,7 +170,7 @@ int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptio
 
 std::string program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-// Command line of a child that checks one row or runs one probe.
+// Command line of a child process that checks one kernel or runs one probe.
 std::vector<std::string> command_for(const BackendRow& backend, const char* flag, std::string_view name) {
   return {program(), "verify", "--backend", std::string(backend.name), flag, std::string(name), "--json"};
 }

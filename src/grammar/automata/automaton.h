@@ -1,7 +1,7 @@
 // A deterministic automaton over bytes, built lazily: a state is added when a text first reaches it. A state
 // combines a row (the regular expression that the rest of the text must match) with a place (the decoder's
-// state inside a character). Rows change by class of character (decoder.h). Every state except kDead can
-// reach an accepting state.
+// state inside a character). The row changes after each character, by its class (decoder.h). Every state
+// except kDead can reach an accepting state.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace nibble::grammar {
 
-// Character classes of a list of character sets, with a decoder. Automata with the same sets share one.
+// The decoder from bytes to classes of characters, for a list of character sets. Automata can share it.
 struct Alphabet {
   Alphabet(const std::vector<CodePoints>& sets, Encoding encoding)
       : classes(sets), decoder(classes, encoding) {}
@@ -28,7 +28,7 @@ class Automaton {
  public:
   static constexpr uint32_t kDead{0}, kStart{1};
 
-  // `expressions` must outlive this object. Adds its bytes to `memory`, the total of a grammar's automata.
+  // `expressions` must outlive this object. Adds the automaton's bytes to `memory`, a total of the grammar.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
   Automaton(const Automaton&) = delete;
@@ -69,7 +69,7 @@ class Automaton {
   }
   // Whether the state is between two characters of the text (for a JSON string: inside the quotes).
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // Lengths of content (vocabulary/content.h) that may follow `state`; all 0 inside a character.
+  // Lengths of content (plain text: vocabulary/content.h) that may follow `state`; all 0 inside a character.
   const ContentRuns& content_runs(uint32_t state);
   bool is_empty() { return !is_live(root_); }
 
@@ -101,7 +101,7 @@ class Automaton {
   struct Row {
     Expression expression;
     bool accepts_text;
-    uint32_t ends_from{kUnlimited};  // only_ends_from(expression); kUnlimited before lengths() is called
+    uint32_t ends_from{kUnlimited};  // texts have every length from here on, and none below
   };
 
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }

@@ -6,7 +6,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Expressions that find_run() may visit. If it stops at this limit, it reports the length checked by then.
+// Limit on expressions that find_run() visits. At the limit it reports the length that it has checked.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace
@@ -37,8 +37,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
   return runs;
 }
 
-// Finds how long content of this set may be after `start`, by breadth-first search. `level` has the
-// derivatives of `start` by all content texts of num_characters characters.
+// Finds how long content (content.h) of this set may be after `start`, by breadth-first search. `level` has
+// the derivatives of `start` by all content texts of num_characters characters.
 void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;

@@ -58,7 +58,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
     uniform = Step::to(Kind::kCharacter, known);
-  // Most prefixes belong to characters of one class only; these share their places (uniform_).
+  // Most prefixes lead to a single class. Those with equal class and missing bytes share a place (uniform_).
   const bool is_whole =
       first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
   const std::pair key{uniform, num_bytes};
@@ -73,7 +73,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
                                                 : Step::to(Kind::kCharacter, classes.class_of(begin, begin));
     } else if (uniform.kind() == Kind::kCharacter && value > 0 &&
                place[0x80 + value - 1].kind() == Kind::kPlace) {
-      step = place[0x80 + value - 1];  // all these characters have one class: the same place serves
+      step = place[0x80 + value - 1];  // a single class: the place of the previous value serves
     } else {
       step = continuation(classes, begin, num_bytes - 1, least);
     }

@@ -19,7 +19,7 @@ namespace nibble::grammar {
 
 enum class Encoding {
   kUtf8,
-  kJsonString,  // quoted; only characters that JSON requires to be escaped are, so each value has one text
+  kJsonString,      // quoted; escapes only what JSON requires, so each value has exactly one text
   kJsonStringFree,  // quoted, with any escape that JSON allows; only for expressions with one character class
   kJsonContent,     // kJsonString without quotes, so that several automata together can read one string
 };

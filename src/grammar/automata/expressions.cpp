@@ -209,7 +209,7 @@ Expression Expressions::concat(std::span<const Expression> parts) {
 }
 
 // Normalises a union or intersection: flattens and sorts its parts and removes those without effect, so that
-// equal ones are usually equal nodes. Length bounds are merged, so that a state has only one count.
+// equal ones are usually equal nodes. Merges length bounds, so that a state has a single count.
 Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   const bool is_union = kind == Kind::kAnyOf;
   const Expression neutral = is_union ? Expression::kNothing : Expression::kAnything;

@@ -48,9 +48,9 @@ class Expressions {
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
   Expression derivative(Expression a, char32_t code_point);
 
-  // False guarantees that the expression, and each of its derivatives except kNothing, has a text.
+  // False guarantees that the expression, and each of its derivatives except kNothing, matches some text.
   bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
-  // True guarantees that every string can be continued to a text of the expression.
+  // True guarantees that every string can be continued to a text that the expression matches.
   bool continues_any(Expression a) const;
   // Bounds on the length of the expression's texts, in characters.
   uint32_t min_length(Expression a) const { return node(a).min_length; }

@@ -1,4 +1,4 @@
-// Finds out whether an expression has any text. An automaton checks every derivative before it adds a state.
+// Finds out whether an expression matches any text. An automaton adds a state only if its expression does.
 #pragma once
 
 #include <cstdint>

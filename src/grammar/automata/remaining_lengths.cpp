@@ -67,7 +67,7 @@ RemainingLengths::RemainingLengths(Expressions& expressions, const CharacterClas
     size_t from = ends_.size();
     while (from > 0 && ends(from - 1)) --from;
     for (size_t n = 0; n < from; ++n) lengths.has_shorter_ones = lengths.has_shorter_ones || ends(n);
-    // If the expression has texts of every length in a whole period, it has texts of every later length.
+    // An expression with texts of every length in one whole period has texts of every greater length.
     if (ends_.size() - from >= period_) lengths.from = to_index(from);
   }
 }

@@ -1,7 +1,7 @@
-// Finds after how many more characters a text can end. If minLength or maxLength is next to a pattern, the
-// characters are counted in a number, not by more states: a text may continue while its count and its pattern
-// allow a common length. A(n) is the set of expressions that have a text of exactly n characters. It depends
-// only on A(n - 1), so the sequence of these sets becomes periodic.
+// Finds after how many more characters a text can end, for a JSON string with a pattern and a length limit. A
+// counter counts the characters, so the limit adds no states to the automaton. A text may continue while
+// counter and pattern allow a common length. A(n) is the set of expressions that match a text of exactly n
+// characters. It depends only on A(n - 1), so the sequence of these sets becomes periodic.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,6 @@ class GrammarText {
     rest_ = before;
     return false;
   }
-  // Takes `num_digits` hexadecimal digits and returns the character with this code point.
   char32_t take_hexadecimal(size_t num_digits) {
     const std::optional<char32_t> character = hexadecimal_character(rest_.substr(0, num_digits));
     if (!character || rest_.size() < num_digits) refuse("expected the hexadecimal number of a character");

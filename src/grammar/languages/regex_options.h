@@ -6,9 +6,9 @@ namespace nibble::grammar {
 enum class RegexReading {
   // The whole text must match, so `^` and `$` at its ends change nothing. The dot excludes only \n.
   kWhole,
-  // The texts in which every engine finds the expression: for JSON Schema's "pattern".
+  // Texts in which every regex engine finds the expression: for JSON Schema's "pattern".
   kSearch,
-  // The texts in which at least one engine finds it: what a pattern under "not" excludes.
+  // Texts in which at least one regex engine finds the expression: what a pattern under "not" excludes.
   kSearchWide,
 };
 

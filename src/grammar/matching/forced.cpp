@@ -9,8 +9,9 @@ namespace {
 constexpr size_t kMaxForcedBytes{256};
 // Accepted tokens to encode again with the forced bytes: more than an unfinished pre-token usually has.
 constexpr size_t kContextTokens{8};
-// A token that runs past the end of the forced bytes is assumed to begin in their last kTailTokens tokens or
-// kTailBytes bytes: none was ever found to begin earlier (llguidance: docs/fast_forward.md).
+// Tokens at the end are dropped if a longer token might replace them. That token is assumed to begin in the
+// last kTailTokens tokens or the last kTailBytes bytes, whichever are longer: none was ever found to begin
+// earlier (llguidance: docs/fast_forward.md).
 constexpr size_t kTailTokens{4}, kTailBytes{7};
 
 }  // namespace
@@ -49,7 +50,7 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // By depth: the row after each byte of the current path. One legal path suffices: every leaf is a token.
+  // By depth: the parser's row after that byte of the path. One legal path suffices: every leaf is a token.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {
@@ -88,7 +89,7 @@ std::vector<TokenId> Matcher::forced_tokens() {
   if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
 
-  // may_run_past() starts after the forced bytes: add their rows, which cut_behind() removes below.
+  // may_run_past() starts after the forced bytes, so advance over them; cut_behind() undoes that below.
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t begin = rows_.last();

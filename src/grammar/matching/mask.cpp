@@ -24,10 +24,9 @@ bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
 
 }  // namespace
 
-// The content tokens (vocabulary/content.h) that may follow an item. to_walk and to_try have a bit per
-// slice. A slice in to_walk is undecided: each of its tokens must be tried. In another slice, tokens of at
-// most max_characters[slice] characters are legal. Longer ones are illegal, or must be tried if it is in
-// to_try.
+// Content tokens (plain text, vocabulary/content.h) that may follow an item, by slice (tokens with the same
+// kinds of characters). A slice with its bit in to_walk: each token must be tried. Any other slice: tokens of
+// up to max_characters characters are legal, longer ones must be tried (bit in to_try) or are illegal.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};
@@ -144,7 +143,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   grammar_->masks.emplace(key, std::move(within));
 }
 
-// Adds the content tokens of `slices`, all slices with the same max_characters at once.
+// Sets the bits of the content tokens of `slices`. Handles slices with the same max_characters together.
 void Matcher::add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const {
   while (slices != 0) {
     const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(slices))];

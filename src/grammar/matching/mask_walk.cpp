@@ -5,7 +5,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Size of a subtree from which on it is faster to check first whether all its tokens are legal.
+// In subtrees of at least this size, checking first whether all tokens are legal saves time.
 constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
@@ -24,7 +24,7 @@ class AutomatonPath {
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
-  // At depth 0, the row already contains what may follow the end of the item's text.
+  // False at depth 0, where the parser's row already contains what may follow the item's text.
   bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
   Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
 
@@ -82,8 +82,8 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
              &within);
 }
 
-// Finds which bytes may follow the end of an item's text, in a walk where the text can end at many depths.
-// The row of what follows is added on first use. `is_same_everywhere`: all ends have the same row.
+// Finds which bytes may follow the text of an item, which can end at many depths of a walk. The parser's row
+// after that end is computed on first use. `is_same_everywhere`: it is the same at all ends.
 class Behind {
  public:
   Behind(Rows& rows, bool is_same_everywhere)
@@ -116,7 +116,7 @@ template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // Only for a member's name, or an item of a list of different texts, does the text decide what follows.
+  // What follows depends on the text only for member names and for items of a list of different texts.
   Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {

@@ -1,6 +1,6 @@
-// Walks a tree of tokens to find those that may follow a row or an item, where no bits can be copied
-// (KeptMask, content slices). Within the text of one item, a step is one look-up in its automaton, and one
-// state is kept per depth. What may follow that text is computed once per walk, and only if needed.
+// Walks a tree of tokens to find those that may follow a row or an item (parser states: program/rows.h),
+// where no precomputed bits can be copied. Inside the text of an automaton, a step is one look-up. What may
+// follow that text is computed once per walk, and only if needed.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,8 @@ class MaskWalk {
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
-  // The same for an automaton without counts. Tokens within its text, and its ends, go to `within`.
+  // Like from_item(), for an automaton that no counter can limit within a token. `within` gets the tokens
+  // that stay inside the automaton's text, and the ends from which from_ends() continues.
   void from_item(const Item& item, Nodes nodes, KeptMask& within);
   // Adds the tokens that continue after these ends of the item's text.
   void from_ends(const Item& item, std::span<const KeptMask::End> ends);

@@ -45,16 +45,14 @@ class Matcher {
   // Whether the text must end here.
   bool is_finished();
 
-  // The bytes that must come next in any split into tokens, at most 256: they end where there is a choice or
-  // the text may end. Changes nothing.
+  // The bytes that must come next in any split into tokens, up to a choice or a legal end; at most 256.
   std::string forced_bytes();
   // The tokens of forced_bytes() that a model would write, according to the encoding of the whole text.
   // Returns none if the accepted tokens differ from that encoding, and stops before bytes in which a longer
   // token may begin. Each token is in the mask at its position. Changes nothing.
   std::vector<TokenId> forced_tokens();
 
-  // The number of successful accept() calls. rollback(n) undoes all after the first n; n must not exceed
-  // num_steps().
+  // The number of successful accept() calls. rollback(n) undoes all after the first n <= num_steps().
   size_t num_steps() const { return steps_.size(); }
   void rollback(size_t num_steps);
 

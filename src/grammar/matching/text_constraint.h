@@ -23,7 +23,7 @@ class TextConstraint final : public Constraint {
   bool ends_with(TokenId token) const;
 
   Matcher matcher_;
-  size_t num_words_;  // words of the matcher's mask; that of fill_mask() may be longer
+  size_t num_words_;  // words of the matcher's mask; the mask given to fill_mask() may be longer
   std::vector<TokenId> end_tokens_;
   bool has_ended_{false};
 };

@@ -43,7 +43,7 @@ NodeId GrammarBuilder::json_string(Expression expression, Encoding encoding, Cou
   return terminal == kUnlimited ? nothing() : add({.kind = Kind::kJsonString, .place = terminal});
 }
 
-// The quotes are fixed texts, which are plain bytes in every encoding.
+// one_of() matches plain bytes in every encoding, so it can write the quotes.
 NodeId GrammarBuilder::argument(const std::string& name, NodeId node) {
   NIBBLE_CHECK(encoding_ == Encoding::kJsonContent);
   const NodeId quote = one_of({"\""});
@@ -144,7 +144,7 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// Whether a node derives a text, given the parts known to. Leading parts passed by earlier calls are skipped.
+// Whether a node derives a text, as far as its parts are known to. Skips parts that passed in earlier calls.
 bool GrammarBuilder::derives_text(uint32_t id) {
   const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
@@ -204,8 +204,8 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// Returns by index whether the needed item can be there; the last entry is for all indices after the first
-// items. Usual items must be possible before it, and after it up to the minimum number.
+// Returns for each index whether the item that `array.needed` demands can be there; the last entry stands for
+// all later indices. Usual items must be possible before it, and after it up to the minimum number.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());
@@ -243,7 +243,7 @@ void GrammarBuilder::find_productive() {
   }
 }
 
-// Whether a node derives the empty text, given the parts known to.
+// Whether a node derives the empty text, as far as its parts are known to.
 bool GrammarBuilder::derives_empty(const Node& n) {
   const auto does = [&](NodeId part) { return is_nullable(part) && is_productive(part); };
   switch (n.kind) {

@@ -14,7 +14,7 @@ namespace nibble::grammar {
 
 enum class NodeId : uint32_t {};
 
-// No text satisfies the request.
+// Thrown if the grammar has no text.
 struct NoText : InputError {
   using InputError::InputError;
 };

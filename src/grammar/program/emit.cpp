@@ -172,7 +172,7 @@ uint32_t GrammarBuilder::emit_list(List list, uint32_t next) {
   return punctuation(e.text("["), start);
 }
 
-// Emits three lists with one count: usual items, a needed one, usual items. The first never closes the array.
+// Emits three lists with one count: usual items, a required one, usual items. The first never ends the array.
 uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t next) {
   const std::vector<bool> places = needed_places(array);
   const size_t num_first = places.size() - 1;

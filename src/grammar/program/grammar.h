@@ -28,15 +28,15 @@ struct Terminal {
   // Whether a counter, not the automaton, limits the number of characters to min..max (JSON strings only).
   bool is_counted{false};
   uint32_t min{0}, max{kUnlimited};
-  // Whether a counted string also has a pattern. Automaton::lengths() has the lengths that this allows.
+  // Whether a counted string also has a pattern, which restricts the lengths further (Automaton::lengths()).
   bool has_pattern{false};
 };
 
 enum class OpKind : uint8_t {
-  kMatch,        // matches terminal `a`, then continues at `next`
-  kCall,         // calls rule `a`, then continues at `next`
-  kFork,         // continues at each of targets[a], ..., targets[a + b - 1]
-  kReturn,       // returns from the rule
+  kMatch,  // matches terminal `a`, then continues at `next`
+  kCall,   // calls rule `a`, then continues at `next`
+  kFork,   // continues at each of targets[a], ..., targets[a + b - 1]
+  kReturn,
   kNext,         // list `a`: continues at `b` (the end) if it has enough items, at `next` if it may have more
   kItem,         // list `a`: reads the next item and counts it, then continues at `next`
   kMembersNext,  // object `a`: continues at `b` (the end) if it may end, at `next` if it may have more
@@ -68,9 +68,9 @@ struct List {
   }
 };
 
-// The members of a JSON object: declared ones in order, then undeclared ones. The position of a declared
-// member is its index. Progress is the position of the next declared member and, if the number of members is
-// limited, their number so far; members.h describes its positions of undeclared members.
+// The members of a JSON object: declared ones in order, then undeclared ones. A declared member's position is
+// its index; members.h has the positions of undeclared ones. Progress is the position of the next declared
+// member and, if the number of members is limited, the number of members so far.
 struct Members {
   struct Progress {
     uint32_t position{0}, count{0};
@@ -99,11 +99,11 @@ struct Rule {
   bool is_nullable{false};
 };
 
-// Fixed once built, except the fields from `mutex` on: all sequences share them, and use them under `mutex`.
+// Does not change once built, except the fields from `mutex` on, which all sequences share under `mutex`.
 struct Grammar {
   std::vector<Op> ops;
   std::vector<uint32_t> targets;
-  std::vector<Rule> rules;  // the first is that of the whole text
+  std::vector<Rule> rules;  // the first one derives the whole text
   std::vector<List> lists;
   std::vector<Members> members;
   std::vector<Terminal> terminals;
@@ -113,7 +113,7 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Kept masks by vocabulary, operation, automaton state, and whether text can follow the operation's text.
+  // Cache of masks by vocabulary, operation, automaton state, and whether text can follow the operation's.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
   // Memory in use, estimated from the large tables. Waits for `mutex`.

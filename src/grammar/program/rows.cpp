@@ -91,7 +91,7 @@ void Rows::cut_behind(uint32_t row) {
   rows_.resize(row + 1);
 }
 
-// A row without waiting items is the origin of no frame and is removed. The last row takes its index.
+// Removes the row before the last unless calls of rules wait in it. The last row takes its index.
 void Rows::forget_before_last() {
   const uint32_t row = last() - 1;
   if (rows_[row].first_waiting != rows_[row + 1].first_waiting) return;
@@ -162,7 +162,7 @@ void Rows::follow(const Pending& place) {
       return;
     }
     case OpKind::kCall:
-      // A tail call reuses the caller's frame, unless that is of this row: left recursion needs a new one.
+      // A tail call reuses its caller's frame. Only left recursion, within one row, needs a new frame.
       return call(place, op.a,
                   grammar_->ops[op.next].kind == OpKind::kReturn && frames_[place.frame].row != last());
     case OpKind::kFork:
@@ -220,8 +220,7 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   pending_.push_back({entry, frame, 0});
 }
 
-// Resumes the callers of a rule that has ended. If it was called in this row, its text is empty, and call()
-// has resumed its callers already.
+// Resumes the callers of a rule that has ended. If its text is empty, call() has resumed them already.
 void Rows::complete(uint32_t frame) {
   if (frame == 0) {
     rows_.back().is_complete = true;

@@ -30,19 +30,19 @@ class Rows {
 
   uint32_t last() const { return static_cast<uint32_t>(rows_.size()) - 1; }
   bool is_complete(uint32_t row) const { return rows_[row].is_complete; }
-  // The row's items that expect a byte, not those that wait for a rule.
+  // The row's items that expect a byte. The others wait for the end of a rule.
   uint32_t num_items(uint32_t row) const { return end_item(row) - rows_[row].first_item; }
   Item item(uint32_t row, uint32_t index) const { return items_[rows_[row].first_item + index]; }
 
   // Adds the row of what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
   bool advance(uint32_t row, uint8_t byte);
-  // The same, but the byte may also continue `item`, which is not in the row.
+  // Like advance() above, but the byte may also continue `item`, which is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
   // Adds a row of what may follow an item whose text ends.
   void add_behind(const Item& item);
   bool allows(uint32_t row, uint8_t byte);
   void cut_behind(uint32_t row);
-  // Removes the row before the last, unless it is the origin of a frame.
+  // Removes the row before the last, unless calls of rules wait in it.
   void forget_before_last();
 
   // Advances the item by `byte`. If `is_legal`, its text may then end (`accepts`) or continue (`goes_on`).

@@ -1,8 +1,8 @@
 // Content: complete UTF-8 characters other than quotes, backslashes and control characters; 97 % of o200k's
-// tokens are content only. They are divided into slices, by the kinds of their characters and by whether they
-// begin with a space. Where a grammar allows any text of a slice's kinds, the slice's bits are copied, not
-// searched for: all slices in a JSON string, letters and digits in an identifier, letters of all scripts in
-// \p{L}+. If a token begins with a space (half of o200k's do), only the rest is classified.
+// tokens are content only. These tokens are divided into slices, by the kinds of their characters and by
+// whether they begin with a space. Where a grammar allows any text of a slice's kinds, the slice's bits are
+// copied, not searched for: all slices in a JSON string, letters and digits in an identifier, letters of all
+// scripts in \p{L}+. If a token begins with a space (half of o200k's do), only the rest is classified.
 #pragma once
 
 #include <array>
@@ -101,12 +101,12 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 
 // How long a content text of each set may be at some position of a text.
 struct ContentRuns {
-  // By set: all content texts of up to this length may follow. kMaxContentCharacters: any length.
+  // By set: any text of that set may follow if it has at most this length. kMaxContentCharacters: no limit.
   std::array<uint8_t, kNumContentSets> num_characters{};
   // A bit per set: no content text of more than num_characters characters may follow.
   uint32_t ends_there{0};
-  // By set, for patterns with length limits: after a content text within num_characters, the whole text may
-  // end after this number of further characters or any larger number. kNever: no such number.
+  // By set, for patterns with length limits: after a text within num_characters, the whole text may end after
+  // this number of further characters, and after any larger number. kNever: no such number.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };

@@ -1,5 +1,5 @@
-// The part of a mask that depends only on an automaton's state: the tokens within the automaton's text, and
-// the ends of that text at which a token continues. It is kept for reuse if it took long to find.
+// The part of a mask that depends only on an automaton's state: the tokens that stay within the automaton's
+// text, and the ends of the text where a token goes on. It is kept for reuse if it took long to find.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,13 @@
 #include "model/checkpoint/gguf_config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "formats/container_error.h"
@@ -13,8 +18,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
+constexpr std::string_view kOllamaPrefix{"gptoss."};
 
-// Accepted metadata keys, without "gpt-oss.". Other keys may change what the model computes and are refused.
+// Accepted metadata keys, without the prefix. Others may change what the model computes and are refused.
 constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "context_length",
                                            "embedding_length",
@@ -40,12 +46,26 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_fast",
                                            "rope.scaling.yarn_beta_slow"};
 
+// Keys that a file may leave out, and the value then: llama.cpp's converter did not write them when most
+// files were published, and llama.cpp uses these values. Ollama's files also lack rope.scaling.type (YaRN)
+// and the width of an expert (that of its tensors). Every other key must be present.
+struct AbsentKey {
+  std::string_view key;
+  double value;
+};
+constexpr AbsentKey kAbsentKeys[] = {
+    {"attention.sliding_window_pattern", 2},  // as a period: layers 0, 2, 4, ... slide
+    {"rope.scaling.yarn_beta_fast", 32},
+    {"rope.scaling.yarn_beta_slow", 1},
+};
+
 class ConfigReader {  // errors name the file and the key
  public:
-  explicit ConfigReader(const Gguf& gguf) : gguf_(gguf) {}
+  explicit ConfigReader(const Gguf& gguf)
+      : gguf_(gguf), prefix_(is_of_ollama(gguf) ? kOllamaPrefix : kConfigPrefix) {}
 
   const GgufValue* find(std::string_view key) const {
-    return gguf_.value(std::string(kConfigPrefix) + std::string(key));
+    return gguf_.value(std::string(prefix_) + std::string(key));
   }
 
   int64_t integer(std::string_view key) const {
@@ -60,55 +80,66 @@ class ConfigReader {  // errors name the file and the key
     if (!number || !std::isfinite(*number)) refuse(key, value ? "is not a finite number" : "is missing");
     return *number;
   }
-  double number_or(std::string_view key, double otherwise) const {
-    return find(key) ? number(key) : otherwise;
+  // Returns the value of a key of kAbsentKeys.
+  double number_or_known(std::string_view key) const {
+    if (find(key)) return number(key);
+    const auto* row = std::ranges::find(kAbsentKeys, key, &AbsentKey::key);
+    NIBBLE_CHECK(row != std::end(kAbsentKeys), "no value for an absent {}", key);
+    return row->value;
   }
   // Checks a key whose value follows from another key: if present, it must have that value.
   void must_be(std::string_view key, double expected) const {
     if (find(key) && number(key) != expected)
       refuse(key, fmt::format("is {}; expected {}", number(key), expected));
   }
-  std::string text_or(std::string_view key, std::string_view otherwise) const {
+  std::string_view one_of(std::string_view key, std::initializer_list<std::string_view> accepted) const {
     const GgufValue* value = find(key);
-    if (!value) return std::string(otherwise);
-    const std::optional<std::string_view> text = value->text();
-    if (!text) refuse(key, "is not a string");
-    return std::string(*text);
+    const std::optional<std::string_view> text = value ? value->text() : std::nullopt;
+    const auto* found = text ? std::ranges::find(accepted, *text) : accepted.end();
+    if (found == accepted.end())
+      refuse(key, fmt::format("is {}; expected {}",
+                              text    ? in_quotes(*text)
+                              : value ? "not a string"
+                                      : "missing",
+                              fmt::join(accepted, " or ")));
+    return *found;
   }
 
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
-    throw InputError("{}: metadata '{}{}' {}", path(), kConfigPrefix, key, why);
+    throw InputError("{}: metadata '{}{}' {}", path(), prefix_, key, why);
   }
   std::string path() const { return gguf_.files[0].string(); }
+  bool is_ollamas() const { return prefix_ == kOllamaPrefix; }
 
  private:
   const Gguf& gguf_;
+  std::string_view prefix_;
 };
 
 void check_architecture(const Gguf& gguf) {
   const GgufValue* value = gguf.value("general.architecture");
   const std::optional<std::string_view> name = value ? value->text() : std::nullopt;
-  if (name == kArchitecture) return;
-  throw InputError(
-      "{}: 'general.architecture' is {}; expected \"{}\"{}", gguf.files[0].string(),
-      name ? in_quotes(*name) : "missing", kArchitecture,
-      name == "gptoss"
-          ? " (Ollama's name; its tensors have other names too: use the file from which it was converted)"
-          : "");
+  if (name == kArchitecture || name == kOllamaArchitecture) return;
+  throw InputError("{}: 'general.architecture' is {}; expected \"{}\" (or Ollama's \"{}\")",
+                   gguf.files[0].string(), name ? in_quotes(*name) : "missing", kArchitecture,
+                   kOllamaArchitecture);
 }
 
 void check_keys(const Gguf& gguf) {
-  for (const auto& [key, value] : gguf.metadata)
-    if (key.starts_with(kConfigPrefix) &&
-        std::ranges::find(kKnownKeys, key.substr(kConfigPrefix.size())) == std::end(kKnownKeys))
+  const std::string_view prefix = is_of_ollama(gguf) ? kOllamaPrefix : kConfigPrefix;
+  for (const auto& [key, value] : gguf.metadata) {
+    if (!key.starts_with(kConfigPrefix) && !key.starts_with(kOllamaPrefix)) continue;
+    if (!key.starts_with(prefix) ||
+        std::ranges::find(kKnownKeys, key.substr(prefix.size())) == std::end(kKnownKeys))
       throw InputError("{}: unknown metadata key {}, which may change what the model computes",
                        gguf.files[0].string(), in_quotes(key));
+  }
 }
 
-// The window pattern is one boolean per layer or a period p (default 2): the last of each p layers is full.
+// The window pattern is one boolean per layer or a period p: the last of each p layers is full.
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
-  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // parse_config() limits it further
+  constexpr int64_t kMostLayers{1 << 16};  // parse_config() limits it further
   if (num_layers < 1 || num_layers > kMostLayers)
     reader.refuse("block_count", "is not a valid number of layers");
   const GgufValue* value = reader.find(kKey);
@@ -119,7 +150,7 @@ Json layer_types(const ConfigReader& reader, int64_t num_layers) {
       reader.refuse(kKey, fmt::format("is neither a list of {} booleans nor a number", num_layers));
     slides = *flags;
   } else {
-    const int64_t period = value ? reader.integer(kKey) : kDefaultPeriod;
+    const int64_t period = value ? reader.integer(kKey) : static_cast<int64_t>(reader.number_or_known(kKey));
     if (period < 1) reader.refuse(kKey, fmt::format("is {}; expected 1 or more", period));
     for (int64_t i = 0; i < num_layers; ++i) slides.push_back(i % period < period - 1);
   }
@@ -129,16 +160,29 @@ Json layer_types(const ConfigReader& reader, int64_t num_layers) {
 }
 
 Json rope_scaling(const ConfigReader& reader) {
-  const std::string type = reader.text_or("rope.scaling.type", "none");
-  if (type == "none") return {{"rope_type", "default"}};
-  if (type != "yarn")
-    reader.refuse("rope.scaling.type", fmt::format("is {}; expected yarn or none", in_quotes(type)));
+  constexpr std::string_view kType{"rope.scaling.type"}, kFactor{"rope.scaling.factor"};
+  const bool is_implied = reader.is_ollamas() && !reader.find(kType);
+  if (!is_implied && reader.one_of(kType, {"yarn", "none"}) == "none") {
+    if (reader.find(kFactor) && reader.number(kFactor) != 1)
+      reader.refuse(kFactor, fmt::format("is {}, but rope.scaling.type is none", reader.number(kFactor)));
+    return {{"rope_type", "default"}};
+  }
   return {{"rope_type", "yarn"},
-          {"factor", reader.number("rope.scaling.factor")},
+          {"factor", reader.number(kFactor)},
           {"original_max_position_embeddings", reader.integer("rope.scaling.original_context_length")},
-          {"beta_fast", reader.number_or("rope.scaling.yarn_beta_fast", 32)},
-          {"beta_slow", reader.number_or("rope.scaling.yarn_beta_slow", 1)},
+          {"beta_fast", reader.number_or_known("rope.scaling.yarn_beta_fast")},
+          {"beta_slow", reader.number_or_known("rope.scaling.yarn_beta_slow")},
           {"truncate", false}};
+}
+
+int64_t expert_width(const ConfigReader& reader, const Gguf& gguf) {
+  constexpr std::string_view kKey{"expert_feed_forward_length"};
+  const GgufTensor* down = gguf.find("blk.0.ffn_down_exps.weight");
+  if (reader.find(kKey) || !reader.is_ollamas() || !down || down->shape.size() != 3)
+    return reader.integer(kKey);
+  const uint64_t width = down->shape[2];
+  if (width > uint64_t{INT32_MAX}) reader.refuse(kKey, fmt::format("is missing, and a tensor has {}", width));
+  return static_cast<int64_t>(width);
 }
 
 Json eos(const Gguf& gguf) {  // files have a key for one end token; some also have a list
@@ -171,6 +215,11 @@ uint64_t vocab_size(const Gguf& gguf) {
 
 }  // namespace
 
+bool is_of_ollama(const Gguf& gguf) {
+  const GgufValue* architecture = gguf.value("general.architecture");
+  return architecture && architecture->text() == kOllamaArchitecture;
+}
+
 Config gguf_config(const Gguf& gguf) {
   check_architecture(gguf);
   check_keys(gguf);
@@ -178,7 +227,7 @@ Config gguf_config(const Gguf& gguf) {
   Json config{{"model_type", "gpt_oss"},
               {"num_hidden_layers", reader.integer("block_count")},
               {"hidden_size", reader.integer("embedding_length")},
-              {"intermediate_size", reader.integer("expert_feed_forward_length")},
+              {"intermediate_size", expert_width(reader, gguf)},
               {"num_attention_heads", reader.integer("attention.head_count")},
               {"num_key_value_heads", reader.integer("attention.head_count_kv")},
               {"head_dim", reader.integer("attention.key_length")},
@@ -241,8 +290,8 @@ void add_config(const Config& config, const std::string& origin, GgufMetadata& m
   add("expert_used_count", config.experts_per_token);
   add("vocab_size", config.vocab);
   add_float("rope.freq_base", config.rope.theta);
+  metadata.add(key("rope.scaling.type"), std::string_view(config.rope.factor == 1 ? "none" : "yarn"));
   if (config.rope.factor != 1) {
-    metadata.add(key("rope.scaling.type"), std::string_view("yarn"));
     add_float("rope.scaling.factor", config.rope.factor);
     add("rope.scaling.original_context_length", config.rope.original_context);
     add_float("rope.scaling.yarn_beta_fast", config.rope.beta_fast);

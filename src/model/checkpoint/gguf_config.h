@@ -1,4 +1,5 @@
-// Converts between a Config and the metadata of a GGUF file (architecture "gpt-oss").
+// Converts between a Config and the metadata of a GGUF file (architecture "gpt-oss"; Ollama's own files have
+// "gptoss" and other names).
 #pragma once
 
 #include <string>
@@ -8,6 +9,8 @@
 #include "model/config.h"
 
 namespace nibble {
+
+bool is_of_ollama(const Gguf& gguf);  // whether Ollama's converter wrote the file
 
 // Checks values as parse_config() does. GGUF has no key for the SwiGLU limit, taken to be 7 as in gpt-oss,
 // and none for YaRN's truncation, taken to be off as in gpt-oss. Throws InputError.

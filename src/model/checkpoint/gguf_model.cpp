@@ -44,6 +44,15 @@ constexpr FieldName kNames[] = {
     {"mlp.experts.down_proj_scales", "ffn_down_exps.weight"},
     {"mlp.experts.down_proj_bias", "ffn_down_exps.bias"},
 };
+struct OllamaName {
+  std::string_view llama_cpp, ollama;  // parts of a tensor's name that differ in files of Ollama's converter
+};
+constexpr OllamaName kOllamaNames[] = {
+    {".attn_sinks.weight", ".attn_sinks"},
+    {".attn_output.", ".attn_out."},
+    {".post_attention_norm.", ".ffn_norm."},
+};
+
 constexpr std::string_view kLayers{"model.layers."}, kGateUp{".mlp.experts.gate_up_proj"};
 
 bool is_experts(const TensorSpec& spec) {
@@ -109,10 +118,28 @@ const GgufTensor* GgufModel::find(const std::string& name, const Shape& shape) c
   return tensor;
 }
 
-// Some files hold q, k and v as rows of one tensor.
+std::string GgufModel::name_in_file(const std::string& name) const {
+  if (!is_of_ollama(gguf_) || gguf_.find(name)) return name;
+  for (const OllamaName& row : kOllamaNames) {
+    const size_t at = name.find(row.llama_cpp);
+    if (at == std::string::npos) continue;
+    std::string other = name;
+    other.replace(at, row.llama_cpp.size(), row.ollama);
+    if (gguf_.find(other)) return other;
+  }
+  return name;
+}
+
+// Some files hold q, k and v as rows of one tensor. Some of Ollama hold gate and up as rows of one.
 GgufModel::GgufRows GgufModel::rows_of(const TensorSpec& spec) const {
-  const GgufName name = gguf_name(spec);
-  const Shape shape = gguf_shape(spec);
+  GgufName name = gguf_name(spec);
+  Shape shape = gguf_shape(spec);
+  name.name = name_in_file(name.name);
+  if (is_gate_up(spec) && is_of_ollama(gguf_) && !gguf_.find(name.name)) {
+    name.name.replace(name.name.find("gate"), 4, "gate_up");
+    shape[1] *= 2;
+    return {find(name.name, shape), 0, nullptr};
+  }
   constexpr std::string_view kSeparate[] = {"attn_q.", "attn_k.", "attn_v."};
   const auto rows = [&](int num_heads) { return static_cast<uint64_t>(num_heads * config_.head_dim); };
   const uint64_t first_rows[] = {0, rows(config_.num_heads), rows(config_.num_heads + config_.num_kv_heads)};
@@ -136,7 +163,7 @@ void GgufModel::check(const TensorSpec& spec, const GgufRows& rows) const {
       throw InputError("{}: tensor '{}' is {}; {}", gguf_.files[tensor->file_index].string(), tensor->name,
                        name(tensor->type), what);
     };
-    if (is_experts(spec) && tensor->type != GgmlType::kMxfp4) refuse("experts must be MXFP4");
+    if (is_experts(spec) && !is_mxfp4(tensor->type)) refuse("experts must be MXFP4");
     if (is_vector(spec) && tensor->type != GgmlType::kF32 && tensor->type != GgmlType::kF16 &&
         tensor->type != GgmlType::kBf16)
       refuse("norms, biases and sinks must be F32, F16 or BF16");

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "formats/container_error.h"
+#include "model/checkpoint/gguf_config.h"
 #include "text/bpe_model.h"
 #include "text/expression.h"
 
@@ -16,7 +17,7 @@ namespace {
 using TokenizerJson = nlohmann::json;
 
 constexpr std::string_view kVocabularyPrefix{"tokenizer.ggml."}, kModel{"gpt2"}, kPre{"gpt-4o"},
-    kNoModel{"no_vocab"};
+    kOllamaPre{"default"}, kNoModel{"no_vocab"};
 
 enum TokenType : int32_t { kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5 };
 
@@ -30,6 +31,10 @@ class VocabularyReader {  // errors name the file and the key
     if (text != expected)
       refuse(key,
              fmt::format("is {}; expected {}", text ? in_quotes(*text) : "missing", in_quotes(expected)));
+  }
+  bool is(std::string_view key, std::string_view text) const {
+    const GgufValue* value = find(key);
+    return value && value->text() == text;
   }
   std::vector<std::string_view> texts(std::string_view key) const {
     const GgufValue* value = find(key);
@@ -91,7 +96,8 @@ std::string tokenizer_json(const Gguf& gguf) {
     throw InputError("{}: has no vocabulary: choose one with --tokenizer, or use '--tokenizer bytes'",
                      gguf.files[0].string());
   reader.must_be("model", kModel);
-  reader.must_be("pre", kPre);
+  // Ollama's converter writes "default"; Ollama ignores the key and uses o200k's expression for this model.
+  reader.must_be("pre", is_of_ollama(gguf) && reader.is("pre", kOllamaPre) ? kOllamaPre : kPre);
   const std::vector<std::string_view> tokens = reader.texts("tokens"), merges = reader.texts("merges");
   const std::vector<int64_t> types = reader.integers("token_type");
   if (types.size() != tokens.size())

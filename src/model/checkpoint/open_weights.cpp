@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The rows, from `first_row` on, of the tensor `name` of shape `shape` that hold one tensor of the model.
+// Rows of a tensor with this name and shape, from `first_row` on, that hold one tensor of the model.
 struct StoredRows {
   std::string name;
   Shape shape;
@@ -87,7 +87,7 @@ constexpr Naming kNamings[] = {
     {"embedding.weight", &openai_rows},
 };
 
-// Locates tensors in a container, and refuses a container with tensors that were not located.
+// Locates tensors in a container. Refuses a container with tensors that the model does not use.
 class Checkpoint {
  public:
   Checkpoint(const Container& container, const Config& config, std::string source)

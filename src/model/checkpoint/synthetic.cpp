@@ -42,8 +42,8 @@ struct Pattern {
 constexpr uint64_t each16(uint64_t bits) { return bits * 0x0001000100010001u; }
 constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
 
-// Mean squares: 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e of the exponents e, e+1, e+2, e+3; 2.32 of
-// mantissas from 1 to 2; 8.56 of E2M1 values.
+// Mean squares of an element's factors. A power of two from 2^e to 2^(e+3): 4^e * (1 + 4 + 16 + 64) / 4 =
+// 21.25 * 4^e. A mantissa from 1 to 2: 2.32. An E2M1 value: 8.56.
 const double kLinearRms{std::sqrt(21.25 * 2.32)};
 const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
 
@@ -63,7 +63,7 @@ Pattern pattern_of(const TensorSpec& spec) {
       return bf16_pattern(0.05);
     case TensorKind::kSinks:
       return bf16_pattern(0.5);
-    case TensorKind::kDense:  // rms 1 for the embedding, whose rows are not summed over
+    case TensorKind::kDense:  // the embedding gets rms 1: no product sums over it
       return bf16_pattern(spec.name == "model.embed_tokens.weight" ? 1 : rms_for(spec.shape[1]));
     case TensorKind::kCodes:
       return {~uint64_t{0}, 0};

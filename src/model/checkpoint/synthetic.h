@@ -16,7 +16,7 @@ namespace nibble {
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed = 0,
                        const ReportProgress& report = {});
 
-// Describes the weights of make_synthetic(), each matrix as a Recipe. Only vectors take memory: 80 MB (120b).
+// Describes the same weights: matrices as Recipes (generated on demand), vectors in memory (120b: 80 MB).
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
 // A source of the same weights, which generates each tensor when it is read.

@@ -1,4 +1,4 @@
-// A small file of a checkpoint.
+// A small file of a checkpoint, such as tokenizer.json.
 #pragma once
 
 #include <string>

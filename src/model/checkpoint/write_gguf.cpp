@@ -15,7 +15,7 @@
 namespace nibble {
 namespace {
 
-// A tensor of the file, made from `spec`; expert codes also from `scales`; gate and up from every second row.
+// A tensor of the file, made from `spec`. Experts also need `scales`. Gate and up each take every second row.
 struct Part {
   GgufEntry entry;
   TensorSpec spec;
@@ -98,7 +98,7 @@ class Maker {  // encodes the rows of one tensor at a time, on all cores
     });
   }
 
-  // If gate and up must be separated, a bias is written as rows of one element; other vectors are one row.
+  // A bias of gate and up, which must be separated, has rows of one element; other vectors are one row.
   void make_plain(const Part& part) {
     const StoredTensor stored = source_.read(part.spec, room_);
     const size_t count = *num_elements(part.entry.shape),

@@ -23,7 +23,7 @@ struct GgufOptions {
   std::vector<TextFile> files{};
 };
 
-// The key, such as "nibble.file.generation_config.json". Other readers skip keys that they do not know.
+// GGUF key of a file, such as "nibble.file.generation_config.json". Other readers skip unknown keys.
 std::string gguf_key_of_file(std::string_view name);
 
 // Needs memory for one tensor. Throws InputError if the file exists or cannot be created, or if GGUF cannot

@@ -40,7 +40,7 @@ struct DraftHeadConfig {
   double rope_theta{10000};
   std::optional<Llama3Rope> llama3{};  // not set: plain RoPE
   bool norm_before_fc{false};          // the three outputs are normed together, as one vector, before fc
-  bool norm_before_residual{false};    // the layer adds to the normed features, not to the features
+  bool norm_before_residual{false};    // the layer's residual is the normed features, not the raw ones
   bool norm_output{false};             // the next draft of a chain starts from the normed output
 
   friend bool operator==(const DraftHeadConfig&, const DraftHeadConfig&) = default;
@@ -53,7 +53,7 @@ DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string
 
 RopeFrequencies rope_frequencies(const DraftHeadConfig& config);
 
-// Bytes that a head reads if its matrices are in `format`. Matrices whose rows are not whole blocks are BF16.
+// Bytes that a head reads, by bytes_of(). Matrices have its `format`, or BF16 if rows are not whole blocks.
 struct DraftHeadBytes {
   size_t fc{0}, k_and_v{0};  // once per step, for the keys and values of its rows
   size_t draft{0};           // for each draft: the layer, including k and v, and the unembedding
@@ -82,7 +82,7 @@ struct DraftHead {
   std::shared_ptr<const void> storage;
 };
 
-// `head`, with the model's matrices for those that it lacks. Throws InputError if the model has freed them.
+// Fills in matrices that `head` lacks from the model. Throws InputError if the model has freed them.
 DraftHead with_parts_of(const Weights& model, DraftHead head);
 
 // Opens a folder with config.json and model.safetensors. The file may lack the embedding and, if the head has

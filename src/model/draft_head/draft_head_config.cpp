@@ -83,8 +83,8 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   read_rope(fields, config);
 }
 
-// Reads which layers' outputs the head reads. `first`: the file's number for the output of layer 0. Default
-// of the head's makers: the second layer, the one before the middle, and the fourth from the end.
+// Reads the layers whose outputs the head takes as input. `first`: number of layer 0 in the file. Default of
+// EAGLE-3's authors: the second layer, the one before the middle, and the fourth from the end.
 void read_taps(const Fields& fields, std::string_view name, int first, const Config& model,
                DraftHeadConfig& config) {
   const int num_layers = model.num_layers;
@@ -110,8 +110,8 @@ void read_taps(const Fields& fields, std::string_view name, int first, const Con
 
 constexpr std::string_view kTaps{"eagle_aux_hidden_state_layer_ids"};
 
-// Reads SpecForge's and Model-Optimizer's format: fields of a Llama of one layer, and an object with EAGLE's
-// fields. The output of layer n has number n.
+// Reads SpecForge's and Model-Optimizer's format: the configuration of a one-layer Llama, with an object for
+// EAGLE's fields. Layer n has number n.
 DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",
@@ -170,7 +170,7 @@ DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   return config;
 }
 
-// Reads the format of speculators, where the Llama is an object. The output of layer n has number n + 1.
+// Reads the format of speculators, with an object for the Llama's configuration. Layer n has number n + 1.
 DraftHeadConfig read_speculators(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",

@@ -45,22 +45,25 @@ GoldenSet read_golden(const std::filesystem::path& file);
 struct GoldenAnswer {               // results of an implementation under test; empty: not compared
   std::span<const float> logits;    // [T, V]: all positions
   std::span<const TokenId> greedy;  // [G]: continuation
-  std::span<const float> hidden;    // as in GoldenPrompt
+  std::span<const float> hidden;    // same shape as GoldenPrompt::hidden
 };
 
 // Limits of the difference between two correct implementations. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
-  // Relative error of a row of logits whose router margin is at most tied_margin: it may have another expert.
+  // Relative error of a row whose router margin is at most tied_margin: rounding may choose another expert.
   double tied_l2{1e-4};
   double tied_margin{1e-4};
   double hidden{1e-4};  // error of any element of a hidden state
-  // Near tie: a position whose router margin is at most this. It often has another expert, so its top 5 is
+  // Near tie: a position whose router margin is at most this. It often gets another expert, so its top 5 is
   // not compared. Between this and tied_margin another expert is rarer, and the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // top_gap at all positions after a near tie, since these attend to its keys and values.
   double top_gap_after_tie{1e-3};
+  // Standard deviation of the error of a router margin; 0: none. It gives the expected number of positions
+  // that have another expert although their top 5 is compared.
+  double margin_error{0};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};
 };
@@ -69,16 +72,16 @@ struct GoldenTolerance {
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
 // Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// The matrix products whose input a backend with a BF16 KV cache quantises to int8, with a scale per 32
-// elements. The tolerance has no part for weights: golden data must come from the same quantised weights.
+// The matrix products whose input is quantised to int8, with a scale per 32 elements. int8_tolerance() also
+// covers a BF16 KV cache, but not quantised weights: golden data must be computed with the same weights.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// As bf16_tolerance(), with experts' inputs in MXFP8 or MXFP4. `error`: the format's largest relative error.
+// Like bf16_tolerance(), for experts with inputs in MXFP8 or MXFP4, whose largest relative error is `error`.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// Tolerance if the golden data were computed with the same roundings. `tolerance`: for exact golden data.
+// Tolerance for golden data with the same roundings. `tolerance`: the one for exact golden data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
@@ -89,6 +92,8 @@ struct GoldenDifference {
   double max_hidden{0};          // largest difference of an element of a hidden state
   int num_top_compared{0};       // entries of the top 5, over all positions, that were compared
   int num_top_wrong{0};          // compared entries with another token
+  int num_positions_wrong{0};    // positions with such an entry
+  int most_positions_wrong{0};   // limit of num_positions_wrong
   std::optional<int> greedy_at;  // index of the first differing token of the continuation
   float greedy_gap{0};           // GoldenPrompt::greedy_gap at greedy_at
 };
@@ -101,7 +106,7 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
 struct PositionsDifference {
   double relative_l2{0};  // worst row of logits, except those in num_other_experts
   double max_logit{0};
-  int num_other_experts{0};                   // near ties with an error above relative_l2
+  int num_other_experts{0};                   // near ties with an error above the tolerance
   int most_other_experts{0};                  // limit of num_other_experts
   int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5
 };

@@ -14,7 +14,7 @@ struct ExpertLoad {
 // Expected load per layer of the rank with the largest load, for which the others wait. `hit` is exact.
 // `pairs` is an approximation: normal variables with the mean, variance and covariance of the ranks' pairs,
 // as if all ranks had as many experts as the largest. It is within 3 % of simulations, within 1 % from 64
-// tokens on. That one rank has both maxima is the worst case.
+// tokens on. The worst case is assumed: one rank has both maxima.
 ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_token, int num_tokens);
 
 }  // namespace nibble

@@ -1,11 +1,11 @@
-// A rank's share of a model that several ranks run together, each on one GPU or machine. Of every layer a
+// A rank's share of a model that several ranks run together, each on one GPU or machine. In every layer a
 // rank has some key/value heads with their query heads, and either some units (rows of gate and up, columns
 // of down) of every expert or some whole experts. It has some rows of the unembedding, and all norms, the
 // router and the embedding. An all-reduce after attention and one after the experts add up the results. Some
 // terms are added by one rank only: the first rank adds the residual stream and the bias of `o`; the rank
 // with an expert's first unit adds its bias of `down`.
-// With AttentionSplit::kSequences each rank has all heads, for sequences of its own: attention runs, and
-// stores keys and values, only for the rows of these, and its output, bias included, needs no all-reduce.
+// With AttentionSplit::kSequences each rank has all heads, but only some of the sequences. It runs attention
+// and stores keys and values only for their rows, and the output, bias included, needs no all-reduce.
 // Units are divided in tiles of 64, in which kernels read `down`; rows of the unembedding in strips of 16.
 #pragma once
 
@@ -36,10 +36,10 @@ class Share {
   bool adds_down_bias() const { return units.first == 0; }
   // The parts of a layer's matrices that the rank has. model/weights.h has the shapes of the whole matrices.
   MatrixSlice q(const Config& whole) const;
-  MatrixSlice k_and_v(const Config& whole) const;  // the same for k and v
+  MatrixSlice k_and_v(const Config& whole) const;  // identical for k and v
   MatrixSlice o(const Config& whole) const;
-  MatrixSlice gate_up(const Config& whole) const;  // the same for each expert
-  MatrixSlice down(const Config& whole) const;     // the same for each expert
+  MatrixSlice gate_up(const Config& whole) const;  // identical for each expert
+  MatrixSlice down(const Config& whole) const;     // identical for each expert
   MatrixSlice unembedding(const Config& whole) const;
 };
 

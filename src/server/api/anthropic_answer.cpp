@@ -89,7 +89,7 @@ std::string AnthropicMessage::push(const std::vector<AnswerDelta>& deltas) {
   return events;
 }
 
-// Ends the open block. If a call's arguments are no JSON object, wraps them: {"arguments": TEXT}.
+// Ends the open block. Arguments that are not a JSON object are wrapped: {"arguments": TEXT}.
 std::string AnthropicMessage::end_block() {
   if (!open_) return "";
   const size_t index = message_["content"].size() - 1;

@@ -34,7 +34,7 @@ void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
 }
 
-// Adds a block to `said`. A tool result becomes a message of its own in `messages`, before `said`.
+// Adds a content block to the message `said`, or, if it is a tool result, to `messages` as its own message.
 void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages) {
   const std::string type = block.need("type", kBlockTypes).string();
   if (type == "thinking") {
@@ -106,7 +106,7 @@ void read_anthropic_tools(const Field& request, ChatRequest& read) {
   if (const auto choice = request.find("tool_choice")) {
     constexpr const char* kTypes{"\"auto\", \"none\", \"any\" or \"tool\""};
     const Field type = choice->need("type", kTypes);
-    // Skip this field: the model makes only one call at a time anyway.
+    // No effect: the model makes only one call at a time.
     choice->skip({"disable_parallel_tool_use"});
     if (type.value() == "none")
       tools.allow_only({});

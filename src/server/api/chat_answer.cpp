@@ -31,7 +31,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   pace_.add_token();
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
-    return {};  // This stop token has no text, and is no part of a message header.
+    return {};  // a stop token other than harmony's: it ends no message
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() && !called_tool(messages.back())) {
@@ -46,7 +46,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
 std::vector<AnswerDelta> ChatAnswer::finish() {
   std::vector<AnswerDelta> out = read_delta(parser_.finish());
   add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
-  // These tokens are not sent yet, because a stop string cut off their text.
+  // Report tokens that no delta contains yet, because a stop string cut off their text.
   if (num_sent_tokens_ < content_tokens_.size()) {
     AnswerDelta& last = out.emplace_back();
     last.kind = AnswerDelta::Kind::kContent;
@@ -57,7 +57,7 @@ std::vector<AnswerDelta> ChatAnswer::finish() {
   return join(std::move(out), /*is_end=*/true);
 }
 
-// Returns the deltas to send now: the held-back ones followed by `deltas`, or none before an event is due.
+// Returns the deltas to send now: those held back earlier, then `deltas`. Empty until an event is due.
 std::vector<AnswerDelta> ChatAnswer::join(std::vector<AnswerDelta> deltas, bool is_end) {
   if (!pace_.joins()) return deltas;
   for (AnswerDelta& delta : deltas) {
@@ -133,7 +133,7 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   return out;
 }
 
-// Returns the part of the content that can't belong to a stop string (for completions: engine/sequence.cpp).
+// Returns the part of the content that can't belong to a stop string.
 std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }

@@ -35,7 +35,7 @@ struct AnswerDelta {
   bool is_preamble{false};             // kContent: the message is on the channel "commentary"
   int call_index{0};                   // kCall: 0 for the first call
   std::string id{};                    // kCall: set in the first delta of a call, empty in later ones
-  OfferedTool tool{};                  // kCall
+  OfferedTool tool{};                  // kCall: the called tool
   std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
 
   // Returns the text, after a blank line if it begins a paragraph: chat APIs join messages into one text.
@@ -50,8 +50,8 @@ class ChatAnswer {
     std::string arguments;  // a custom tool's text, or JSON
   };
 
-  // Searches stop strings only in content. `begun`: tokens of a message header with which the prompt ends.
-  // `stream_interval`: push() joins the deltas of this number of tokens (stream_pace.h).
+  // Searches stop strings only in content. `begun`: header of the message that the prompt leaves unfinished.
+  // `stream_interval`: push() returns deltas once per this number of tokens (stream_pace.h).
   ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
              std::span<const TokenId> begun = {}, int stream_interval = 1);
 

@@ -15,7 +15,7 @@ struct CompletionRequest {
   GenerationParams params;
   std::vector<Prompt> prompts;
   bool echo{false};
-  int num_kept{1};  // best_of: of params.num_choices answers, return the `num_kept` likeliest
+  int num_kept{1};  // number of answers to return; params.num_choices (best_of) are generated
 };
 
 inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default for max_tokens in /v1/completions

@@ -1,7 +1,6 @@
-// Parameters shared by all endpoints that generate, and helpers for functions that read request bodies. These
-// functions turn a body of OpenAI's API into plain values; they know neither HTTP nor a model. A null field
-// counts as absent. request_fields.h decides about fields without support: an error is better than ignoring
-// them silently. Errors are InputErrors such as "request.temperature must be a number from 0 to 2, not 7".
+// Parameters shared by all endpoints that generate, and helpers that read request bodies into plain values.
+// They know neither HTTP nor a model. A null field counts as absent. Errors are InputErrors such as
+// "request.temperature must be a number from 0 to 2, not 7". request_fields.h handles unsupported fields.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ struct GenerationParams {
   SampleParams sample{.temperature = 1};
   bool has_seed{false};           // false: a random seed is chosen
   std::optional<int> max_tokens;  // 0 is allowed only for completions, which then generate nothing
-  StopParams stop;                // without max_tokens and the stop tokens of the model
-  // Texts that must not appear in an answer, in two tokenizations: as at its start, and as after a space.
+  StopParams stop;                // max_tokens and the model's stop tokens are set later
+  // Texts that must not appear in an answer.
   std::vector<std::string> bad_words;
   // The only tokens that an answer may contain, in ascending order.
   std::optional<std::vector<TokenId>> allowed_tokens;
@@ -33,16 +32,16 @@ struct GenerationParams {
   OutputFormat format;
   std::optional<int> max_reasoning_tokens;  // for chats; absent: no limit
   bool must_call{false};                    // the answer must end with a tool call
-  int prompt_logprobs{-1};                  // as in GenerationRequest
-  int num_choices{1};                       // answers per prompt
-  bool ignore_eos{false};                   // for benchmarks: continue after the model's end token
+  int prompt_logprobs{-1};  // alternatives to report for each prompt token; -1: no log-probabilities
+  int num_choices{1};       // answers per prompt
+  bool ignore_eos{false};   // for benchmarks: continue after the model's end token
   bool return_token_ids{false};
-  int priority{0};  // priority and cache_salt as in GenerationRequest
+  int priority{0};  // lower values run first
   std::string cache_salt;
   bool stream{false};
   bool include_usage{false};     // a stream's last chunk has the usage
   bool continuous_usage{false};  // every chunk has the usage so far
-  int stream_interval{1};        // ServerOptions::stream_interval; 1 without `stream`
+  int stream_interval{1};        // minimum number of tokens between two events; 1 without `stream`
   IgnoredFields ignored;
 };
 
@@ -55,7 +54,7 @@ GenerationParams read_generation_params(Api api, const harmony::Field& request,
                                         const RequestDefaults& defaults);
 void read_sampling(const harmony::Field& request, GenerationParams& params);  // temperature, penalties...
 void read_stop(const harmony::Field& request, GenerationParams& params);
-void read_sharing(const harmony::Field& request, GenerationParams& params);  // reads priority and cache_salt
+void read_sharing(const harmony::Field& request, GenerationParams& params);  // priority, cache_salt
 // Reads a text, or a list of at most `most` texts. Each text has the same size limits as a stop string.
 std::vector<std::string> read_texts(const harmony::Field& request, const char* key, size_t most);
 

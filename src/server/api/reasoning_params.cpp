@@ -40,7 +40,7 @@ void read_limit(const Field& request, GenerationParams& params) {
   }
 }
 
-bool is_off(const Field& field) {  // turns reasoning off
+bool is_off(const Field& field) {  // whether the value turns reasoning off
   if (!field.value().is_object()) return !field.boolean();
   const Field type = field.need("type", "enabled, adaptive or disabled");
   const std::string name = type.string();

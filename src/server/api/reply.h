@@ -75,7 +75,7 @@ class CompletionLogprobs {
 };
 
 // Returns a prompt's log-probabilities as vLLM does: per token {"ID": {"logprob", "rank", "decoded_token"}}.
-// A token beyond the listed ones has a null rank. `prompt` lacks the first token.
+// A token that is not among the listed alternatives has a null rank. `prompt` lacks the first token.
 Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
 // Also makes chunks of a streamed completion, which have the same format.

@@ -164,7 +164,7 @@ constexpr FieldRow kFields[] = {
     {"parse_tool_calls", kAnswers, Fate::kRefused, "true", "true", "tool calls are always parsed"},
     {"post_sampling_probs", kAnswers, Fate::kRefused, "false", "false",
      "log-probabilities are always the model's own"},
-    // Parameters of samplers that are off
+    // No effect unless one of the samplers refused above is on
     {"mirostat_tau mirostat_eta dynatemp_exponent xtc_threshold dry_base dry_allowed_length "
      "dry_penalty_last_n",
      kAnswers, Fate::kIgnored},
@@ -266,7 +266,7 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
   }
 }
 
-// Nested members that do not change the text: of answers that clients send back, of caching, of streaming.
+// Nested members that do not change the text: parts of earlier answers, hints for caches and for streaming.
 constexpr std::string_view kHarmless{
     "id object created status index annotations citations logprobs cache_control signature parsed "
     "parsed_arguments caller created_by eager_input_streaming"};

@@ -1,7 +1,6 @@
-// Decides about every field of a request, by one table for all endpoints (request_fields.cpp): a field is
-// obeyed; ignored, if it would not change the text; or refused by name. Unknown fields are ignored, and so
-// are members of obeyed fields (messages, parts, tools, formats, ...) that no function reads. Ignored fields
-// are named in a header of the answer and in the log (service.h: note_ignored); --strict refuses them.
+// Decides about every field of a request, by one table for all endpoints (request_fields.cpp). A field is
+// obeyed; ignored, if it would not change the text; or refused by name. Unknown fields are ignored, as are
+// members of obeyed fields that no reader reads. A header and the log list them; --strict refuses them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ enum class Api : uint8_t {
   kDetokenize = 128,
 };
 
-// The names of ignored fields, such as "user, reasoning_effort (low)": each once, and at most a fixed number.
+// Names of ignored fields, such as "user, reasoning_effort (low)", without duplicates and limited in number.
 class IgnoredFields {
  public:
   void add(std::string_view name, std::string_view instead = "");
@@ -41,7 +40,7 @@ class IgnoredFields {
 // Adds ignored fields to `ignored`. Throws InputError for a refused field.
 void check_fields(Api api, const harmony::Field& request, IgnoredFields& ignored);
 
-// Adds what readers did not read, at any depth: "messages[].content[].speed". Call it after all readers.
+// Adds members that no reader has read, such as "messages[].content[].speed". Call it after all readers.
 void note_unread(Api api, const harmony::Field& request, const harmony::ReadRecord& record,
                  IgnoredFields& ignored);
 

@@ -61,7 +61,7 @@ void add_message(const Field& item, Reader& out) {
   said.is_preamble = item.find_string("phase") == "commentary";
 }
 
-void add_agent_message(const Field& item, Reader& out) {  // a message from another agent
+void add_agent_message(const Field& item, Reader& out) {
   out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
 }
 
@@ -110,7 +110,7 @@ void add_local_shell_call(const Field& item, Reader& out) {
   add_call(item, out, "shell", harmony::json_line(arguments, harmony::JsonSpacing::kNone));
 }
 
-// Adds a call. Its arguments are the members `keys` of the item's member `object`.
+// Adds a call whose arguments are the members `keys` of item[object].
 void add_call_of_members(const Field& item, Reader& out, const char* object, const char* name,
                          std::initializer_list<const char*> keys) {
   const Field given = item.need(object, "an object");

@@ -8,12 +8,12 @@
 
 namespace nibble::server {
 
-struct ItemKind {  // a kind of items, with the names used in its JSON and in its events
+struct ItemKind {  // a kind of item, and the names in its JSON and in its events
   AnswerDelta::Kind kind;
   ToolKind tool;  // for kCall: the tool's kind
   const char *id_prefix, *type;
   const char* part;  // type of the item's only content part; null: none
-  // Member with the text if `part` is null. If this is null too, the complete arguments become an object.
+  // Member with the text if `part` is null. If both are null, the arguments become an object at the end.
   const char* text;
   const char* event;  // name of its events, without ".delta" or ".done"; null: none
 };

@@ -19,7 +19,7 @@ using harmony::Field;
 using harmony::Json;
 
 void read_include(const Field& request, ResponseRequest& read) {
-  // Values that only built-in tools and images produce. Obeyed as is, because this server has neither.
+  // This server has no built-in tools and no images, so these values are accepted and add nothing.
   constexpr std::string_view kNeverThere[]{
       "reasoning.encrypted_content",   "file_search_call.results",
       "web_search_call.results",       "web_search_call.action.sources",
@@ -70,7 +70,7 @@ std::vector<StoredItem> items_to_store(const Json& input) {
   return stored;
 }
 
-// Whether the item is a reference. The type is optional: an item with only an id is a reference.
+// Whether the item refers to a stored item. The type is optional: an item with only an id is a reference.
 bool is_reference(const Json& item) {
   if (!item.is_object()) return false;
   if (const auto type = item.find("type"); type != item.end() && !type->is_null())

@@ -13,7 +13,7 @@
 
 namespace nibble::server {
 
-// Returns the memory of a conversation in bytes, without the allocator's overhead.
+// Returns the bytes that a conversation takes in memory, without the allocator's overhead.
 size_t bytes_of(const std::vector<harmony::ChatMessage>& messages);
 
 struct StoredItem {
@@ -29,7 +29,7 @@ struct StoredResponse {
 
 // The id of a response or item, and the owner of the request that stored it. Other owners can't find it.
 struct OwnedId {
-  std::string owner;  // RequestRecord::key_owner
+  std::string owner;  // the API key's user: RequestRecord::key_owner
   std::string id;
   auto operator<=>(const OwnedId&) const = default;
 };

@@ -1,6 +1,5 @@
 // Decides after which tokens of an answer a stream sends an event (--stream-interval). The first text is sent
-// at once; each later event follows at least `interval` tokens after the one before it. The rest is sent
-// at the end of the answer.
+// at once, each later event at least `interval` tokens after the last one, the rest at the answer's end.
 #pragma once
 
 namespace nibble::server {

@@ -69,7 +69,7 @@ void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer(tool.place(), std::move(function), std::move(offered), tools, ignored);
 }
 
-// Returns the schema of the arguments; nullopt: any object. A schema that allows other types too is narrowed.
+// Returns the arguments' schema; nullopt: any object. A schema that also allows other types is narrowed.
 std::optional<std::string> arguments_schema(const Field& function) {
   const auto parameters = function.find("parameters");
   if (!parameters || parameters->value() == true || parameters->value() == Json::object())
@@ -121,7 +121,7 @@ void offer_tool_search(const Field& tool, ToolSet& tools, IgnoredFields& ignored
   offer_built_in(tool, ToolKind::kToolSearch, std::move(function), tools, ignored);
 }
 
-// The arguments are the members of "action" in a shell_call.
+// The function's arguments are the members of "action" in OpenAI's item shell_call.
 void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   if (const auto environment = tool.find("environment");
       environment && environment->find_string("type") != "local")
@@ -135,7 +135,7 @@ void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
       tools, ignored);
 }
 
-// The arguments are the members of "operation" in an apply_patch_call.
+// The function's arguments are the members of "operation" in OpenAI's item apply_patch_call.
 void offer_apply_patch(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer_built_in(tool, ToolKind::kApplyPatch, Json::parse(R"({"name":"apply_patch","description":
              "Creates, updates or deletes a file. The diff has the V4A format; a deletion needs none.","parameters":
@@ -159,7 +159,7 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
     if (space.name == name && !space.description) space.description = tool.find_string("description");
 }
 
-// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}; without one, the built-in tool's.
+// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}, else the name of a built-in tool.
 std::optional<std::string> name_of(const Field& tool) {
   const auto type = tool.find("type");
   Field named = tool;
@@ -290,7 +290,7 @@ std::optional<std::string> whole_input(const std::string& arguments) {
 
 // Returns the text of a custom tool's arguments that were cut off, without an incomplete escape at its end.
 std::string input_so_far(const std::string& arguments) {
-  constexpr size_t kLongestEscape{12};  // a pair of surrogates
+  constexpr size_t kLongestEscape{12};  // a surrogate pair, such as \uD83D\uDE00
   if (const auto input = whole_input(arguments + "}")) return *input;
   for (size_t num_cut = 0; num_cut < std::min(kLongestEscape, arguments.size()); ++num_cut)
     if (const auto input = whole_input(arguments.substr(0, arguments.size() - num_cut) + "\"}"))

@@ -27,7 +27,7 @@ enum class ToolKind {
 
 struct OfferedTool {
   std::string name{};
-  std::string space{"functions"};  // its namespace
+  std::string space{"functions"};  // the tool's namespace
   ToolKind kind{ToolKind::kFunction};
   std::optional<std::string> parameters{};  // JSON schema of the arguments; absent: any object
   std::optional<grammar::Source> input{};   // kCustom: grammar of the text, if the tool has one
@@ -45,7 +45,7 @@ struct ToolSet {
   void allow_only(const std::vector<std::string>& names);
   const OfferedTool* find(std::string_view space, std::string_view name) const;  // null: absent
   bool has(std::string_view name) const;                                         // in any namespace
-  // Adds the tools of `more` with new names. Names of different tools that exist are added to `ignored`.
+  // Adds the tools of `more` with new names. Adds the names that a different tool has already to `ignored`.
   void add_new(ToolSet more, IgnoredFields& ignored);
 };
 

@@ -1,4 +1,4 @@
-// POST /v1/completions: continues texts. Recognises control tokens: clients apply the chat template.
+// POST /v1/completions: continues texts. Clients apply the chat template, so control tokens are recognised.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -68,11 +68,10 @@ class CompletionChoices : public ChoiceListener {
     one.unsent_text += event.text;
     one.sum_logprobs += double{event.token.logprob};
     if (with_ids_) one.unsent_ids.push_back(event.token.token);
-    // For an echo with log-probabilities list every token: clients count them. Otherwise skip special tokens.
+    // An echo with log-probabilities lists every token; clients count them. Otherwise skip special tokens.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
-    // A token without text (part of a character, a control token) has a chunk only for clients that count
-    // tokens by the usage of each chunk.
+    // A token without text (part of a character, a control token) has a chunk only if each chunk has a usage.
     const bool has_news = !one.unsent_text.empty() || usage_.is_continuous;
     one.pace.add_token();
     return is_stream_ && has_news && one.pace.is_due() ? chunk(choice, std::nullopt) : "";

@@ -28,6 +28,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange);
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange);
 asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange);
 asio::awaitable<void> front_page(Service& service, Exchange& exchange);
+asio::awaitable<void> conversation_page(Service& service, Exchange& exchange);
 asio::awaitable<void> status_page(Service& service, Exchange& exchange);
 asio::awaitable<void> page_file(Service& service, Exchange& exchange);
 asio::awaitable<void> props(Service& service, Exchange& exchange);

@@ -123,7 +123,7 @@ class OllamaAnswer : public ChoiceListener {
   int num_prompt_tokens_, num_tokens_{0};
   StreamPace raw_pace_;
   std::string raw_text_;
-  size_t num_sent_bytes_{0};  // of raw_text_
+  size_t num_sent_bytes_{0};  // bytes of raw_text_ that were sent
   Json last_;
   Stopwatch clock_;
   double first_token_seconds_{0};

@@ -1,4 +1,4 @@
-// GET /, /status and the files that these pages load. They hold no secrets, so they need no API key.
+// GET /, /c/ID, /status and the files that these pages load. They hold no secrets, so they need no API key.
 #include <algorithm>
 #include <string>
 
@@ -12,8 +12,8 @@
 namespace nibble::server {
 namespace {
 
-// Allows pages to load only this server's files and to connect only to it, and forbids embedding. A model's
-// text could not run as a script even if it became markup, which markdown.js and trusted types prevent.
+// Allows pages to load only this server's files and to connect only to it, and forbids embedding. So a
+// model's text could not run as a script, even if it became markup despite markdown.js and trusted types.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
@@ -26,7 +26,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
-  // A weak tag, because plain and compressed text have the same tag.
+  // A weak ETag, because the plain and the compressed text share it.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
   exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
@@ -62,6 +62,11 @@ asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   if (exchange.header("Accept").find("application/json") != std::string_view::npos)
     return reply_json(exchange, 200, {{"name", "nibble"}, {"status", "running"}});
   return exchange.reply(200, "text/plain; charset=utf-8", "nibble is running\n");
+}
+
+// The page at the address of a conversation, which only the browser has.
+asio::awaitable<void> conversation_page(Service& service, Exchange& exchange) {
+  return reply_page_file(service, exchange, "conversation.html");
 }
 
 asio::awaitable<void> status_page(Service& service, Exchange& exchange) {

@@ -60,7 +60,6 @@ void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   }
 }
 
-// Reads a request, resolves its references and adds the previous conversation. Called once per request.
 asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchange) {
   Json body;
   ResponseRequest request;
@@ -159,7 +158,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const ReplyHead head = new_reply(service, "resp_");
   const Tokenizer& tokenizer = *service.model->tokenizer;
   std::vector<GenerationRequest> prompts;
-  // Empty: the answer begins a new message. A variable: GCC 12 destroys temporaries in co_await twice.
+  // Empty, because the answer begins a new message. Not a temporary: GCC 12 destroys those in co_await twice.
   const ChatPrompt new_message;
   std::optional<HttpError> failure;
   try {
@@ -168,7 +167,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     });
     co_await constrain_chat(service, request.params, request.offered, new_message, prompts);
   } catch (const HttpError& error) {
-    // Send this error in the stream: streaming agents expect it there, and then compact their conversation.
+    // Send the error in the stream: agents that stream expect it there, and then compact their conversation.
     if (!request.params.stream || error.code != "context_length_exceeded") throw;
     failure = error;
   }

@@ -22,7 +22,7 @@ std::string_view name(ServiceState state) {
 }
 
 Json engine_json(const EngineState& state, const MetricsTotals& totals) {
-  Json launches = Json::object();  // steps by how they were launched; empty on a CPU
+  Json launches = Json::object();  // number of steps for each way to launch them; empty on a CPU
   for (const Counter& launched : state.steps) launches[std::string(launched.label)] = launched.value;
   return {{"running", state.num_running},
           {"waiting", state.num_waiting},
@@ -39,7 +39,11 @@ Json engine_json(const EngineState& state, const MetricsTotals& totals) {
           {"steps", totals.num_steps},
           {"step_rows", totals.num_rows},
           {"step_seconds", totals.step_seconds},
-          {"launches", std::move(launches)}};
+          {"launches", std::move(launches)},
+          {"drafts",
+           {{"drafts", state.drafts.num_drafts},
+            {"drafted_tokens", state.drafts.num_tokens},
+            {"accepted_tokens", state.drafts.num_accepted}}}};
 }
 
 Json requests_json(const RecentRequests& requests) {

@@ -32,8 +32,8 @@ void check_host(const AccessRules& rules, std::string_view host) {
                     host, fmt::join(rules.hosts, ", "), name);
 }
 
-// Whether the page was loaded from this server: its origin is the request's Host. All loopback names are the
-// same machine. The scheme may differ, because a proxy may terminate TLS.
+// Whether the page was loaded from this server: its origin equals the request's Host. All loopback names
+// count as equal. The scheme may differ, because a proxy may terminate TLS.
 bool is_own(std::string_view origin, std::string_view host) {
   const bool is_tls = origin.starts_with("https://");
   if (!is_tls && !origin.starts_with("http://")) return false;

@@ -26,7 +26,7 @@ struct ConnectionContext {  // shared by all connections of a server
   std::shared_ptr<BodyBudget> bodies;  // shared ownership: an exchange may outlive the server
   std::shared_ptr<ConnectionSlots> slots;
   std::shared_ptr<HangUpWatch> hang_ups;
-  // only counts: use_count() is 1 + number of exchanges
+  // a counter of exchanges: use_count() is 1 more than their number
   std::shared_ptr<char> exchanges{std::make_shared<char>()};
   bool is_draining{false};
 };

@@ -35,7 +35,7 @@ class ConnectionSlots {
     friend class ConnectionSlots;
     std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    // Owns the list entry while it is not in waiting_. Moving the entry allocates nothing, so it can't fail.
+    // Holds the slot's entry while not in waiting_. splice() moves it without allocation, so it can't fail.
     std::list<Slot*> self_;
     std::list<Slot*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};

@@ -19,12 +19,12 @@ inline constexpr std::string_view kJsonType{"application/json"};
 inline constexpr int kClientGone{499};  // the status that nginx logs when the client disconnects
 
 // Times at which a generating request reached each stage, in seconds after it was read. nullopt: not reached.
-// With several answers, first_kernel and first_token are those of the answer with the first token; last_token
-// is the last of all answers.
+// With several answers, first_kernel and first_token belong to the answer whose first token came first, and
+// last_token is the last token of all.
 struct RequestTimes {
   std::optional<double> tokenised;     // all its prompts are tokenised
   std::optional<double> queued;        // the engine received it
-  std::optional<double> first_kernel;  // the backend was given the first step with a row of it
+  std::optional<double> first_kernel;  // the backend got the first step with a token of this request
   std::optional<double> first_token;   // the step that sampled its first token has ended
   std::optional<double> first_byte;    // the first bytes of the answer were written to the connection
   std::optional<double> last_token;
@@ -32,7 +32,7 @@ struct RequestTimes {
 
 // Facts about a request for the log and the metrics.
 struct RequestRecord {
-  std::string client;       // address of the client
+  std::string client;
   std::string traceparent;  // W3C Trace Context; empty if absent or invalid
   std::string key_name;     // name of the request's API key; empty if the server has no keys
   std::string key_owner;    // ApiKey::owner: equal for all requests of one user
@@ -41,7 +41,7 @@ struct RequestRecord {
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read
   RequestTimes times;
-  // "stop", "length", "abort" or "error"; with several choices, that of the choice that ended last.
+  // "stop", "length", "abort" or "error"; with several choices: of the one that ended last
   std::string_view finish_reason;
 };
 

@@ -8,7 +8,7 @@
 
 namespace nibble::server {
 
-constexpr bool is_control(char letter) {  // whether the character is below a space, except tab, or DEL
+constexpr bool is_control(char letter) {  // an ASCII control character other than tab
   const auto code = static_cast<unsigned char>(letter);
   return (code < 0x20 && letter != '\t') || code == 0x7F;
 }

@@ -30,7 +30,7 @@ using boost::system::system_error;
 using tcp = asio::ip::tcp;
 using Protocol = asio::generic::stream_protocol;
 
-// Connections beyond --max-connections, for vital requests while all others are busy.
+// Connections beyond --max-connections, kept for health checks and metrics (HttpHandler::is_vital()).
 constexpr int kKeptSlots{16};
 
 tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {

@@ -31,9 +31,9 @@ class HttpServer {
   ~HttpServer();
 
   uint16_t port() const;  // 0 on a Unix socket
-  void start();           // starts to accept connections
-  void drain();           // from now on, connections close after their next answer
-  bool is_idle() const;   // whether every answer is complete
+  void start();
+  void drain();          // from now on, connections close after their next answer
+  bool is_idle() const;  // whether every answer is complete
   uint64_t num_body_bytes() const;
 
  private:

@@ -14,8 +14,8 @@ struct HttpAddress {
 };
 
 struct HttpLimits {
-  // If all are in use, a new connection evicts the one whose client has been silent longest. If no client is
-  // silent, because the server is working for all, it answers only vital requests on new connections.
+  // If all are in use, a new connection evicts the one whose client has been silent longest. If the server is
+  // working for all clients, a new connection gets answers only to health checks and metrics.
   int max_connections{1024};
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};

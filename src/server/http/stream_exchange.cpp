@@ -130,7 +130,7 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
     events.insert(0, head);
   }
   co_await write(events);
-  // Set these only now: if memory runs out before, an error with its own header can still be sent.
+  // Set these last: if memory runs out above, an error with its own header can still be sent.
   if (!has_events_) status_ = 200;
   has_events_ = true;
 }

@@ -63,7 +63,7 @@ class StreamExchange : public Exchange {
   std::string extra_lines_;
   std::string id_;
   std::string stream_type_{"text/event-stream"};
-  std::shared_ptr<HangUpWatch> hang_ups_;  // null unless the client's disconnect is being watched for
+  std::shared_ptr<HangUpWatch> hang_ups_;  // null unless a disconnect of the client is being watched for
   int watched_socket_{-1};
   bool is_gone_{false};
   std::function<void()> on_disconnect_;

@@ -37,6 +37,7 @@ export const newAnswer = (chat, parent, settings) =>
 // Fills `message` with the answer to `body`; calls `onChange` after each chunk.
 export async function receive(message, body, signal, onChange) {
   const began = performance.now();
+  const timer = setInterval(() => { if (message.firstMs === undefined) onChange(); }, 1000);  // the waiting time is shown
   try {
     for await (const chunk of streamChat(body, signal)) {
       if (chunk.usage) message.usage = chunk.usage;
@@ -45,6 +46,7 @@ export async function receive(message, body, signal, onChange) {
         message.lastMs = performance.now() - began;
         message.firstMs ??= message.lastMs;
         message.firstTokens ??= chunk.usage.completion_tokens;
+        if (!message.content) message.thoughtMs = message.lastMs - message.firstMs;
       }
       if (choice?.finish_reason) message.finish = choice.finish_reason;
       onChange();
@@ -53,6 +55,7 @@ export async function receive(message, body, signal, onChange) {
     if (signal.aborted) message.finish = "stopped";
     else message.error = error.message;
   }
+  clearInterval(timer);
   if (message.finish !== "tool_calls") message.calls = [];  // cut-off calls are unusable
 }
 
@@ -65,6 +68,19 @@ function addDelta(message, delta) {
     message.calls[part.index].function.arguments += part.function.arguments ?? "";
   }
   return Boolean(delta.content || delta.reasoning_content || delta.tool_calls);
+}
+
+// Returns "Waiting for the first token", after some seconds with their number.
+export function waitText(message) {
+  const seconds = Math.floor((Date.now() - message.created) / 1000);
+  return `Waiting for the first token${seconds >= 2 ? `, ${seconds} s` : ""} …`;
+}
+
+// Returns "Reasoning, 62 tokens in 3.2 s".
+export function reasoningTitle(message, isRunning) {
+  const count = message.usage?.completion_tokens_details.reasoning_tokens;
+  const time = message.thoughtMs === undefined ? "" : ` in ${(message.thoughtMs / 1000).toFixed(1)} s`;
+  return `Reasoning${count ? `, ${count} tokens${time}` : ""}${isRunning && !message.content ? " …" : ""}`;
 }
 
 // Returns "62 tokens, 410 tokens/s, the first after 23 ms; prompt of 90 tokens, 64 of them cached".

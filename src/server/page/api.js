@@ -1,8 +1,9 @@
-// Sends requests to the server. URLs are relative: a proxy may serve the page under any path.
+// Sends requests to the server. URLs are relative to this file: a proxy may serve the page under any path.
 
 import { session } from "./web_storage.js";
 
 const kKeyItem = "nibble.key";
+const kBase = new URL("../", import.meta.url);
 
 // Set by the page: prompts the user for the key. Resolves to the key, or to null.
 let askForKey = () => null;
@@ -15,7 +16,7 @@ async function ask(path, options) {
     const headers = { ...options.headers, ...(/^[\x20-\x7e]+$/.test(key ?? "") ? { Authorization: `Bearer ${key}` } : {}) };
     let reply;
     try {
-      reply = await fetch(path, { ...options, headers });
+      reply = await fetch(new URL(path, kBase).href, { ...options, headers });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Error("The server can't be reached. Is it running?");

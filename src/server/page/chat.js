@@ -1,32 +1,22 @@
 // The chat page: starts it, lists the conversations and handles the user's actions.
-import { getJson, onKeyNeeded } from "./api.js";
+import { onKeyNeeded } from "./api.js";
+import { setUpComposer, showChips } from "./composer.js";
 import * as conversation from "./conversation.js";
 import { applyTheme, askForKey, setUpSettings } from "./dialogs.js";
-import { byId, copyText, h, notify, say } from "./dom.js";
+import { byId, copyText, notify, say } from "./dom.js";
 import { exportAll, exportJson, exportMarkdown, importAll } from "./exchange.js";
+import { copyFormulas } from "./math.js";
 import { moveOldConversations } from "./old_storage.js";
+import { followServer } from "./server_state.js";
+import { settingsOf } from "./settings.js";
+import { setUpSidebar, showList } from "./sidebar.js";
 import * as store from "./store.js";
 import { titleOf } from "./tree.js";
 
 let isReady = false;  // the conversations are loaded
 
-let shownList = [];
-function showList() {
-  const entries = store.listed().map((chat) => [chat, titleOf(chat), chat.id === conversation.open.id]);
-  // Drawn again only if it changes: that ends a click that has begun, and takes the focus.
-  if (entries.length === shownList.length && entries.every((entry, at) => entry.every((part, of) => part === shownList[at][of]))) return;
-  shownList = entries;
-  const items = entries.map(([chat, title, isOpen]) => {
-    const current = isOpen ? "true" : undefined;
-    return h("li", {},
-      h("button", { type: "button", class: "open", "aria-current": current, onclick: () => openConversation(chat) }, title),
-      h("button", { type: "button", class: "delete", "aria-label": `Delete: ${title}`, onclick: () => remove(chat) }, "×"));
-  });
-  byId("conversations").replaceChildren(...items);
-}
-
 function openConversation(chat) {
-  if (!isReady) return;  // the text in the field has no conversation yet
+  if (!isReady) return;  // the text in the field belongs to no conversation yet
   conversation.openConversation(chat);
   toggleList(false);
   byId("input").focus();
@@ -61,12 +51,17 @@ async function importFile() {
     const outcome = await importAll(await file.text());
     notify("import", "");
     byId("outcome").textContent = outcome;
-    if (!byId("input").value) byId("input").value = conversation.open.draft;  // it may be imported
+    if (!byId("input").value) byId("input").value = conversation.open.draft;  // may come from an import
     conversation.showConversation();
   } catch (error) {
     notify("import", `"${file.name}" was not imported: ${error.message}.`);
   }
   showList();
+}
+
+function focusSearch() {
+  toggleList(true);
+  byId("search").focus();
 }
 
 function toggleList(isShown) {
@@ -77,7 +72,7 @@ function toggleList(isShown) {
 // Keyed by event.code, the key's position: Option on a Mac and other layouts change event.key.
 const kShortcuts = { KeyN: () => openConversation(store.newConversation()), KeyC: copyLast,
   KeyR: () => conversation.pressLast("assistant", ".retry"),
-  Comma: () => byId("open-settings").click(), KeyK: () => byId("shortcuts").showModal() };
+  KeyS: focusSearch, Comma: () => byId("open-settings").click(), KeyK: () => byId("shortcuts").showModal() };
 
 document.addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]")) return;
@@ -100,13 +95,14 @@ byId("input").addEventListener("keydown", (event) => {
 byId("input").addEventListener("input", () => {
   if (!isReady) return;
   store.saveDraft(conversation.open, byId("input").value);
-  if (conversation.open.messages.size === 0) showList();  // its title is the draft
+  if (conversation.open.messages.size === 0) showList();  // the title of an empty conversation is its draft
 });
 
 byId("composer").addEventListener("submit", (event) => {
   event.preventDefault();
   send();
 });
+document.addEventListener("copy", copyFormulas);
 byId("stop").addEventListener("click", conversation.stop);
 byId("new").addEventListener("click", () => openConversation(store.newConversation()));
 byId("export-json").addEventListener("click", () => exportJson(conversation.open));
@@ -117,26 +113,22 @@ byId("import-file").addEventListener("change", importFile);
 byId("toggle-list").addEventListener("click", () => toggleList(!document.body.classList.contains("with-list")));
 byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
 
-setUpSettings((settings, isSaved) => {
+setUpSettings(() => settingsOf(conversation.open), (settings, isSaved) => {
   applyTheme(settings.theme);
+  conversation.open.settings = settings;
+  if (conversation.open.messages.size) store.saveFields(conversation.open);
+  showChips(conversation.open);
   notify("settings", isSaved ? "" : "The settings last only until the page is closed: the browser's storage is full or blocked.");
 });
 onKeyNeeded(askForKey);
 
 await store.load(conversation.followChange, notify);
+setUpSidebar({ openId: () => conversation.open.id, open: openConversation, remove });
 store.reportDamage(await moveOldConversations());
 conversation.setUpConversation(showList);
+setUpComposer();
 showList();
 isReady = true;
 byId("log").removeAttribute("aria-busy");
 
-async function showModel() {
-  try {
-    const { model, state, setup } = await getJson("status.json");
-    byId("model").textContent = setup ? `${model} on ${setup.backend}` : `${model} (${state})`;
-    if (!setup) setTimeout(showModel, 1000);
-  } catch (error) {
-    byId("model").textContent = error.message;
-  }
-}
-showModel();
+followServer(conversation.showConversation);

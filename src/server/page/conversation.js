@@ -1,8 +1,11 @@
 // The open conversation: shows its branch, sends messages, receives answers, switches versions.
+import { addressed, showAddress } from "./address.js";
 import { newAnswer, receive, requestOf } from "./answer.js";
-import { byId, h, say } from "./dom.js";
+import { showChips, showGauge } from "./composer.js";
+import { byId, notify, say } from "./dom.js";
 import { isEmpty, newMessage } from "./message.js";
-import { loadSettings } from "./settings.js";
+import { settingsOf } from "./settings.js";
+import { maxContext } from "./server_state.js";
 import * as store from "./store.js";
 import { branchOf, leafBelow, versionsOf } from "./tree.js";
 import { showTurn } from "./turn.js";
@@ -25,7 +28,7 @@ let turns = new Map();  // by message id; kept, so that a redraw does not end an
 /** @type {Map<string, {message: Message, stop: AbortController}>} */
 const running = new Map();  // by conversation; the user may have another conversation open
 /** @type {Map<string | null, string>} */
-const failures = new Map();  // error of the last failed attempt at an answer, by parent
+const failures = new Map();  // by parent message: the error of the last failed answer
 let showList = () => {};
 
 export const isRunning = () => running.has(open.id);
@@ -33,24 +36,42 @@ export const isRunning = () => running.has(open.id);
 /** @param {() => void} onListChange */
 export function setUpConversation(onListChange) {
   showList = onListChange;
-  const known = store.conversations.get(session.get(kOpenItem));
+  const wanted = addressed();
+  const known = store.conversations.get(wanted ?? session.get(kOpenItem));
   if (known) open = known;
-  session.set(kOpenItem, open.id);
+  reportMissing(wanted, known);
+  showOpenAddress(false);
+  addEventListener("popstate", () => {
+    const id = addressed();
+    const chat = store.conversations.get(id);
+    reportMissing(id, chat);
+    openConversation(chat ?? store.newConversation(), false);
+  });
   // While the page is in the browser's back-forward cache, it learns nothing from other tabs.
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
-  const typed = byId("input").value;  // while the conversations were loaded
+  const typed = byId("input").value;  // text typed while the conversations were loading
   if (typed && typed !== open.draft) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
   showConversation();
 }
 
-/** @param {Conversation} chat */
-export function openConversation(chat) {
+const reportMissing = (id, chat) => notify("missing", id !== null && !chat ? "The conversation of this address is not in this browser." : "");
+
+// A conversation without messages may be gone after a reload: it has no address.
+/** @param {boolean} isStep */
+function showOpenAddress(isStep) {
+  session.set(kOpenItem, open.id);
+  showAddress(open.messages.size ? open.id : null, isStep);
+}
+
+/** @param {Conversation} chat @param {boolean} isStep  adds it to the browser's history */
+export function openConversation(chat, isStep = true) {
+  if (isStep) notify("missing", "");
   open = chat;
   turns = new Map();
   byId("turns").replaceChildren();
-  session.set(kOpenItem, chat.id);
+  showOpenAddress(isStep);
   byId("input").value = chat.draft;
   showList();
   showConversation();
@@ -61,7 +82,7 @@ export function showConversation() {
   const scrolled = isScrolledToEnd() ? Infinity : byId("log").scrollTop;
   branch = branchOf(open.messages, open.shown);
   const last = branch.at(-1);
-  // A question without an answer: the page was closed, or no text of the answer arrived.
+  // Show an empty answer below an unanswered question: the page was closed, or no text arrived.
   if (last && last.role !== "assistant")
     branch.push(newMessage(open.id, last.id, { id: `after ${last.id}`, role: "assistant", reasoning: "", calls: [], finish: "none" }));
   const shown = new Map(branch.map((message) => [message.id, turns.get(message.id) ?? showTurn(message)]));
@@ -70,11 +91,13 @@ export function showConversation() {
   const versions = versionsOf(open.messages);
   branch.forEach((message, at) => {
     const { element, update } = turns.get(message.id);
-    // Elements that are in place are not moved, because a move takes the focus from them.
+    // Do not move elements that are in place: a move takes the focus from them.
     if (byId("turns").children[at] !== element) byId("turns").insertBefore(element, byId("turns").children[at] ?? null);
     update(stateOf(message, at, versions.get(message.parent) ?? []));
   });
   byId("welcome").hidden = branch.length > 0;
+  showChips(open);
+  showGauge(branch, maxContext);
   byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
   byId("send").hidden = isRunning();
   byId("stop").hidden = !isRunning();
@@ -133,6 +156,7 @@ function send(messages, options = {}) {
   const last = messages.at(-1).id;
   open.shown = last;
   store.append(open, messages, last, options);
+  showOpenAddress(false);
   answer(open, last);
   byId("input").focus();
 }
@@ -144,7 +168,11 @@ export const stopAnswer = (chat) => running.get(chat)?.stop.abort();
 
 /** Receives an answer to a message: a new version if it has one already. @param {Conversation} chat @param {string | null} parent */
 async function answer(chat, parent) {
-  const settings = loadSettings();
+  const settings = settingsOf(chat);
+  if (!chat.settings) {
+    chat.settings = settings;  // later changes of the defaults do not change this conversation
+    store.saveFields(chat);
+  }
   const body = requestOf(branchOf(chat.messages, parent), settings);
   const message = newAnswer(chat.id, parent, settings);
   const before = chat.shown;
@@ -228,12 +256,12 @@ export function followChange(change, isNews) {
   showList();
   const chat = store.conversations.get(change.chat);
   if (!chat) return;
-  // The open conversation may have been new, and so unknown to the store until now.
+  // `open` may be a new conversation that the store did not contain until now.
   if (change.chat === open.id && chat !== open) open = chat;
   if (change.kind === "draft" && chat === open) byId("input").value = change.text;
   if (change.kind === "dropped" && chat.shown === change.id) chat.shown = leafBelow(chat.messages, chat.leaf);
   if (change.kind === "messages") for (const message of change.messages) failures.delete(message.parent);
-  // The progress of an answer does not take the user back to it from another version.
+  // Progress of an answer must not switch the user back to it from another version.
   const shows = change.kind === "shown" || (change.kind === "messages" && (isNews || change.messages.some(({ id }) => id === chat.shown)));
   if (shows && !running.has(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
   if (chat !== open || change.kind === "draft") return;

@@ -1,7 +1,7 @@
 // The page's IndexedDB database, with promises.
 //
 //   messages  [chat, id]  one record per message: message.js. Complete records never change
-//   chats     id          {id, leaf, changed}: which branch is shown; or {id, deleted: true}
+//   chats     id          {id, leaf, changed, title, settings}: which branch is shown, the user's title; or {id, deleted: true}
 //   drafts    id          {id, text, changed}: the composer's text, by conversation
 //   damaged   number      {store, key, record, reason, found}: records that the page could not use
 
@@ -10,7 +10,7 @@ const kOpenMs = 5000;  // after this time without an answer, the storage counts 
 
 let database = /** @type {IDBDatabase | null} */ (null);
 let opening = /** @type {Promise<IDBDatabase> | null} */ (null);
-let numHanging = 0;  // requests to open the database that are late; while there are any, others fail at once
+let numHanging = 0;  // late requests to open the database; above 0, new requests fail at once
 
 /** The open database, or null. */
 export const openedDatabase = () => database;

@@ -1,10 +1,17 @@
 // The dialogs: settings, API key, keyboard shortcuts.
 import { byId } from "./dom.js";
-import { faultOf, loadSettings, saveSettings } from "./settings.js";
+import { faultOf, saveSettings } from "./settings.js";
 
 const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
 
-export function setUpSettings(onChange) {
+/** Opens the settings at a field. @param {string} name */
+export function openSettings(name) {
+  byId("open-settings").click();
+  byId(name).focus();
+}
+
+/** @param {() => any} current  the settings to show @param {(settings: any, isSaved: boolean) => void} onChange */
+export function setUpSettings(current, onChange) {
   const dialog = byId("settings");
   const showFault = (name, fault) => {
     const line = byId(`${name}-fault`);
@@ -13,7 +20,7 @@ export function setUpSettings(onChange) {
     byId(name).setAttribute("aria-invalid", String(fault !== ""));
   };
   byId("open-settings").addEventListener("click", () => {
-    const settings = loadSettings();
+    const settings = current();
     for (const name of kFields) {
       byId(name).value = settings[name];
       showFault(name, "");

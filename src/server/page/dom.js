@@ -29,6 +29,14 @@ export async function copyText(text) {
   if (!isCopied) throw new Error("the browser did not allow it");
 }
 
+/** Saves text as a file. @param {string} title @param {string} ending @param {string} type @param {string} text */
+export function download(title, ending, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 40) || "conversation";
+  h("a", { href: address, download: `${name}.${ending}` }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);  // browsers may read it after the click
+}
+
 // Makes a button that copies what `read` returns, and shows the outcome for a while.
 export function copyButton(read, label) {
   const button = h("button", { type: "button", "aria-label": label }, "Copy");

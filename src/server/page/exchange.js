@@ -1,12 +1,12 @@
 // The file formats of conversations: JSON for all or one of them, Markdown for one.
 //
-//   {"format": "nibble.conversations", "version": 1, "conversations": [{id, leaf, draft, messages: [...]}], "damaged": [...]}
+//   {"format": "nibble.conversations", "version": 1, "conversations": [{id, title, settings, leaf, draft, messages: [...]}], "damaged": [...]}
 //
 // Imports also accept exports of earlier versions: {id, changed, messages}, a conversation without branches.
-import { h } from "./dom.js";
+import { download } from "./dom.js";
 import { damagedRecords, merge } from "./merge.js";
 import { messageOf } from "./message.js";
-import { conversation, listed, saveDraft } from "./store.js";
+import { conversation, listed, saveDraft, saveFields } from "./store.js";
 import { branchOf, titleOf, versionsOf } from "./tree.js";
 
 /**
@@ -31,7 +31,7 @@ function inOrder(messages) {
 /** @param {Conversation[]} chats @param {object[]} damaged */
 const fileOf = (chats, damaged) => JSON.stringify({
   format: kFormat, version: 1,
-  conversations: chats.map((chat) => ({ id: chat.id, leaf: chat.leaf, draft: chat.draft, messages: inOrder(chat.messages) })),
+  conversations: chats.map((chat) => ({ id: chat.id, title: chat.title, settings: chat.settings, leaf: chat.leaf, draft: chat.draft, messages: inOrder(chat.messages) })),
   damaged,
 }, null, 2) + "\n";
 
@@ -54,15 +54,8 @@ export function exportMarkdown(chat) {
 
 const fenced = (text) => "```\n" + text + "\n```";
 
-function download(title, ending, type, text) {
-  const address = URL.createObjectURL(new Blob([text], { type }));
-  const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 40) || "conversation";
-  h("a", { href: address, download: `${name}.${ending}` }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);  // browsers may read it after the click
-}
-
 /**
- * The messages of an earlier version's conversation, linked. Their ids depend only on it: moving it twice adds nothing.
+ * Links the messages of an earlier version's conversation. It always gives the same ids, so moving it twice adds nothing.
  * @param {any} old @returns {{id: string, messages: Message[], numDamaged: number}}
  */
 export function linear(old) {
@@ -105,6 +98,9 @@ export async function importAll(text) {
     numAdded += added.numAdded;
     numKnown += messages.length - added.numAdded;
     const chat = conversation(source.id);
+    if (typeof source.settings === "object" && !chat.settings) chat.settings = source.settings ?? undefined;
+    if (typeof source.title === "string" && !chat.title) chat.title = source.title;
+    if (chat.title || chat.settings) saveFields(chat);
     if (typeof source.draft === "string" && source.draft.trim() && !chat.draft) saveDraft(chat, source.draft);
   }
   const parts = [`Imported messages: ${numAdded}`];

@@ -1,11 +1,16 @@
-// Renders Markdown as models write it: the common part of CommonMark, and tables. Unknown syntax stays text.
+// Renders Markdown as models write it: the common part of CommonMark, tables, tasks, footnotes and
+// formulas. Unknown syntax stays text.
 //
 // A model's output is untrusted: its prompt may contain a stranger's document. It becomes only the elements
 // below, text nodes, and links to http, https and mailto. HTML stays text. Images become links, because
 // loading them would reveal their URL to another server. Work per character is bounded, nesting by kMaxDepth.
-import { copyButton, h } from "./dom.js";
+import { codeBlock } from "./code.js";
+import { h } from "./dom.js";
+import { footnoteAt, setFootnotes } from "./footnotes.js";
+import { withInline } from "./inline.js";
+import { protectFormulas, restored } from "./math.js";
 
-const kMaxDepth = 8, kMaxAddress = 1000;
+const kMaxDepth = 8;
 const kItem = /^( {0,12})([-*+]|\d{1,9}[.)])(?: +|$)/;
 const kFence = /^ {0,3}(`{3,}|~{3,})/;
 const kHeading = /^ {0,3}(#{1,6})(?: +|$)/;
@@ -17,11 +22,18 @@ const kTableRule = /^ {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?$/;
 const shown = new WeakMap();
 export function renderMarkdown(element, text) {
   const before = shown.get(element) ?? [];
-  const blocks = blocksOf(text.split("\n"), 0);
+  const notes = setFootnotes(text);
+  const blocks = blocksOf(protectFormulas(text).split("\n"), 0);
+  // References become links only if the text has the note, which comes later.
+  for (const block of blocks) if (block.source.includes("[^")) block.source += notes;
   let same = 0;
   while (same < Math.min(before.length, blocks.length) && before[same] === blocks[same].source) ++same;
   while (element.childNodes.length > same) element.lastChild.remove();
-  for (const block of blocks.slice(same)) element.append(block.render());
+  for (const block of blocks.slice(same)) {
+    const shownBlock = block.render();
+    if (!shownBlock.classList.contains("code")) shownBlock.dir = "auto";
+    element.append(shownBlock);
+  }
   shown.set(element, blocks.map((block) => block.source));
 }
 
@@ -48,6 +60,8 @@ function blockAt(lines, begin, depth) {
     const text = line.slice(heading[0].length).trimEnd().replace(/ #+$/, "");
     return { end: begin + 1, render: () => withInline(h("h3", { class: `level${heading[1].length}` }), text) };
   }
+  const note = footnoteAt(lines, begin);
+  if (note) return { end: note.end, render: () => note.fill(withInline) };
   if (kRule.test(line)) return { end: begin + 1, render: () => h("hr") };
   if (depth < kMaxDepth && /^ {0,3}>/.test(line)) return quoteAt(lines, begin, depth);
   if (depth < kMaxDepth && kItem.test(line)) return listAt(lines, begin, depth);
@@ -69,7 +83,7 @@ const isTable = (lines, at) => lines[at].includes("|") && kTableRule.test(lines[
 function endsParagraph(lines, at) {
   const line = lines[at];
   return line.trim() === "" || isFence(line) || kHeading.test(line) || kRule.test(line) || kItem.test(line) ||
-    /^ {0,3}>/.test(line) || isTable(lines, at);
+    /^ {0,3}>/.test(line) || isTable(lines, at) || footnoteAt(lines, at) !== undefined;
 }
 
 function codeAt(lines, begin) {
@@ -78,14 +92,8 @@ function codeAt(lines, begin) {
   let last = begin + 1;  // an unclosed fence extends to the end
   const isEnd = (line) => line.trim().startsWith(fence) && line.trim().replaceAll(fence[0], "") === "";
   while (last < lines.length && !isEnd(lines[last])) ++last;
-  const code = lines.slice(begin + 1, last).join("\n");
-  return { end: Math.min(last + 1, lines.length), render: () => codeBlock(code, language) };
-}
-
-export function codeBlock(code, language) {
-  return h("div", { class: "code" },
-    h("div", { class: "code-head" }, h("span", {}, language), copyButton(() => code, `Copy this ${language || "text"}`)),
-    h("pre", { tabindex: "0" }, h("code", {}, code)));
+  const code = restored(lines.slice(begin + 1, last).join("\n"));
+  return { end: Math.min(last + 1, lines.length), render: () => codeBlock(code, language, last < lines.length) };
 }
 
 function quoteAt(lines, begin, depth) {
@@ -122,9 +130,17 @@ function listAt(lines, begin, depth) {
     }
   }
   const start = isOrdered && parseInt(marker) !== 1 ? String(parseInt(marker)) : undefined;
-  const render = () => h(isOrdered ? "ol" : "ul", { start },
-    ...items.map((item) => withBlocks(h("li"), item.lines, depth)));
+  const render = () => h(isOrdered ? "ol" : "ul", { start }, ...items.map((item) => itemOf(item.lines, depth)));
   return { end, render };
+}
+
+// "[x] text" is a task that is done.
+function itemOf(lines, depth) {
+  const box = lines[0].match(/^\[([ xX])\](?: +|$)/);
+  if (!box) return withBlocks(h("li"), lines, depth);
+  const isDone = box[1] !== " ";
+  const mark = h("span", { class: "box", role: "img", "aria-label": isDone ? "Done:" : "To do:" }, isDone ? "☑" : "☐");
+  return withBlocks(h("li", { class: "task" }, mark), [lines[0].slice(box[0].length), ...lines.slice(1)], depth);
 }
 
 function withBlocks(element, lines, depth) {
@@ -149,145 +165,4 @@ function tableAt(lines, begin) {
     h("thead", {}, row(lines[begin], "th")),
     h("tbody", {}, ...lines.slice(begin + 2, end).map((line) => row(line, "td")))));
   return { end, render };
-}
-
-function withInline(element, text) {
-  new Inline(text).appendTo(element);
-  return element;
-}
-
-const kEmphasis = [["**", "strong"], ["__", "strong"], ["~~", "del"], ["*", "em"], ["_", "em"]];
-const isWord = (letter) => letter !== undefined && /[\p{L}\p{N}]/u.test(letter);
-const isSpace = (letter) => letter === undefined || /\s/.test(letter);
-
-// Parses the inline content of a paragraph, from left to right.
-class Inline {
-  constructor(text, depth = 0, isInLink = false) {
-    this.text = text;
-    this.depth = depth;
-    this.isInLink = isInLink;
-    this.missing = new Set();  // markers without a match in the rest of the text; not searched for again
-  }
-
-  appendTo(element) {
-    let plain = "";
-    for (let at = 0; at < this.text.length; ) {
-      const found = this.escapeAt(at) ?? this.codeAt(at) ?? this.breakAt(at) ?? this.linkAt(at) ?? this.emphasisAt(at);
-      if (typeof found?.node === "string") plain += found.node;
-      else if (found) {
-        element.append(plain, found.node);
-        plain = "";
-      } else {
-        plain += this.text[at];
-      }
-      at = found ? found.end : at + 1;
-    }
-    element.append(plain);
-  }
-
-  // Brackets are no escapes: models write formulas with \( and \[, which are shown unchanged.
-  escapeAt(at) {
-    if (this.text[at] !== "\\" || !"\\`*_#+-.!|~<>".includes(this.text[at + 1] ?? "x")) return undefined;
-    return { node: this.text[at + 1], end: at + 2 };
-  }
-
-  codeAt(at) {
-    if (this.text[at] !== "`") return undefined;
-    let begin = at;
-    while (this.text[begin] === "`") ++begin;
-    const marker = this.text.slice(at, begin);
-    let end = this.missing.has(marker) ? -1 : this.text.indexOf(marker, begin);
-    while (end >= 0 && (this.text[end + marker.length] === "`" || this.text[end - 1] === "`"))
-      end = this.text.indexOf(marker, end + 1);
-    if (end < 0) {
-      this.missing.add(marker);
-      return { node: marker, end: begin };
-    }
-    let code = this.text.slice(begin, end);
-    if (code.startsWith(" ") && code.endsWith(" ") && code.trim() !== "") code = code.slice(1, -1);
-    return { node: h("code", {}, code), end: end + marker.length };
-  }
-
-  breakAt(at) {
-    const tag = this.text[at] === "<" && this.text.slice(at, at + 6).match(/^<br ?\/?>/i);
-    if (tag) return { node: h("br"), end: at + tag[0].length };
-    for (const hard of ["  \n", "\\\n"])
-      if (this.text.startsWith(hard, at)) return { node: h("br"), end: at + hard.length };
-    return undefined;
-  }
-
-  linkAt(at) {
-    const letter = this.text[at];
-    if (this.isInLink) return undefined;
-    if (letter === "h" && !isWord(this.text[at - 1])) return this.bareLinkAt(at);
-    const isPicture = letter === "!" && this.text[at + 1] === "[";
-    if (letter !== "[" && !isPicture) return undefined;
-    const begin = at + (isPicture ? 2 : 1);
-    let middle = begin;
-    while (middle < this.text.length && !"[]".includes(this.text[middle])) ++middle;
-    if (!this.text.startsWith("](", middle)) return undefined;
-    let end = middle + 2;
-    for (let open = 1; !isSpace(this.text[end]) && end - middle < kMaxAddress; ++end) {
-      open += this.text[end] === "(" ? 1 : this.text[end] === ")" ? -1 : 0;
-      if (open === 0) break;
-    }
-    if (this.text[end] !== ")") return undefined;
-    const label = this.text.slice(begin, middle);
-    const link = linkTo(this.text.slice(middle + 2, end));
-    if (!link) return undefined;
-    if (isPicture) link.append(`picture: ${label}`);
-    else new Inline(label, this.depth + 1, true).appendTo(link);
-    return { node: link, end: end + 1 };
-  }
-
-  bareLinkAt(at) {
-    const found = this.text.slice(at, at + kMaxAddress).match(/^https?:\/\/[^\s<>"`|]+/);
-    if (!found) return undefined;
-    const address = found[0].replace(/[.,;:!?*_)\]}'~]+$/, "");
-    const link = linkTo(address);
-    link?.append(address);
-    return link && { node: link, end: at + address.length };
-  }
-
-  emphasisAt(at) {
-    if (this.depth >= kMaxDepth) return undefined;
-    for (const [marker, tag] of kEmphasis) {
-      if (!this.text.startsWith(marker, at)) continue;
-      const begin = at + marker.length;
-      const isInWord = marker[0] === "_" && isWord(this.text[at - 1]);
-      if (isSpace(this.text[begin]) || isInWord || this.missing.has(marker)) return { node: marker, end: begin };
-      const end = this.endOf(marker, begin);
-      if (end < 0) {
-        this.missing.add(marker);
-        return { node: marker, end: begin };
-      }
-      const element = h(tag);
-      new Inline(this.text.slice(begin, end), this.depth + 1, this.isInLink).appendTo(element);
-      return { node: element, end: end + marker.length };
-    }
-    return undefined;
-  }
-
-  endOf(marker, begin) {
-    const letter = marker[0];
-    for (let end = this.text.indexOf(marker, begin + 1); end >= 0; end = this.text.indexOf(marker, end + 1)) {
-      const after = this.text[end + marker.length];
-      if (marker.length === 1 && after === letter) ++end;  // part of a longer marker
-      else if (!isSpace(this.text[end - 1]) && !(letter === "_" && isWord(after)))
-        return end + (marker.length === 2 && after === letter ? 1 : 0);  // of three, the first is inner
-    }
-    return -1;
-  }
-}
-
-// Returns undefined for an address that is not safe to follow.
-function linkTo(address) {
-  let url;
-  try {
-    url = new URL(address);
-  } catch {
-    return undefined;
-  }
-  if (!["http:", "https:", "mailto:"].includes(url.protocol)) return undefined;
-  return h("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" });
 }

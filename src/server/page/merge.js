@@ -1,4 +1,4 @@
-// Adds the conversations of files and of the old storage to the existing ones.
+// Adds conversations to the existing ones: imported files, and localStorage of earlier versions.
 import { messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
 import { messageOf, newId } from "./message.js";
 import { conversation, post, write } from "./store.js";

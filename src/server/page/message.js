@@ -20,6 +20,7 @@
  * @property {number} [firstMs]      time to the first token
  * @property {number} [lastMs]       time to the last token
  * @property {number} [firstTokens]  tokens in the first chunk with text
+ * @property {number} [thoughtMs]    time of the reasoning
  * @property {string} [finish]       the finish reason, "stopped", or "none" where an answer is missing
  * @property {string} [error]
  *
@@ -30,6 +31,8 @@
  * @property {string | null} shown   the last message of the branch that this tab shows
  * @property {number} changed
  * @property {string} draft
+ * @property {object} [settings]     settings.js; without them, the defaults are used
+ * @property {string} [title]        the user's title; without it, the first line is shown
  */
 
 /** A random id: several tabs may create messages at once. */
@@ -78,7 +81,7 @@ export function messageOf(record) {
   need("reasoning", typeof (record.reasoning ?? "") === "string");
   Object.assign(message, { calls: calls.filter(Boolean), reasoning: record.reasoning ?? "", isJson: record.isJson === true });
   if (isUsage(record.usage)) message.usage = record.usage;
-  for (const name of ["firstMs", "lastMs", "firstTokens"]) if (Number.isFinite(record[name])) message[name] = record[name];
+  for (const name of ["firstMs", "lastMs", "firstTokens", "thoughtMs"]) if (Number.isFinite(record[name])) message[name] = record[name];
   for (const name of ["finish", "error"]) if (typeof record[name] === "string") message[name] = record[name];
   return message;
 }

@@ -6,7 +6,7 @@ import { local } from "./web_storage.js";
 
 const kPrefix = "nibble.chat.";
 
-/** Returns the number of items that are damaged. Those that could not be moved are shown, and moved later. */
+/** Returns the number of damaged items. Items that can't be moved now are shown, and moved later. */
 export async function moveOldConversations() {
   let numDamaged = 0;
   for (const key of local.keys().filter((key) => key.startsWith(kPrefix))) {

@@ -9,7 +9,7 @@ namespace nibble::server {
 struct PageFile {
   std::string_view name;  // "chat.js"
   std::string_view type;  // for Content-Type
-  std::string_view hash;  // hash of the text
+  std::string_view hash;
   std::string_view text;
 };
 

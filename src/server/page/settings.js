@@ -1,4 +1,5 @@
-// The settings, one for all conversations. Stored in localStorage: theme.js needs the theme before the page is drawn.
+// The settings. Each conversation has its own from its first question on; those saved last are the defaults of new ones.
+// The defaults are in localStorage: theme.js needs the theme before the page is drawn.
 import { local } from "./web_storage.js";
 
 const kItem = "nibble.settings";
@@ -16,8 +17,19 @@ export function loadSettings() {
     const saved = JSON.parse(local.get(kItem) ?? "{}");
     for (const name of Object.keys(settings)) if (faultOf(name, saved[name]) === "") settings[name] = saved[name];
   } catch {
-    // Not JSON.
+    // The stored text is not JSON: use the defaults.
   }
+  return settings;
+}
+
+/**
+ * The settings of a conversation.
+ * @param {{settings?: object}} chat @returns {typeof kDefaultSettings}
+ */
+export function settingsOf(chat) {
+  const settings = loadSettings();
+  for (const name of Object.keys(settings))
+    if (name !== "theme" && chat.settings && faultOf(name, chat.settings[name]) === "") settings[name] = chat.settings[name];
   return settings;
 }
 

@@ -9,7 +9,7 @@ import { leafBelow, repairLinks } from "./tree.js";
  * @typedef {import("./message.js").Conversation} Conversation
  * @typedef {{kind: "messages", chat: string, messages: Message[], leaf: string | null, shown: string | null, revives?: boolean} |
  *   {kind: "shown", chat: string, leaf: string | null, shown: string | null} | {kind: "dropped", chat: string, id: string} |
- *   {kind: "draft", chat: string, text: string} | {kind: "deleted", chat: string}} Change  a change made in another tab
+ *   {kind: "draft", chat: string, text: string} | {kind: "fields", chat: string, title?: string, settings?: object} | {kind: "deleted", chat: string}} Change  a change made in another tab
  */
 
 /** @type {Map<string, Conversation>} */
@@ -20,7 +20,7 @@ const deleted = new Set();  // ids of conversations
 /** @type {Set<Message[]>} */
 const pending = new Set();  // messages that write() is still saving
 /** @type {Set<Message>} */
-const unsaved = new Set();  // what write() could not store; each write that succeeds tries the next conversation again
+const unsaved = new Set();  // messages that write() could not store; a write that succeeds retries the next conversation
 let isLoaded = false;
 let reportFault = (kind, text) => {};
 
@@ -28,11 +28,8 @@ const kFull =
   "This conversation is not saved: the browser's storage for this page is full. Export and delete conversations to make room.";
 const kBlocked =
   "The browser does not let this page store conversations. They last until the page is closed; export them to keep them.";
-
 const kNotLoaded = "The stored conversations could not be loaded and are not listed. Reload the page to see them.";
-
 const kDeleted = "This conversation was deleted in another tab and is not saved any more. Export and import it to keep it.";
-
 const kDraftLost = "This draft is not saved. Is the browser's storage for this page full?";
 
 /** @param {string} id @returns {Conversation} */
@@ -114,9 +111,10 @@ function restoreBranches(chats, drafts) {
     const ages = [...chat.messages.values()].map((message) => message.created);
     chat.changed = ages.reduce((newest, age) => Math.max(newest, age), 0);
   }
-  for (const { id, leaf, changed } of [...drafts, ...chats]) {
+  for (const { id, leaf, changed, title, settings } of [...drafts, ...chats]) {
     const chat = conversations.get(id);
     if (!chat) continue;
+    Object.assign(chat, { title: typeof title === "string" ? title : chat.title, settings: settings ?? chat.settings });
     if (chat.messages.has(leaf)) chat.leaf = leaf;
     if (Number.isFinite(changed)) chat.changed = Math.max(chat.changed, changed);
   }
@@ -153,6 +151,12 @@ export function saveShown(chat) {
   return write(chat, []);
 }
 
+/** Saves the title and the settings. @param {Conversation} chat */
+export function saveFields(chat) {
+  post({ kind: "fields", chat: chat.id, title: chat.title, settings: chat.settings });
+  return write(chat, [], { hasFields: true });
+}
+
 /** Saves an answer as received so far. Without text, only sends it to other tabs. @param {Conversation} chat @param {Message} message */
 export function saveProgress(chat, message, hasText = true) {
   post({ kind: "messages", chat: chat.id, messages: [message], leaf: chat.leaf, shown: chat.shown });
@@ -187,9 +191,9 @@ const isKept = (message) => conversations.get(message.chat)?.messages.get(messag
 /**
  * Compares and appends in one transaction: stores what is missing, and changes no complete message. Adds the rest of
  * the conversation if the storage lost it, or was full before. Returns whether all is stored.
- * @param {Conversation} chat @param {Message[]} messages @param {{endsDraft?: boolean, revives?: boolean}} options
+ * @param {Conversation} chat @param {Message[]} messages @param {{endsDraft?: boolean, revives?: boolean, hasFields?: boolean}} options
  */
-export async function write(chat, messages, { endsDraft = false, revives = false } = {}) {
+export async function write(chat, messages, { endsDraft = false, revives = false, hasFields = false } = {}) {
   pending.add(messages);
   const wanted = new Set(messages);
   try {
@@ -197,8 +201,9 @@ export async function write(chat, messages, { endsDraft = false, revives = false
     const done = committed(transaction);
     done.catch(() => {});  // it is awaited below
     const stored = transaction.objectStore("messages"), chats = transaction.objectStore("chats");
+    const record = await result(chats.get(chat.id));
     if (revives) deleted.delete(chat.id);
-    else if ((await result(chats.get(chat.id)))?.deleted) {
+    else if (record?.deleted) {
       for (const message of unsaved) if (message.chat === chat.id) unsaved.delete(message);
       if (!deleted.has(chat.id)) reportFault("deleted", kDeleted);
       return false;
@@ -211,7 +216,8 @@ export async function write(chat, messages, { endsDraft = false, revives = false
       const old = await result(stored.get([chat.id, message.id]));
       if (!old || (old.complete === false && wanted.has(message))) stored.put(message);
     }
-    chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed });
+    const { title, settings } = hasFields ? chat : { ...chat, ...record };
+    chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed, title, settings });
     if (endsDraft) transaction.objectStore("drafts").delete(chat.id);
     await done;
     for (const message of wanted) unsaved.delete(message);
@@ -284,7 +290,9 @@ function follow(onChange) {
       if (change.kind === "messages") change.messages.forEach(keep);
       if (change.kind === "dropped") chat.messages.delete(change.id);
       if (change.kind === "draft") chat.draft = change.text;
-      if (change.kind !== "dropped" && isNews) chat.changed = Date.now();  // else answers in two tabs swap places
+      if (change.kind === "fields") Object.assign(chat, { title: change.title, settings: change.settings });
+      // Progress of two answers in two tabs would keep swapping their places in the list.
+      if (change.kind !== "dropped" && change.kind !== "fields" && isNews) chat.changed = Date.now();
     }
     onChange(change, isNews);
   };

@@ -32,8 +32,8 @@ export function branchOf(messages, leaf) {
 }
 
 /**
- * Returns the last message of a branch through `id`: the newest version of each later message. Without `id`, that of
- * the newest branch.
+ * Returns the last message of the branch through `id` that takes the newest version of each later message. Without
+ * `id`: of the newest branch.
  * @param {Messages} messages @param {string | null} id @returns {string | null}
  */
 export function leafBelow(messages, id) {
@@ -50,7 +50,7 @@ export function leafBelow(messages, id) {
  * @param {Messages} messages @param {Map<string, string | null>} lost
  */
 export function repairLinks(messages, lost) {
-  const reaches = new Set([null]);  // messages whose branch is known to end
+  const reaches = new Set([null]);  // messages known to descend from a first message
   for (const message of messages.values()) {
     const way = new Set();
     for (let at = message; !reaches.has(at.id); at = messages.get(at.parent)) {
@@ -67,8 +67,9 @@ export function repairLinks(messages, lost) {
   }
 }
 
-/** The first line of the oldest message. @param {import("./message.js").Conversation} conversation */
+/** The user's title, or the first line of the oldest message. @param {import("./message.js").Conversation} conversation */
 export function titleOf(conversation) {
+  if (conversation.title) return conversation.title;
   const oldest = [...conversation.messages.values()].filter((message) => message.parent === null).sort(byAge)[0];
   const firstLine = (text) => text.trim().split("\n")[0].slice(0, 80);
   if (oldest) return firstLine(oldest.content) || "New conversation";

@@ -1,7 +1,8 @@
 // Shows one message of a conversation.
-import { statistics } from "./answer.js";
+import { reasoningTitle, statistics, waitText } from "./answer.js";
+import { codeBlock } from "./code.js";
 import { copyButton, h } from "./dom.js";
-import { codeBlock, renderMarkdown } from "./markdown.js";
+import { renderMarkdown } from "./markdown.js";
 import { session } from "./web_storage.js";
 
 /**
@@ -18,13 +19,14 @@ import { session } from "./web_storage.js";
  * @property {(results: {tool_call_id: string, content: string}[]) => void} [sendResults]
  */
 
-// Answers whose reasoning the user has opened; it stays open when they are drawn again.
-const unfolded = new Set();
+// Answers whose reasoning the user has opened or closed; it stays so when they are drawn again.
+/** @type {Map<string, boolean>} */
+const folds = new Map();
 
-// A field whose text, until it is sent or cancelled, outlives another version or conversation, and a reload.
+// A field whose unsent text survives a switch to another version or conversation, and a reload.
 const unsentItem = (id) => `nibble.unsent.${id}`;
 function unsentField(id, text, properties) {
-  const field = h("textarea", properties);
+  const field = h("textarea", { dir: "auto", ...properties });
   field.value = session.get(unsentItem(id)) ?? text;
   field.addEventListener("input", () => session.set(unsentItem(id), field.value));
   return field;
@@ -44,7 +46,7 @@ export function showTurn(message) {
   const edit = h("button", { type: "button", class: "edit", onclick: () => beginEdit(element, message, () => state.edit) }, "Edit");
   const versions = showVersions("message");
   const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this message"), edit, versions.element);
-  element.append(h("div", { class: "said" }, message.content), tools);
+  element.append(h("div", { class: "said", dir: "auto" }, message.content), tools);
   if (session.get(unsentItem(message.id)) !== null) beginEdit(element, message, () => state.edit);
   return {
     element,
@@ -110,10 +112,11 @@ function beginEdit(element, message, currentEdit) {
 
 function showAnswer(element, message) {
   let state = /** @type {TurnState | null} */ (null);
-  const thought = h("div", { class: "said" });
+  const thought = h("div", { class: "said", dir: "auto" });
   const summary = h("summary");
-  const reasoning = h("details", { class: "reasoning", open: unfolded.has(message.id) }, summary, thought);
-  reasoning.addEventListener("toggle", () => (reasoning.open ? unfolded.add(message.id) : unfolded.delete(message.id)));
+  const reasoning = h("details", { class: "reasoning" }, summary, thought);
+  summary.addEventListener("click", () => folds.set(message.id, !reasoning.open));
+  const stage = h("p", { class: "note stage" });
   const answer = h("div", { class: "answer" });
   const calls = h("div");
   const results = h("div");
@@ -122,7 +125,7 @@ function showAnswer(element, message) {
   const retry = h("button", { type: "button", class: "retry", onclick: () => state.retry() }, "Retry");
   const versions = showVersions("answer");
   const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this answer"), retry);
-  element.append(reasoning, answer, calls, results, error, numbers, tools, versions.element);
+  element.append(stage, reasoning, answer, calls, results, error, numbers, tools, versions.element);
 
   let drawn = "";
   function drawText() {
@@ -132,9 +135,8 @@ function showAnswer(element, message) {
     drawn = now;
     reasoning.hidden = !message.reasoning;
     thought.textContent = message.reasoning;
-    const count = message.usage?.completion_tokens_details.reasoning_tokens;
-    summary.textContent = isRunning && !message.content ? "Reasoning …" : `Reasoning${count ? `, ${count} tokens` : ""}`;
-    if (message.isJson && message.content) answer.replaceChildren(codeBlock(isRunning ? message.content : indented(message.content), "json"));
+    summary.textContent = reasoningTitle(message, isRunning);
+    if (message.isJson && message.content) answer.replaceChildren(codeBlock(isRunning ? message.content : indented(message.content), "json", !isRunning));
     else renderMarkdown(answer, message.content);
     calls.replaceChildren(...message.calls.filter(Boolean).map(showCall));
   }
@@ -143,6 +145,9 @@ function showAnswer(element, message) {
     state = changed;
     element.setAttribute("aria-busy", String(state.isRunning));
     drawText();
+    reasoning.open = folds.get(message.id) ?? (state.isRunning && !message.content && !message.calls.length);
+    stage.hidden = !state.isRunning || Boolean(message.content || message.reasoning || message.calls.length);
+    if (!stage.hidden) stage.textContent = waitText(message);
     const takesResults = Boolean(state.sendResults && message.calls.length);
     if (!takesResults) results.replaceChildren();
     else if (!results.firstChild) results.append(resultsForm(message, (values) => state.sendResults?.(values)));
@@ -159,7 +164,7 @@ function showAnswer(element, message) {
 
 function showCall(call) {
   const { name, arguments: text } = call.function;
-  return h("div", { class: "call" }, h("h3", {}, "Call: ", h("code", {}, name)), codeBlock(indented(text), "json"));
+  return h("div", { class: "call" }, h("h3", {}, "Call: ", h("code", {}, name)), codeBlock(indented(text), "json", true));
 }
 
 // Indents JSON. Returns the text unchanged if it is not valid JSON (it may be cut off), or if JavaScript

@@ -1,5 +1,4 @@
-// localStorage and sessionStorage, for small values. If the browser blocks them or they are full, values last
-// until the page is closed.
+// Small values in localStorage and sessionStorage; if blocked or full, in memory until the page closes.
 
 /** @param {() => Storage} open */
 function safeStorage(open) {

@@ -9,7 +9,7 @@
 namespace nibble::server {
 namespace {
 
-// Makes a client's text, which may have any bytes, one safe word of a log line.
+// Turns a client's text, which may contain any bytes, into one printable word of a log line.
 std::string as_word(std::string_view text) {
   constexpr size_t kMaxLetters{200};
   std::string word(text.substr(0, kMaxLetters));

@@ -16,7 +16,7 @@ std::string_view trimmed(std::string_view text) {
                                          : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// Whether the name is one that nibble gives to keys without a name, such as "key-7".
+// Whether `name` has the form of names that nibble generates, such as "key-7".
 bool is_given_by_nibble(std::string_view name) {
   constexpr std::string_view kBeginning{"key-"};
   return name.starts_with(kBeginning) && name.size() > kBeginning.size() &&

@@ -9,8 +9,8 @@ namespace nibble::server {
 
 struct ApiKey {
   std::string key;
-  std::string name;  // "alice"; for a key without a name its number: "key-2"
-  // Identifies a key's user: the key's name or, without one, the key. Unlike "key-2" kept on reload. Secret.
+  std::string name;  // "alice"; for a key without a name "key-" and its number
+  // The user of the key: the name given to the key, else the key itself. The same after a reload. Secret.
   std::string owner;
 };
 

@@ -31,7 +31,7 @@ class BackgroundExchange : public Exchange {
   asio::awaitable<void> end_events(int) override { co_return; }
   void on_disconnect(std::function<void()> function) override { on_cancel_ = std::move(function); }
 
-  void set_status(int status) { status_ = status; }  // for the log
+  void set_status(int status) { status_ = status; }  // the status to log
   void cancel() {
     if (on_cancel_) on_cancel_();
   }

@@ -63,7 +63,7 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
   }
 }
 
-// Returns the limit of reasoning. Null if max_tokens is not larger: a constraint would only cost time.
+// Returns the limit on reasoning tokens; null if max_tokens ends the answer before that limit.
 std::optional<int> reasoning_limit(const GenerationParams& params) {
   if (params.max_tokens && params.max_reasoning_tokens && *params.max_tokens <= *params.max_reasoning_tokens)
     return std::nullopt;

@@ -47,7 +47,7 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: the answer was cancelled, but the engine has not confirmed it
     size_t choice;
-    // Outcome that the metrics count for a cancelled answer. kAbort: they count the reason in its last event.
+    // How the metrics count a cancelled answer. kAbort: by the reason in the engine's last event.
     Outcome dropped_as{Outcome::kAbort};
     Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};
@@ -73,7 +73,6 @@ class Generation {
   Generation& operator=(const Generation&) = delete;
 
   size_t num_choices() const { return ids_.size(); }
-  // Started right before the requests were submitted to the engine.
   const Stopwatch& submitted() const { return submitted_; }
 
   struct ChoiceEvent {
@@ -104,7 +103,7 @@ class Generation {
   void receive(size_t choice, Event event);
 
   EngineGate& gate_;
-  // indexed by choice; nullopt if the choice has ended or was cancelled
+  // by choice; nullopt if the choice has ended or was cancelled
   std::vector<std::optional<RequestId>> ids_;
   Stopwatch submitted_;
   std::deque<ChoiceEvent> events_;

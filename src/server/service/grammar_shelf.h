@@ -27,7 +27,7 @@ class GrammarShelf {
   static constexpr size_t kMaxGrammars{256};
   // bytes of all kept grammars; a single one may take 64 MiB
   static constexpr size_t kMaxGrammarBytes{256 << 20};
-  static constexpr size_t kMaxKeptBytes{1 << 16};  // bytes of a source; grammars of longer ones are not kept
+  static constexpr size_t kMaxKeptBytes{1 << 16};  // bytes; grammars with a longer source are not kept
 
   // Returns a grammar from the cache. Called with mutex_ locked.
   std::optional<grammar::Compiled> find(const grammar::Source& source);

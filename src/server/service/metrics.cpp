@@ -33,7 +33,7 @@ const Bounds kOverheadTimes{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4
 const Bounds kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 const Bounds kBatchSizes{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 
-constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};  // of Outcome, in order
+constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};  // in Outcome's order
 
 }  // namespace
 
@@ -88,7 +88,7 @@ struct Metrics::Impl {
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait to be scheduled.");
   prometheus::Family<Gauge>& page_share =
       gauges("nibble:kv_cache_usage_perc", "Share of the KV cache pages held by running answers, 0 to 1.");
-  // share of full-attention layers, which run out first; without a label, as gateways expect
+  // The full-attention layers' share, because their pages run out first. Gateways expect it without a label.
   Gauge& share = page_share.Add({});
   Gauge& full_share = page_share.Add({{"layers", "full"}});
   Gauge& sliding_share = page_share.Add({{"layers", "sliding"}});
@@ -129,7 +129,7 @@ struct Metrics::Impl {
       counters("nibble:spec_decode_num_accepted_tokens_per_pos_total",
                "Drafted tokens that were accepted, by position in the draft from 0.");
 
-  // Metrics that are updated when the events happen.
+  // Metrics that are updated at each event.
   Counter& generation_tokens = counter("nibble:generation_tokens_total", "Generated tokens.");
   prometheus::Family<Counter>& outcomes =
       counters("nibble:request_success_total", "Completed answers, by reason: stop, length, abort, error.");

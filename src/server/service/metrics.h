@@ -1,5 +1,5 @@
-// Metrics for Prometheus, with vLLM's names and meanings, but the prefix "nibble:" for "vllm:". Metrics that
-// vLLM has are also exported with its prefix, for its dashboards and gateways. Thread-safe.
+// Metrics for Prometheus, with vLLM's names and meanings, but the prefix "nibble:". Metrics that vLLM also
+// has are exported with the prefix "vllm:" too, for its dashboards and gateways. Thread-safe.
 #pragma once
 
 #include <cstdint>

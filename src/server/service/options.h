@@ -33,7 +33,7 @@ struct ServerOptions {
   HttpAddress address{};
   ApiKeys api_keys{};                        // empty: no key is needed
   std::function<ApiKeys()> reload_keys{};    // reads the keys again on SIGHUP; throws InputError
-  bool isolate_keys{false};                  // make the key's owner part of every cache_salt
+  bool isolate_keys{false};                  // share no cached data between keys of different owners
   std::vector<std::string> cors_origins{};   // pages that may call this server from a browser; "*": all
   std::vector<std::string> allowed_hosts{};  // Host names besides the server's own; "*": all
   bool has_page{true};                       // GET / shows the page

@@ -32,7 +32,7 @@ class ParsePool {
   // Waits for running jobs and ends the threads. Waiting jobs are destroyed without `work` and `end`.
   void stop();
 
-  // Runs `work` on the pool, then resumes on the caller's executor. set_drop() gets a function that drops it.
+  // Runs `work` on the pool, resumes on the caller's executor. set_drop() gets a function to drop the job.
   boost::asio::awaitable<void> run(size_t num_bytes, std::function<void()> work,
                                    std::function<void(std::function<void()>)> set_drop);
 

@@ -24,7 +24,7 @@ void check_vocabulary(const ServedModel& model, const std::vector<TokenId>& toke
              param);
 }
 
-// Returns the tokens of each word in two tokenizations: as at the start of an answer, and as after a space.
+// Tokenises each word twice: as at the start of an answer, and after a space.
 std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words, const Tokenizer& tokenizer) {
   std::vector<std::vector<TokenId>> runs;
   for (const std::string& word : words)
@@ -35,7 +35,7 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   return runs;
 }
 
-// Cuts the prompt to truncate_prompt tokens, at its start or end; -1: to all that leave room for the answer.
+// Cuts the prompt at its start or end to truncate_prompt tokens; -1: so that an answer has room.
 void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
   if (!params.truncate_prompt) return;
   const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));
@@ -106,7 +106,7 @@ namespace {
 using harmony::ChatMessage;
 using harmony::Role;
 
-// Returns the indices after a message, or after a call with its results: only there a chat may be cut.
+// Returns the indices where a chat may be cut: after each message, but not between a call and its results.
 std::vector<size_t> ends_of_parts(const std::vector<ChatMessage>& messages) {
   std::vector<size_t> ends;
   for (size_t i = 0; i < messages.size();) {
@@ -129,7 +129,7 @@ ChatRequest without_beginning(const ChatRequest& request, size_t end) {
 
 }  // namespace
 
-// Finds the number of messages to drop by binary search: rendering a long chat is by far the slowest part.
+// Finds the number of messages to drop by binary search, because rendering a long chat is slow.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request) {
   const int max_context = service.model->max_context;
   const int answer = std::min(std::max(1, request.params.max_tokens.value_or(1024)), max_context / 2);

@@ -21,7 +21,7 @@ class ContextLengthError : public HttpError {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;
-  // Set if the answer continues the last message: tokens of that message's header, and of its text so far.
+  // Set if the answer continues the last message: the tokens of its header, and of its text.
   std::vector<TokenId> begun, begun_text;
 };
 

@@ -182,12 +182,12 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 
 namespace {
 
-// Returns the client's salt, made different for each owner. The owner's length keeps the two parts apart.
+// Returns the client's salt, made different for each owner. The length separates owner and salt.
 std::string salt_of(const std::string& owner, const std::string& said) {
   return fmt::format("{}:{}{}", owner.size(), owner, said);
 }
 
-// Ends answers at the request timeout. Returns bytes for a stream. Throws HttpError (504) if none has tokens.
+// Ends answers at the request timeout; returns bytes for a stream. Throws HttpError (504) if no token came.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
   log::warn("{} ran longer than --request-timeout", exchange.id());
@@ -276,7 +276,7 @@ class ReplyEvents {
   size_t num_open_;
 };
 
-// Fills in the request's record at its start. With --isolate-keys, gives each owner other cache salts.
+// Fills in the request's record at its start. With --isolate-keys, cache salts differ between owners.
 void note_start(const Service& service, const GenerationParams& params, RequestRecord& record,
                 std::vector<GenerationRequest>& prompts) {
   record.model = params.model.value_or(service.options.model_id);
@@ -313,7 +313,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       record.finish_reason = name(Outcome::kAbort);
       co_return std::nullopt;
     }
-    // A wait shorter than keep_alive ended at the request timeout.
+    // The wait was shorter than keep_alive, so it ended at the request timeout, which the next round handles.
     if (!next && *patience < service.options.keep_alive) continue;
     std::string events = next ? reply.on(*next) : params.stream ? listener.on_silence() : "";
     // One write for all tokens that have arrived: with drafts, a step adds several.

@@ -1,5 +1,4 @@
-// State shared by the endpoints: model, gate to the engine, stored responses, metrics. Owned by the I/O
-// thread.
+// State shared by the endpoints: model, gate to the engine, stored responses, metrics. I/O thread only.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -73,8 +72,8 @@ void reload_keys(Service& service);
 void check_model(const Service& service, const GenerationParams& params);
 void check_model(const Service& service, const std::string& name);
 
-// Limits max_tokens to the server's maximum (then it counts as ignored), or sets it to the maximum. Sets the
-// interval between the events of a stream.
+// Lowers max_tokens to the server's maximum and reports that as ignored; without max_tokens sets the maximum.
+// Sets the interval between the events of a stream.
 void apply_options(const Service& service, GenerationParams& params);
 
 // Reports fields without effect in the header X-Nibble-Ignored and the log; with --strict throws HttpError.

@@ -10,15 +10,15 @@
 
 namespace nibble::server {
 
-// Limit on the time without a finished step. The default is long enough for many rows on a slow CPU, and for
-// reading all weights from a slow disk after the system evicted them.
+// Limit on the time without a finished step. The default suffices for many tokens on a slow CPU, and for
+// reading all weights again from a slow disk.
 struct StepLimit {
   std::optional<std::chrono::seconds> given{};  // --step-timeout
   size_t num_host_bytes{0};                     // weights in host memory
 
   static constexpr double kLeastSeconds{60};
   static constexpr double kSlowDisk{100e6};  // bytes per second
-  // margin over the expected time, because rows with long contexts are slower
+  // margin over the expected time, because tokens with long contexts are slower
   static constexpr double kSlowdown{4};
 
   double seconds(const EngineProgress& progress) const {

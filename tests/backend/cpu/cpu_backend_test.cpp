@@ -117,7 +117,7 @@ TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
     return KernelChoice{};
   };
   const KernelChoice before = find();
-  // No second kernel for many rows exists whose threshold tuning could change.
+  // Without a second kernel for many rows, tuning has no threshold to change.
   if (before.from_rows == 1) {
     retune(*backend, {.tile_from_tokens = 5});
     EXPECT_EQ(find().from_rows, 1);

@@ -107,7 +107,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
                fmt::join(f.parted, ", "));
     EXPECT_TRUE(is_within(d, tolerance)) << f.prompt;
     for (const int i : f.parted)
-      // Only a different expert can explain it.
+      // Only a different expert explains another token at such a gap.
       if (prompt.greedy_gap[i] > tolerance.top_gap) {
         const ReferenceResult reference = rounded_reference(*weights, with_continuation(prompt));
         EXPECT_LT(reference.router_margin[prompt.ids.size() - 1 + i], tolerance.router_margin)

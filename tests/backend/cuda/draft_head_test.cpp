@@ -71,8 +71,7 @@ TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   EXPECT_GT(rounds.num_drafts_compared, 3 * rounds.golden.num_rounds / 2);
 }
 
-// As on the CPU, MXFP4 may cost one draft in twenty; bfloat16 may cost one in fifty, where the draft was a
-// near tie.
+// As on the CPU, MXFP4 may cost one draft in twenty. bfloat16 may cost one in fifty, at near ties.
 TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   const HeadGolden& head = kHeadGoldens[0];
   const GoldenAndFound rounds = run_golden_rounds(head, making(head, Format::kMxfp4), rounds_tolerance());
@@ -81,8 +80,7 @@ TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * 0.98 * rounds.golden.in_a_round());
 }
 
-// What one sequence contributes to a step. `tokens` are its next tokens; the last num_drafted of them are
-// drafts.
+// What one sequence contributes to a step: its next tokens, of which the last num_drafted are drafts.
 struct DraftingPart {
   int sequence;
   std::span<const TokenId> tokens;
@@ -100,8 +98,7 @@ class DraftFeeder {
 
   std::vector<Counter> counters() const { return backend_->counters(); }
 
-  // Advances each sequence by all of its tokens except the drafts. `more_pages`: pages reserved beyond those
-  // that the run's tokens need.
+  // Advances each sequence by all tokens except drafts. `more_pages`: pages besides those that the run needs.
   StepResult feed(const std::vector<DraftingPart>& parts, int more_pages = 0) {
     std::vector<std::vector<OutputRow>> outputs(parts.size());
     std::vector<Run> runs;
@@ -155,8 +152,7 @@ void expect_same_drafts(const Drafts& found, const Drafts& expected, const std::
   }
 }
 
-// Steps with prompts in tiles and in rows, chunks, decoding, drafts that are checked, and several sequences
-// at once.
+// Steps with prompts in tiles and in rows, chunks, decoding, checks of drafts, and several sequences.
 std::vector<StepResult> mixed_steps(DraftFeeder& feeder) {
   const std::vector<TokenId> ids = random_ids(700, model_of_heads()->config.vocab, 3);
   const auto part = [&](int sequence, size_t first, size_t count, int num_drafted, int num_to_draft) {
@@ -209,15 +205,13 @@ TEST(CudaDraftHeads, DraftTheSameInAGraphAndWithout) {
       expect_same_drafts(in_graph[step].drafts[run], without[step].drafts[run],
                          fmt::format("step {}, run {}", step, run));
   }
-  // Steps with a long run use no graph. The last step, which checks drafts, has 9 rows and uses the graph of
-  // 12.
+  // Steps with a long run use no graph. The last step, which checks drafts, runs 9 rows in the graph of 12.
   const std::vector<Counter> counts = recorded.counters();
   EXPECT_EQ(counts.at(0).value + counts.at(1).value, 4u);
   EXPECT_EQ(counts.at(2).value, 2u);
 }
 
-// Up to 16 chains stream the weights, more than 16 share a pass, and the rows of a long step are processed in
-// slices.
+// Up to 16 chains stream the weights, more share a pass, and rows of a long step are processed in slices.
 TEST(CudaDraftHeads, DraftTheSameAloneAndInABatch) {
   const std::vector<TokenId> ids = random_ids(400, model_of_heads()->config.vocab, 5);
   const auto prompt_of = [&](int sequence) {

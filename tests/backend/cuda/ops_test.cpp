@@ -16,8 +16,7 @@ void PrintTo(const KernelRow& row, std::ostream* out) { *out << name(row); }
 
 namespace {
 
-// Returns the table rows that this GPU can run. Without a GPU it returns all, so that the tests can be
-// listed.
+// Returns the table rows that this GPU can run; without a GPU all, so that the tests can be listed.
 std::vector<KernelRow> rows_to_check() {
   if (!why_no_device().empty()) return {kernel_rows().begin(), kernel_rows().end()};
   std::vector<KernelRow> rows;

@@ -1,6 +1,5 @@
 // Tests a model shared by several ranks. On one GPU they take turns (CudaOptions::gpus names it several
-// times); with enough GPUs the same is tested with one GPU per rank. Needs a GPU: not part of ./test
-// (docs/gpu.md).
+// times); with enough GPUs each rank also gets its own. Needs a GPU: not in ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -160,8 +159,7 @@ std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, cons
   return logits;
 }
 
-// Returns the relative distance of the median row. In some rows other rounding of the sums makes the router
-// choose another expert.
+// Returns the median row's relative distance: in some rows rounding makes the router choose another expert.
 double median_distance(const std::vector<float>& a, const std::vector<float>& b, int vocab) {
   EXPECT_EQ(a.size(), b.size());
   std::vector<double> distances;
@@ -364,7 +362,7 @@ TEST(CudaRanks, RefuseWhatTheyCannotRun) {
             std::string::npos);
 }
 
-// The largest number of rows of a sum in these tests, and the numbers of ranks that share it.
+// kMostSummed: most rows of a sum in these tests. kCountsOfRanks: numbers of ranks that share a sum.
 #ifdef NIBBLE_EMULATED_GPU
 constexpr int kMostSummed{300};
 constexpr int kCountsOfRanks[]{2, 3, 8};
@@ -559,8 +557,7 @@ class SumTest : public testing::Test {
   std::vector<std::unique_ptr<TestRank>> ranks_;
 };
 
-// Whatever way the numbers are sent, the sums equal those of a loop over the ranks, and the norms those of
-// rms_norm().
+// However numbers are sent, the sums equal those of a loop over the ranks, and the norms those of rms_norm().
 TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
   for (const int num_ranks : kCountsOfRanks) {
     ranks_.clear();

@@ -1,5 +1,4 @@
-// Tests the tokens that the device chooses against sample() on the host. Needs a GPU: not part of ./test
-// (docs/gpu.md).
+// Tests the device's choice of tokens against sample() on the host. Needs a GPU: not in ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -191,8 +190,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
   return false;
 }
 
-// Compares row by row. Returns the number of tokens that differ from the host's; rounding must explain each
-// of them.
+// Returns the number of tokens that differ from the host's; rounding must explain each of them.
 int compare_with_host(const std::vector<Question>& questions, const std::string& what) {
   const std::vector<SampledToken> device = ask_device(questions);
   int num_others = 0;
@@ -420,8 +418,7 @@ std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
   return all;
 }
 
-// Covers a token unknown to the host that also has an adjustment, that has none, and that is the only token
-// of the output.
+// A token unknown to the host that also has an adjustment, that has none, and that is the only output token.
 TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   Dice dice(4);
   const std::vector<float> logits = bell(201088, 2, dice);

@@ -128,8 +128,7 @@ struct TreeOfTest {
   }
 };
 
-// Trees at the beginning of a page, with branches over two and three pages, and at edges of windows and
-// chunks.
+// Trees at the start of a page, with branches over two and three pages, and at edges of windows and chunks.
 std::vector<TreeOfTest> trees_of_test() {
   const std::vector<int> forks{-1, -1, 0, 1, 1, 3, 4, 6, 6, 8};
   // A fork, then a long chain in one branch, and finally a draft in the other.
@@ -209,8 +208,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
       for (size_t row = 0; row < num_rows; ++row) tokens[row] = 100 + static_cast<TokenId>(row);
       for (int end = tree.num_known - 1; end < tree.num_rows(); ++end) {
         SCOPED_TRACE(testing::Message() << "to row " << end << " of the tree at " << tree.first_position);
-        // The choices of the rows, once for the host and once for the device. The first output of the run is
-        // not the first of the step.
+        // The rows' choices, for host and device. The run's first output is not the first of the step.
         constexpr int kFirstRow{0}, kFirstOutput{3};
         const SampleParams greedy;
         std::vector<OutputRow> outputs;

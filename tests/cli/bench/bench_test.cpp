@@ -234,13 +234,14 @@ struct Outcome {
   std::vector<WatchedBackend::Step> steps;
   std::vector<std::vector<TokenId>> tokens;
 };
-Outcome run(const std::vector<BenchTest>& tests, int max_batch_tokens, int num_repetitions) {
+Outcome run(const std::vector<BenchTest>& tests, int max_batch_tokens, int num_repetitions,
+            int num_warmups = 1) {
   WatchedBackend backend(kConfig, 0, {0});
   Settings settings;
   settings.max_batch_tokens = max_batch_tokens;
   Outcome outcome;
   run_tests(backend, room_for(tests, kConfig, resolve(settings)),
-            {.tests = tests, .num_repetitions = num_repetitions},
+            {.tests = tests, .num_repetitions = num_repetitions, .num_warmups = num_warmups},
             [&](const BenchResult& result) { outcome.results.push_back(result); });
   return {outcome.results, backend.steps, backend.tokens};
 }
@@ -265,6 +266,14 @@ TEST(Bench, EachRepetitionDecodesTheSameTokensAtTheSamePositions) {
   EXPECT_EQ(outcome.results[0].tokens_per_second.size(), 2u);
 }
 
+TEST(Bench, WarmUpsAreRunAsOftenAsWantedAndNotTimed) {
+  for (const int num_warmups : {0, 3}) {
+    const Outcome outcome = run({{BenchKind::kDecode, 2, 0}}, 512, 4, num_warmups);
+    EXPECT_EQ(outcome.steps.size(), static_cast<size_t>(2 * (num_warmups + 4)));
+    EXPECT_EQ(outcome.results[0].tokens_per_second.size(), 4u);
+  }
+}
+
 TEST(Bench, TheCacheIsFilledOnceForAllTestsOfADepth) {
   const Outcome outcome =
       run({{BenchKind::kDecode, 1, 5}, {BenchKind::kPrefill, 2, 5}, {BenchKind::kDecode, 1, 9}}, 4, 1);
@@ -276,8 +285,8 @@ TEST(Bench, TheCacheIsFilledOnceForAllTestsOfADepth) {
                                          Step{9, 1, 1}, Step{9, 1, 1}));
 }
 
-// The backend checks the pages: the start has left the window of 128, and 300 tokens at once need more
-// sliding pages than chunks of 32.
+// The backend checks that all pages exist. The first position has left the window of 128, and 300 tokens at
+// once need more sliding pages than chunks of 32.
 TEST(Bench, WhatARepetitionSeesIsThereForTheNext) {
   run({{BenchKind::kPrefill, 300, 1000}, {BenchKind::kDecode, 200, 1000}, {BenchKind::kDecode, 40, 1100}}, 32,
       2);
@@ -297,6 +306,14 @@ TEST(Bench, BytesAreTheMeanOverTheStepsThatAreTimed) {
                                         total(step_costs(kConfig, {}, 2, 56)).bytes_touched());
   EXPECT_THAT(outcome.results[1].bytes_per_step, DoubleEq((both - unembed) / 2));
   EXPECT_THAT(outcome.results[1].bytes_per_token(), DoubleEq((both - unembed) / 6));
+}
+
+TEST(Bench, OperationsAreThoseOfThePromptAndOfOneRowOfLogits) {
+  const Outcome outcome = run({{BenchKind::kPrefill, 6, 50}}, 4, 1);
+  const double unembed = 2.0 * kConfig.vocab * kConfig.hidden;
+  const auto both = static_cast<double>(total(step_costs(kConfig, {}, 4, 54)).flops +
+                                        total(step_costs(kConfig, {}, 2, 56)).flops);
+  EXPECT_THAT(outcome.results[0].flops_per_token(), DoubleEq((both - unembed) / 6));
 }
 
 // output
@@ -362,6 +379,16 @@ TEST(Bench, AListHasARowForEachTestWithSpeedAndShare) {
   noisy.tokens_per_second = {50, 100, 150};
   EXPECT_THAT(table.add(noisy), HasSubstr("| noisy "));
   EXPECT_EQ(table.notes(), "");
+}
+
+TEST(Bench, BelowTheTableStandHowManyOperationsASecondPromptsReach) {
+  const BenchTest prompt{BenchKind::kPrefill, 512, 0}, deep{BenchKind::kPrefill, 512, 4096};
+  BenchTable table(kSetup, std::array{prompt, kResult.test, deep});
+  // 10,000 tok/s of 12.5 GFLOP each are 125 TFLOP/s.
+  table.add({prompt, {9999, 10001}, 2, 1e9, 256 * 12.5e9});
+  table.add(kResult);
+  table.add({deep, {99, 101}, 2, 1e9, 256 * 12.5e9});
+  EXPECT_EQ(table.notes(), "\n- matrix products of prompts: pp512 125 TFLOP/s, pp512 @ d4096 1.25 TFLOP/s\n");
 }
 
 TEST(Bench, SeveralDepthsAndLengthsMakeAGridWithARowForEachDepth) {
@@ -454,6 +481,13 @@ TEST(Bench, CsvHasARowOfAsManyColumnsAsItsHeaderAndQuotesText) {
   EXPECT_EQ(std::count(row.begin(), row.end(), ','), std::count(header.begin(), header.end(), ',') + 1);
 }
 
+TEST(Bench, JsonAndCsvHaveTheOperationsPerSecond) {
+  BenchResult result = kResult;
+  result.flops_per_step = 3e9;  // of one token, at 100 tok/s
+  EXPECT_EQ(bench_json(kSetup, {&result, 1})["tests"][0]["flops_per_second"], 3e11);
+  EXPECT_THAT(csv_row(kSetup, result), HasSubstr(",300000000000,"));
+}
+
 TEST(Bench, JsonHasEverySample) {
   const auto json = bench_json(kSetup, {&kResult, 1});
   EXPECT_EQ(json["date"], "2026-11-22T02:36:02Z");
@@ -495,7 +529,7 @@ TEST(Bench, FlagsThatLeaveNothingToMeasureAreRefused) {
   EXPECT_THAT(BenchProgram().refusal("-b 0"), HasSubstr("-b '0'"));
 }
 
-// What the program says about a whole command line.
+// Returns the program's error for a command line.
 std::string refusal_of(const std::string& line) {
   BenchProgram program;
   program.app.require_subcommand(1);

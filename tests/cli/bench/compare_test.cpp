@@ -34,7 +34,9 @@ Json run(const std::vector<std::pair<std::string, std::vector<double>>>& tests) 
 
 const std::vector<double> kSlow{100, 101, 99, 100.5, 100.2}, kFast{110, 111, 109, 110.5, 110.2};
 
-std::string compared(const Json& a, const Json& b) { return compare_runs("a.jsonl", {a}, "b.jsonl", {b}); }
+std::string compared(const Json& a, const Json& b) {
+  return compare_runs("a.jsonl", {a}, "b.jsonl", {b}).text;
+}
 
 std::string refusal(const std::string& pointer, const Json& value_of_b) {
   const Json a = run({{"tg32", kSlow}});
@@ -62,10 +64,25 @@ TEST(Compare, EachTestOfBothIsSaidToDifferOrNot) {
 TEST(Compare, SamplesOfAllRunsOfAFileCountTogether) {
   const Runs a{run({{"tg32", {100, 101}}}), run({{"tg32", {99, 100.5}}})};
   const Runs b{run({{"tg32", {110, 111}}}), run({{"tg32", {109, 110.5}}})};
-  EXPECT_THAT(compare_runs("a", {a[0]}, "b", {b[0]}), HasSubstr("too few samples"));
+  EXPECT_THAT(compare_runs("a", {a[0]}, "b", {b[0]}).text, HasSubstr("too few samples"));
   EXPECT_THAT(
-      compare_runs("a", a, "b", b),
+      compare_runs("a", a, "b", b).text,
       HasSubstr("|     100.25 (4) |     110.25 (4) |    1.100 | 1.079 to 1.121 |  0.030 | B is faster"));
+}
+
+TEST(Compare, TheGateFailsOnlyIfATestIsSlower) {
+  const Json a = run({{"pp512", kFast}, {"tg32", kSlow}});
+  const ComparedRuns slower = compare_runs("a", {a}, "b", {run({{"pp512", kSlow}, {"tg32", kFast}})});
+  EXPECT_THAT(slower.slower, testing::ElementsAre("pp512"));
+  EXPECT_EQ(exit_code_if_slower(slower), kCheckFailed);
+  EXPECT_EQ(exit_code_if_slower(compare_runs("a", {a}, "b", {run({{"pp512", kFast}, {"tg32", kFast}})})),
+            kDone);
+}
+
+TEST(Compare, TheGateRefusesATestThatCouldNotFail) {
+  const ComparedRuns compared = compare_runs("a", {run({{"pp512", kFast}, {"tg32", {3, 3, 3}}})}, "b",
+                                             {run({{"pp512", kFast}, {"tg32", {1, 1, 1}}})});
+  EXPECT_THAT(error_of([&] { exit_code_if_slower(compared); }), HasSubstr("too few samples of tg32"));
 }
 
 TEST(Compare, AnotherMachineProgramOrNumberOfThreadsIsSaid) {

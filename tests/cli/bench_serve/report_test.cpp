@@ -64,7 +64,7 @@ TEST(ServeReport, TheRecordHasAllFigures) {
   const auto& load = json["loads"][0];
   EXPECT_EQ(json["date"], "2026-11-22T02:36:02Z");
   EXPECT_EQ(json["num_warmups"], 2);
-  for (const char* unknown : {"server", "kernels", "launches", "workload", "slo_seconds"})
+  for (const char* unknown : {"server", "kernels", "launches", "drafts", "workload", "slo_seconds"})
     EXPECT_TRUE(json.at(unknown).is_null()) << unknown;
   EXPECT_EQ(json["api"], "chat");
   EXPECT_EQ(json["num_turns"], 2);
@@ -166,6 +166,30 @@ TEST(ServerFacts, AStatusOfNibbleGivesKernelsAndTheLaunchesOfTheRun) {
   EXPECT_EQ(json["kernels"][0]["kernel"], "k");
   EXPECT_EQ(json["launches"]["graph_replayed"], 15);
   EXPECT_EQ(json["server"]["num_devices"], 2);
+}
+
+std::string status_with_drafts(int num_drafted, int num_accepted) {
+  Json status = Json::parse(status_with(0));
+  status["engine"]["drafts"] = {
+      {"drafts", 10}, {"drafted_tokens", num_drafted}, {"accepted_tokens", num_accepted}};
+  return status.dump();
+}
+
+TEST(ServerFacts, TheDraftsOfTheRunAreThoseSinceItBegan) {
+  BenchServeRun run = run_of({.num_clients = 1}, some_answers());
+  run.server =
+      server_json(parse_status(status_with_drafts(30, 20)), parse_status(status_with_drafts(70, 50)));
+  EXPECT_THAT(serve_markdown_footer(some_setup(), run), HasSubstr("; drafts: 40 tokens, 75.0 % accepted\n"));
+  const auto drafts = serve_json(some_setup(), run)["drafts"];
+  EXPECT_EQ(drafts["drafted_tokens"], 40);
+  EXPECT_EQ(drafts["accepted_tokens"], 30);
+  EXPECT_EQ(drafts["acceptance"], 0.75);
+}
+
+TEST(ServerFacts, WithoutDraftsThereIsNoAcceptance) {
+  const auto none = parse_status(status_with_drafts(30, 20));
+  EXPECT_TRUE(server_json(none, none)["drafts"]["acceptance"].is_null());
+  EXPECT_TRUE(server_json(none, parse_status(status_with(0)))["drafts"].is_null());  // an older nibble
 }
 
 TEST(ServerFacts, OtherAnswersAreNoStatus) {

@@ -48,7 +48,7 @@ TEST(Preset, TheLadderAddsOneFormatAtATime) {
   for (const PresetRun& run :
        preset_runs("spark:ladder-experts,ladder-qkv-o,ladder-lm-head,ladder-fp8-kv", false)) {
     const Settings settings = settings_of(run, {});
-    formats.push_back(settings.mxfp4_layers.value_or("none") + " " + settings.kv_dtype);
+    formats.push_back(settings.mxfp4_layers.value_or("none") + " " + settings.kv_dtype.value());
     EXPECT_THAT(run.num_clients, ElementsAre(1, 8, 64));
   }
   EXPECT_THAT(formats, ElementsAre("none bf16", "qkv,o bf16", "all bf16", "all fp8"));
@@ -60,19 +60,20 @@ TEST(Preset, FormatsOfTheUserAreRefused) {
   settings.fp8_layers = "all";
   EXPECT_THAT(error_of([&] { settings_of(run, settings); }), HasSubstr("--fp8-layers"));
   settings = {};
-  settings.kv_dtype = "fp8";
-  EXPECT_THAT(error_of([&] { settings_of(run, settings); }), HasSubstr("--kv-dtype"));
+  for (const char* format : {"fp8", "bf16"}) {
+    settings.kv_dtype = format;
+    EXPECT_THAT(error_of([&] { settings_of(run, settings); }), HasSubstr("--kv-dtype")) << format;
+  }
 }
 
 // Each step takes one second.
-TEST(Preset, AGridTakesItsStepsOncePerRepetitionAndWarmUp) {
+TEST(Preset, AGridTakesItsStepsOncePerRepetition) {
   PresetRun run;
   run.prompt_lengths = {100, 250};
   run.output_lengths = {7};
   run.depths = {0, 1000};
   const int num_steps = 2 * (1 + 3 + 7);  // prompts in chunks of 100
-  EXPECT_EQ(expected_seconds(run, 3, 100, [](const PredictedStep&) { return 1.0; }),
-            (3 + kNumWarmups) * num_steps);
+  EXPECT_EQ(expected_seconds(run, 4, 100, [](const PredictedStep&) { return 1.0; }), 4 * num_steps);
 }
 
 TEST(Preset, ALoadTakesItsPromptsAndThenItsAnswersTogether) {
@@ -81,12 +82,12 @@ TEST(Preset, ALoadTakesItsPromptsAndThenItsAnswersTogether) {
   run.output_lengths = {7};
   run.num_clients = {1, 8};
   std::vector<int> rows;
-  const double seconds = expected_seconds(run, 1, 400, [&](const PredictedStep& step) {
+  const double seconds = expected_seconds(run, 2, 400, [&](const PredictedStep& step) {
     rows.push_back(step.num_rows());
     return 1.0;
   });
   EXPECT_THAT(rows, ElementsAre(100, 1, 400, 400, 8));
-  EXPECT_EQ(seconds, (1 + kNumWarmups) * kRequestsOfClient * (1 + 7 + 2 + 7));
+  EXPECT_EQ(seconds, 2 * kRequestsOfClient * (1 + 7 + 2 + 7));
 }
 
 TEST(Preset, ThePlanAddsUpWhatIsKnown) {

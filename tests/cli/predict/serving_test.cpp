@@ -1,4 +1,4 @@
-// Compares the arithmetic of replicas with measurements of two servers of the bundled model behind a proxy.
+// Compares predictions for replicas with measurements of two servers of the bundled model behind a proxy.
 #include "cli/predict/serving.h"
 #include "core/json.h"
 
@@ -41,7 +41,7 @@ std::map<ReplicaSetup, std::vector<double>> measured_shares() {
 }
 
 // 400 chats of 650 tokens. The first 576 tokens are one of 40 prefixes. The first request with a prefix
-// misses on each replica that gets it; for the others the arithmetic gives the share of hits. Four clients,
+// misses on each replica that gets it; for the others the prediction gives the share of hits. Four clients,
 // two per replica.
 TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
   const Request chat{650, 16, 576, 40};
@@ -65,7 +65,7 @@ TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
     if (setup.is_large) {
       EXPECT_NEAR(share, median, 0.03);
     } else {
-      // A small cache also finds parts of prefixes, which the arithmetic leaves out.
+      // A small cache also finds parts of prefixes, which the prediction leaves out.
       EXPECT_LT(share, median);
       EXPECT_GT(share, median - 0.25);
     }
@@ -108,9 +108,9 @@ double share_found_by_scheduler(const BackendOptions& options, const Request& re
   return static_cast<double>(num_found) / kNumRequests;
 }
 
-// Pools of the size that servers use, with pages scarce and not. The arithmetic is approximate: it
-// counts prefixes that concurrent sequences share as missed, and does not count the pages that repeated
-// prefixes leave.
+// Pools of the size that servers use, with few pages and with enough. The prediction is approximate: it
+// counts prefixes that concurrent sequences share as missed, and leaves out the pages that repeated prefixes
+// leave.
 TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   const Config config = *named_config("gpt-oss-20b");
   double least = 1, most = 0;
@@ -172,7 +172,7 @@ TEST(Serving, PagesLeftByRequestsTakeRoomFromPrefixes) {
   EXPECT_NEAR(last, 1 - std::exp(-0.3821), 1e-3);
 }
 
-// A step takes one second per row.
+// A step takes one second per token.
 double rows_of(const PredictedStep& step) { return step.num_rows(); }
 
 TEST(Serving, ARoundIsItsPromptsAndItsAnswers) {

@@ -12,8 +12,8 @@ const std::vector<TimedWork> kStep{{Operation::kQkv, "qkv", 0, 10},
                                    {Operation::kAttend, "attend", 11, 15},
                                    {Operation::kProject, "project", 14, 20},  // its first block began early
                                    {Operation::kUnembed, "unembed", 23, 30}};
-const StepBytes kBytes{{{Operation::kQkv, {.weight_bytes = 100}},
-                        {Operation::kProject, {.weight_bytes = 50}},
+const StepBytes kBytes{{{Operation::kQkv, {.weight_bytes = 100, .flops = 3000}},
+                        {Operation::kProject, {.weight_bytes = 50, .flops = 500}},
                         {Operation::kUnembed, {.weight_bytes = 7}}},
                        9};
 
@@ -34,6 +34,8 @@ TEST(Profile, GivesEachPartItsTimeLaunchesAndBytes) {
   EXPECT_DOUBLE_EQ(find(parts, "dense").microseconds, 10 + 5);
   EXPECT_EQ(find(parts, "dense").num_launches, 2);
   EXPECT_EQ(find(parts, "dense").bytes, 150u);
+  EXPECT_EQ(find(parts, "dense").flops, 3500u);
+  EXPECT_EQ(find(parts, "lm_head and sampling").flops, 0u);
   EXPECT_DOUBLE_EQ(find(parts, "attention").microseconds, 4);
   EXPECT_EQ(find(parts, "lm_head and sampling").bytes, 7u);
   EXPECT_DOUBLE_EQ(find(parts, "gaps").microseconds, 1 + 3);

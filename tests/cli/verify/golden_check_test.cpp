@@ -22,15 +22,17 @@ Verdict golden_verdict_of_script(const std::string& script) {
 // are at `distance`.
 std::string eval_says(double distance, bool is_within) {
   return fmt::format(
-      R"(echo '{{"tolerance": {{"relative_l2": 0.02}}, "prompts": [{{"name": "a", "relative_l2": 0.005,)"
-      R"( "is_within": true}}, {{"name": "b", "relative_l2": {}, "is_within": {}}}]}}'; exit {})",
+      R"(echo '{{"tolerance": {{"relative_l2": 0.02, "near_tie_relative_l2": 0.4}}, "prompts": [)"
+      R"({{"name": "a", "relative_l2": 0.005, "near_tie_relative_l2": 0, "is_within": true}},)"
+      R"({{"name": "b", "relative_l2": {}, "near_tie_relative_l2": 0.3, "num_top_wrong": 9,)"
+      R"( "num_top_compared": 70, "greedy_differs_at": null, "is_within": {}}}]}}'; exit {})",
       distance, is_within, is_within ? kDone : kCheckFailed);
 }
 
 TEST(VerifyGolden, PromptsWithinTheToleranceAreOk) {
   const Verdict verdict = golden_verdict_of_script(eval_says(0.01, true));
   EXPECT_EQ(verdict.result, Result::kOk);
-  EXPECT_EQ(verdict.finding.worst, 0.5);
+  EXPECT_EQ(verdict.finding.worst, 0.75);  // near ties of prompt b
   EXPECT_EQ(verdict.finding.num_compared, 2u);
 }
 
@@ -38,12 +40,13 @@ TEST(VerifyGolden, APromptOutsideIsWrongAndNamed) {
   const Verdict verdict = golden_verdict_of_script(eval_says(0.04, false));
   EXPECT_EQ(verdict.result, Result::kWrong);
   EXPECT_EQ(verdict.finding.worst, 2);
-  EXPECT_EQ(verdict.finding.at, "prompt b");
+  EXPECT_EQ(verdict.finding.at, "prompt b: logits");
 }
 
-// Its tokens may differ although its logits are within the tolerance.
-TEST(VerifyGolden, APromptOutsideForAnotherReasonIsWrongToo) {
-  EXPECT_EQ(golden_verdict_of_script(eval_says(0.01, false)).result, Result::kWrong);
+TEST(VerifyGolden, APromptWithOtherTokensIsWrongThoughItsLogitsAreWithinTheTolerance) {
+  const Verdict verdict = golden_verdict_of_script(eval_says(0.01, false));
+  EXPECT_EQ(verdict.result, Result::kWrong);
+  EXPECT_THAT(verdict.finding.at, HasSubstr("9 of 70 entries of the top 5 differ"));
 }
 
 TEST(VerifyGolden, NoPromptsAreWrong) {

@@ -16,7 +16,6 @@ using testing::HasSubstr;
 
 constexpr std::chrono::seconds kProbeTestLimit{60};
 
-// Returns the verdict on a probe that runs this shell script.
 ProbeVerdict verdict_of_probe(const std::string& script, std::chrono::milliseconds limit = kProbeTestLimit) {
   return probe_verdict_of(run_child({"/bin/sh", "-c", script}, limit));
 }

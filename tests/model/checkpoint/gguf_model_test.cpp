@@ -300,6 +300,87 @@ TEST_F(DamagedGguf, FusedQkvAreTheSameWeights) {
   EXPECT_EQ(bytes_of(fused), bytes_of(separate));
 }
 
+// Writes the small model as Ollama's converters do: `is_old`: gate and up in one tensor, MXFP4 of type 4.
+class OllamaGguf : public DamagedGguf {
+ protected:
+  void make(bool is_old) {
+    metadata_ = GgufMetadata();
+    const Config c = small_config();
+    metadata_.add("general.architecture", std::string_view("gptoss"));
+    const std::pair<std::string_view, int> sizes[] = {
+        {"block_count", c.num_layers},          {"context_length", c.max_context},
+        {"embedding_length", c.hidden},         {"feed_forward_length", c.intermediate},
+        {"expert_count", c.num_experts},        {"expert_used_count", c.experts_per_token},
+        {"attention.head_count", c.num_heads},  {"attention.head_count_kv", c.num_kv_heads},
+        {"attention.key_length", c.head_dim},   {"attention.value_length", c.head_dim},
+        {"attention.sliding_window", c.window}, {"rope.scaling.original_context_length", 4096}};
+    for (const auto& [key, value] : sizes)
+      metadata_.add("gptoss." + std::string(key), static_cast<uint32_t>(value));
+    metadata_.add("gptoss.attention.layer_norm_rms_epsilon", c.rms_eps);
+    metadata_.add("gptoss.rope.freq_base", static_cast<float>(c.rope.theta));
+    metadata_.add("gptoss.rope.scaling.factor", static_cast<float>(c.rope.factor));
+    metadata_.add_booleans("gptoss.attention.sliding_window_pattern", {0, 1, 0});
+    for (Owned& owned : tensors_) rename(owned.entry.name);
+    if (is_old) fuse();
+  }
+
+ private:
+  static void rename(std::string& name) {
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{".attn_sinks.weight", ".attn_sinks"},
+                                   {".attn_output.", ".attn_out."},
+                                   {".post_attention_norm.", ".ffn_norm."}})
+      if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
+  }
+  void fuse() {
+    for (Owned& owned : tensors_) {
+      if (owned.entry.type != GgmlType::kMxfp4) continue;
+      std::vector<uint8_t> codes(owned.bytes.size() / 17 * 16), scales(owned.bytes.size() / 17);
+      unpack_mxfp4(owned.bytes, codes, scales);
+      for (size_t i = 0; i < scales.size(); ++i) {
+        owned.bytes[i * 17] = std::byte{scales[i]};
+        std::memcpy(owned.bytes.data() + i * 17 + 1, codes.data() + i * 16, 16);
+      }
+      owned.entry.type = GgmlType::kMxfp4Ollama;
+    }
+    for (const std::string kind : {"weight", "bias"})
+      for (const std::string layer : {"0", "1", "2"}) {
+        Owned& gate = tensor("blk." + layer + ".ffn_gate_exps." + kind);
+        const Owned up = tensor("blk." + layer + ".ffn_up_exps." + kind);
+        const size_t rows = gate.entry.shape[0] * gate.entry.shape[1], row = gate.bytes.size() / rows;
+        std::vector<std::byte> both;
+        for (size_t i = 0; i < rows; ++i)
+          for (const Owned* from : {static_cast<const Owned*>(&gate), &up})
+            both.insert(both.end(), from->bytes.begin() + static_cast<ptrdiff_t>(i * row),
+                        from->bytes.begin() + static_cast<ptrdiff_t>((i + 1) * row));
+        gate.bytes = both;
+        gate.entry.shape[1] *= 2;
+        gate.entry.name = "blk." + layer + ".ffn_gate_up_exps." + kind;
+      }
+    std::erase_if(tensors_, [](const Owned& owned) {
+      return owned.entry.name.find("ffn_up_exps") != std::string::npos;
+    });
+  }
+};
+
+TEST_F(OllamaGguf, IsTheSameModelInBothOfItsLayouts) {
+  const Weights good = open_converted(folder_.path() / "good.gguf");
+  for (const bool is_old : {false, true}) {
+    make(is_old);
+    ASSERT_EQ(error_of_opening(), "accepted");
+    const Weights weights = open_converted(folder_.path() / "damaged.gguf");
+    Config expected = small_config();
+    expected.eos.clear();  // not written above
+    EXPECT_EQ(weights.config, expected);
+    EXPECT_EQ(bytes_of(weights), bytes_of(good));
+  }
+}
+
+TEST_F(OllamaGguf, KeysOfTheOtherPrefixAreRefused) {
+  make(false);
+  metadata_.add("gpt-oss.rope.scaling.factor", 2.0f);
+  EXPECT_THAT(error_of_opening(), HasSubstr("unknown metadata key \"gpt-oss.rope.scaling.factor\""));
+}
+
 TEST_F(DamagedGguf, KeysThatMayChangeTheModelAreRefused) {
   metadata_.add("gpt-oss.rope.scaling.attn_factor", 2.0f);
   EXPECT_THAT(error_of_opening(), HasSubstr("unknown metadata key \"gpt-oss.rope.scaling.attn_factor\""));
@@ -340,12 +421,52 @@ TEST(GgufConfig, ValuesAreCheckedAsThoseOfAConfigJson) {
   EXPECT_THAT(error_of_config([](GgufMetadata&) {}, config), HasSubstr("vocab_size' is 98; expected 99"));
 }
 
+// Reads the configuration of the small model from metadata without some keys.
+Config config_without(std::initializer_list<std::string_view> left_out) {
+  const TestFolder folder;
+  GgufMetadata metadata;
+  add_config(small_config(), "small", metadata);
+  GgufWriter writer(folder.path() / "x.gguf", metadata, {{"token_embd.weight", GgmlType::kF32, {99, 1}}});
+  writer.append(std::vector<std::byte>(99 * 4));
+  writer.finish();
+  Gguf gguf = open_gguf(folder.path() / "x.gguf");
+  for (const std::string_view key : left_out)
+    EXPECT_EQ(gguf.metadata.erase("gpt-oss." + std::string(key)), 1u) << key;
+  return gguf_config(gguf);
+}
+
+TEST(GgufConfig, AnAbsentKeyThatChangesTheResultIsRefused) {
+  for (const std::string_view key :
+       {"rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length", "rope.freq_base",
+        "attention.sliding_window", "attention.layer_norm_rms_epsilon", "attention.head_count",
+        "attention.head_count_kv", "attention.key_length", "expert_count", "expert_used_count",
+        "expert_feed_forward_length", "embedding_length", "block_count"})
+    EXPECT_THAT(error_of([&] { config_without({key}); }),
+                HasSubstr(fmt::format("metadata 'gpt-oss.{}' is missing", key)));
+}
+
+TEST(GgufConfig, KeysThatConvertersDidNotWriteMayBeAbsent) {
+  Config expected = small_config();
+  expected.rope.beta_fast = 32;
+  expected.rope.beta_slow = 1;
+  EXPECT_EQ(config_without({"rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"}), expected);
+}
+
+TEST(GgufConfig, PlainRopeMustNotHaveAFactor) {
+  Config plain = small_config();
+  plain.rope.factor = 1;
+  EXPECT_EQ(error_of_config([](GgufMetadata&) {}, plain), "accepted");
+  EXPECT_THAT(error_of_config([](GgufMetadata& m) { m.add("gpt-oss.rope.scaling.factor", 32.0f); }, plain),
+              HasSubstr("factor' is 32, but rope.scaling.type is none"));
+}
+
 TEST(GgufConfig, AnotherArchitectureIsNamed) {
   const TestFolder folder;
   GgufMetadata metadata;
-  metadata.add("general.architecture", std::string_view("gptoss"));
+  metadata.add("general.architecture", std::string_view("llama"));
   GgufWriter(folder.path() / "x.gguf", metadata, {}).finish();
-  EXPECT_THAT(error_of([&] { open_weights(folder.path() / "x.gguf"); }), HasSubstr("Ollama"));
+  EXPECT_THAT(error_of([&] { open_weights(folder.path() / "x.gguf"); }),
+              HasSubstr("is \"llama\"; expected \"gpt-oss\""));
 }
 
 TEST(GgufConfig, WhatGgufHasNoWordForIsRefused) {

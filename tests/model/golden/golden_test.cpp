@@ -137,6 +137,17 @@ TEST_F(CompareWithGolden, LikelyTokensThatChangePlacesAreWrongAtBothPlaces) {
   EXPECT_FALSE(is_within(difference(), tolerance));
 }
 
+TEST_F(CompareWithGolden, AsManyPositionsMayBeWrongAsAreExpectedToHaveAnotherExpert) {
+  std::swap(logits[1], logits[2]);
+  tolerance.margin_error = 0.5;  // margins of 1 are two standard deviations: 2 * 0.023 are expected
+  EXPECT_EQ(difference().num_positions_wrong, 1);
+  EXPECT_EQ(difference().most_positions_wrong, 0);
+  EXPECT_FALSE(is_within(difference(), tolerance));
+  tolerance.margin_error = 1;  // 2 * 0.159 are expected, and three standard deviations more make 2.01
+  EXPECT_EQ(difference().most_positions_wrong, 2);
+  EXPECT_TRUE(is_within(difference(), tolerance));
+}
+
 TEST_F(CompareWithGolden, NeighboursCloserThanTheGapMayChangePlaces) {
   std::swap(logits[1], logits[2]);
   // Makes ranks 1 and 2 of the first position a near tie.
@@ -282,8 +293,8 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
-// In the same units: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or 64 times their
-// error.
+// Squared errors in units of 2^-8 / 3: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or
+// 64 times their error.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;

@@ -11,7 +11,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Rows with more than 1/kItemsPerThread of a thread's work are split, so that all threads finish together.
+// Rows of more than 1/kItemsPerThread of a thread's work are split, so that all threads finish together.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);
@@ -48,7 +48,6 @@ struct Heads {
   int count;
 };
 
-// Prefetches one head's keys or values in one page.
 void prefetch(const std::byte* page, const LayerKv& kv) {
   const size_t num_bytes = kPageTokens * kv.row_bytes();
   for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
@@ -215,7 +214,7 @@ void attend(const AttendArgs& args) {
   }
 
   const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
-  // Fixed cost of an item per head, in multiply-adds: softmax, and queries from other cores' caches.
+  // Fixed cost of an item per head, in multiply-adds: softmax, and loading queries from other cores' caches.
   constexpr double kItemWork{3000};
   const double work = 2 * static_cast<double>(num_seen) * head_work +
                       kItemWork * static_cast<double>(std::ssize(items) * num_heads);

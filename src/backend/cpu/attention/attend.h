@@ -35,7 +35,7 @@ struct AttendArgs {
   std::optional<int> window;  // positions that a row sees, including its own; not set: all
   // [any, Nq, 2 + D*], scratch: m, sum and out of each piece. A row whose pieces do not fit is one work item.
   View<float, 3> parts;
-  View<float, 2> attended;  // [T, (Nq D)*]: out of every head
+  View<float, 2> attended;  // [T, (Nq D)*]: receives the output of every head
 };
 void attend(const AttendArgs& args);
 

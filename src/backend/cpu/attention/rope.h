@@ -1,4 +1,4 @@
-// Rotary positions, half-split: elements i and i + D/2 of a head are a pair. model/rope.h defines f and c.
+// Rotary positions, half-split: elements i and i + D/2 of a head are a pair. p: position; f, c: model/rope.h.
 //   y[i]       = x[i] cos - x[i + D/2] sin        cos = c cos(p f_i),  sin = c sin(p f_i)        i < D/2
 //   y[i + D/2] = x[i + D/2] cos + x[i] sin
 // p f_i is rounded to float32, as in training; float32 is enough for the rest.

@@ -24,8 +24,7 @@ struct Softmax {
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Adds the first `count` scores of a page. Overwrites these with weights relative to the maximum, others
-  // with 0.
+  // Adds the first `count` scores of a page. Replaces them by weights relative to the maximum, others by 0.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};

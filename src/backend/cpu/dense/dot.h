@@ -1,5 +1,5 @@
-// Computes a panel of a linear layer, with the kernel for the format of W: y[t][r] = W[first_row + r] . x[t].
-// Either W is as stored and x is float32, or W is in strips and x is int8.
+// Computes a panel (some rows) of a linear layer by W's kernel: y[t][r] = W[first_row + r] . x[t]. Either W
+// is as stored and x is float32, or W is in strips and x is int8.
 #pragma once
 
 #include "backend/cpu/kernel_table.h"

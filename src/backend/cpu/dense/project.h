@@ -1,4 +1,4 @@
-// Last part of the attention block: x += Wo attended + bo. Bytes: the weights, 23.6 MB per layer for the 20b.
+// Last part of the attention block: x += Wo attended + bo. Memory traffic: the weights (20b: 23.6 MB).
 #pragma once
 
 #include "backend/cpu/machine.h"

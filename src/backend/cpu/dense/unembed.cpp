@@ -27,7 +27,7 @@ void unembed(const UnembedArgs& args) {
   const ptrdiff_t panel = args.machine.tuning.panel_rows;
   for_each(args.machine.pool, (vocab + panel - 1) / panel, work, [&](ptrdiff_t item, int) {
     const ptrdiff_t first_row = item * panel;
-    View<float, 2> y = args.logits;  // view of the logits that this panel computes
+    View<float, 2> y = args.logits;
     y.data += first_row;
     y.shape = {num_outputs, std::min(panel, vocab - first_row)};
     if (args.packed)

@@ -197,7 +197,7 @@ void HeadDrafter::add_mlp(Rows& residuals) {
   add_product(down_, gated_.view, residuals);
 }
 
-// Fills the cache slots of all rows; computes out_ for `outputs`. A row has the token of the next position.
+// Fills the cache slots of all rows, which have the token of the next position; computes out_ for `outputs`.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;

@@ -1,5 +1,5 @@
 // Runs a draft head after the steps of its model. reference/draft_head.h has the formulas,
-// backend/draft_chain.h the contract with a step. Keys and values are BF16.
+// backend/draft_chain.h the rows and pages that it uses. Keys and values are BF16.
 #pragma once
 
 #include <memory>
@@ -71,7 +71,7 @@ class HeadDrafter {
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
   KvCache kv_;
-  // taps_ to sines_: a row per row of the step, later per chain. The others: a row per row that gets logits.
+  // taps_ to sines_ have a row per row of the step, later per chain; the others, per row with logits.
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;

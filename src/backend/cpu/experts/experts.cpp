@@ -14,8 +14,8 @@
 namespace nibble::cpu {
 namespace {
 
-// Pair (row, k), number row * K + k: a row and its k-th expert. Pairs of this rank's experts, sorted by
-// expert, then by row: the index in this order is a pair's place. A group has places [first, first + count).
+// A pair is a row and its k-th expert, with number row * K + k. The pairs of this rank's experts are sorted
+// by expert, then by row. A pair's index in this order is its place. A group is one expert's pairs.
 struct Group {
   int expert;  // index among this rank's experts
   ptrdiff_t first, count;

@@ -4,8 +4,8 @@
 //   A  16 tokens x 32 bytes: a block of int8 activations of each token, as stored
 //   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip, Q8_0 as stored, MXFP4 as int8
 //   C  16 tokens x 16 weight rows: block sums in int32
-// In chunks of kChunk blocks, so that activations of 16 tokens (22 KB) stay in L1. A product (8,192
-// multiply-adds) takes 30 clocks: 16 for the tile instruction, the rest for 48 vector instructions and loads.
+// Columns are taken in chunks of kChunk blocks: activations of 16 tokens (22 KB) stay in L1. A product (8,192
+// multiply-adds) takes 30 clocks, 16 for the tile instruction, the rest for 48 vector instructions and loads.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -17,7 +17,7 @@ namespace {
 constexpr int kRows{16};            // rows in a strip
 constexpr int kTile{16};            // tokens in a tile
 constexpr int kLeastTokens{6};      // from this number of tokens on, tiles are faster than vector registers
-constexpr ptrdiff_t kChunk{32};     // blocks in a chunk (see above)
+constexpr ptrdiff_t kChunk{32};     // blocks in a chunk of columns
 constexpr ptrdiff_t kMaxStrips{4};  // strips that are expanded together
 constexpr ptrdiff_t kBlockBytes{kRows * kBlock};  // bytes of a block in the layout of B
 
@@ -58,7 +58,7 @@ struct Mxfp4 {
     }
     return to;
   }
-  // 2^(e - 127) of each row, as in avx2_strip.h.
+  // 2^(e - 127) of each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
   static __m512 scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(
@@ -177,7 +177,7 @@ inline void product(const ProductArgs& args) {
 
 template <class Format>
 inline void strips(const StripArgs& args) {
-  // To AVX-512: all tokens if their activations have no constant stride, and a last tile of few tokens.
+  // AVX-512 takes all tokens if their activations have no constant stride, else a last tile of few tokens.
   ptrdiff_t stride = 0;
   int num_tiled = args.num_tokens;
   if (num_tiled >= kLeastTokens) {

@@ -55,7 +55,7 @@ struct Mxfp4 : Avx512Vnni {
     return weights;
   }
 
-  // 2^(e - 127) of each row, as in avx2_strip.h.
+  // 2^(e - 127) of each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
   static Floats scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(

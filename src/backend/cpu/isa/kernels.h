@@ -5,8 +5,8 @@
 //
 // Float activations are in split order: in each block of 32 elements the 16 even ones, then the 16 odd ones,
 // with rows zero-padded to whole blocks. So every weight format is decoded without a shuffle: a 32-bit word
-// of BF16, a 16-bit word of FP8 and a byte of MXFP4 codes hold an even element in the low half and an odd one
-// in the high half.
+// of BF16, a 16-bit word of FP8 or a byte of MXFP4 codes has an even element in its low half, an odd one in
+// its high half.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,9 @@ using WeighKernel = void (*)(const WeighArgs&);
 
 inline constexpr int kMaxStripRows{16};
 
-// 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c], halved since MXFP4 weights are
-// doubled. Kernels that need unsigned weights add 12 or 128 to them; the offsets compensate for it.
+// 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c]. The scale is stored halved, because
+// kernels double MXFP4 weights to make them integers. Kernels that need unsigned weights add 12 or 128 to
+// them; the offsets compensate for it.
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;

@@ -32,7 +32,7 @@ struct Neon {
             vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xFFFF0000u)))};
   }
 
-  // avx2.cpp explains the conversion of E4M3.
+  // E4M3 codes become IEEE halves of 2^-8 of their value (avx2.cpp explains how).
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const uint8x8_t codes = vld1_u8(p);
@@ -66,7 +66,7 @@ struct Neon {
   }
 };
 
-// In 16 bits: a sum of two products is at most 2 * 128 * 127 = 32,512; a sum of three would not fit.
+// A 16-bit sum of two products is at most 2 * 128 * 127 = 32,512. A sum of three would not fit.
 template <class Format>
 struct Strip : Format {
   static int32x4_t dot(const NeonStrips::Weights& weights, const Q8Block& x) {

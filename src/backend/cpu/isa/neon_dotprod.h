@@ -1,4 +1,4 @@
-// Block sums by sdot, which makes 16 products: of 4 columns of 4 rows with the same 4 activations.
+// Block sums by sdot: one instruction multiplies 4 columns of 4 rows by the same 4 activations.
 #pragma once
 
 #include "backend/cpu/isa/neon_strip.h"

@@ -7,7 +7,8 @@
 namespace nibble::cpu {
 namespace {
 
-// smmla multiplies 8 columns of 2 rows by those of 2 tokens. A single token would waste half: it uses sdot:
+// smmla multiplies 8 columns of 2 rows by the same columns of 2 tokens, as below. A single token would leave
+// half of the sums unused, so it takes sdot.
 //                       columns 8 v ... 8 v + 7
 //   weights   [ row r     . . . . . . . . ]        sums   [ token t,     row r     token t,     row r + 1 ]
 //             [ row r + 1 . . . . . . . . ]               [ token t + 1, row r     token t + 1, row r + 1 ]

@@ -41,7 +41,7 @@ struct NeonMxfp4 : NeonStrips {
     return weights;
   }
 
-  // 2^(e - 127) of each row, as in avx2_strip.h.
+  // 2^(e - 127) of each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
   static Floats scale(const uint8_t* p) {
     uint32_t bytes;
     __builtin_memcpy(&bytes, p, sizeof bytes);

@@ -1,10 +1,11 @@
-// The loop over strips (isa/kernels.h) for vectors of any width, in an unnamed namespace like tile.h. Every
-// tile of tokens reads all weights (4.25 or 8.5 bits); a strip's codes (20b: 23 or 46 KB) stay in L1.
+// The loop over strips (isa/kernels.h) for vectors of any width, in an unnamed namespace, so that each file
+// that includes this header has its own copy. Every tile of tokens reads all weights (4.25 or 8.5 bits each);
+// a strip's codes (20b: 23 or 46 KB) stay in L1.
 //
 // `Strip` is one format in one instruction set: Floats and Ints have kStripRows lanes; unpack(p) converts a
 // block's kCodeBytes bytes to vectors of weights; scale(p) converts its kScaleBytes bytes to float32, doubled
 // if the weights are not; dot(weights, x) computes a block sum; kTileTokens tokens share an unpacked block.
-// If tokens are multiplied in pairs: dot_pair(weights, x, y), and the type OfOneToken for a last single one.
+// A Strip that multiplies tokens in pairs has dot_pair(weights, x, y), and OfOneToken for a last one.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"

@@ -39,12 +39,13 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). Cells of an image are not in lane_order().
+  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). In an image, columns keep their order.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v for single rows, each over its positions or, in a tree, its RowPath.
+// Attention of single rows: out = softmax(rope(q) k / 8, sink) v. A row sees the positions up to its own or,
+// in a draft tree, those of its path (RowPath).
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -60,7 +61,7 @@ struct AttendArgs {
   float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]: one partial softmax per chunk
   unsigned* tickets;  // [rows of the launch, Nkv]: finished CTAs; zero before and after every launch
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats]: partial softmaxes as tagged words; zero between launches.
+  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs exchange; zero between launches.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
@@ -70,7 +71,7 @@ inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
-// Fewest rows of a sequence for attention in tiles; fewer are computed one by one, with a CTA per chunk.
+// Fewest rows of a sequence for attention in tiles; attend_rows() computes fewer.
 inline constexpr int kMinTiledRows{32};
 
 // Attention in tiles: consecutive rows of one sequence share loaded K and V. append() must have run.

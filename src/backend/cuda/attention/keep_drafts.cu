@@ -1,5 +1,5 @@
 // Moves K and V of accepted drafts of trees to the cache slots of their positions, where later steps read
-// them. The bits are those that a chain would have written: keys are rotated by position, not by slot.
+// them. A chain of drafts would have written the same bits: keys are rotated by position, not by slot.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/attention/page.cuh"

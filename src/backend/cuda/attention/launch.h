@@ -1,4 +1,4 @@
-// Grid of attend_rows(), and its kernel's variant. Needs no GPU. C++17, for device code.
+// Chooses the grid of attend_rows() and the variant of its kernel. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,7 @@ enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 struct AttendLaunch {
   int ctas_of_head{1};  // CTAs that share a row's chunks of a key/value head
   Chunks chunks{Chunks::kOne};
+  bool is_crowded{false};        // many more CTAs than fit at once
   bool joins_by_mailbox{false};  // CTAs merge the chunks together; false: the last CTA to finish merges them
 };
 
@@ -35,7 +36,7 @@ struct AttendLaunch {
 // for kAttendCtas per SM (docs/decisions/0016).
 inline AttendLaunch attend_launch(const Target& target, int num_rows, int num_kv_heads, int max_chunks,
                                   int mailbox_partials) {
-  constexpr int kMostChunks{4}, kFewRows{2}, kLastJoins{8};
+  constexpr int kMostChunks{4}, kFewRows{2}, kLastJoins{8}, kCrowd{3};
   const int most_ctas = kAttendCtas * target.num_multiprocessors, heads = num_kv_heads * num_rows,
             least = num_rows <= kFewRows ? 1 : (max_chunks + kMostChunks - 1) / kMostChunks;
   AttendLaunch launch;
@@ -43,6 +44,7 @@ inline AttendLaunch attend_launch(const Target& target, int num_rows, int num_kv
   launch.chunks = max_chunks == 1                     ? Chunks::kOne
                   : launch.ctas_of_head == max_chunks ? Chunks::kOneOfCta
                                                       : Chunks::kSeveralOfCta;
+  launch.is_crowded = heads * launch.ctas_of_head >= kCrowd * most_ctas;
   launch.joins_by_mailbox = heads * launch.ctas_of_head <= most_ctas &&
                             heads * max_chunks <= mailbox_partials && max_chunks > kLastJoins;
   return launch;

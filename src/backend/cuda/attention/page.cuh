@@ -3,9 +3,8 @@
 // Exponentials are 2^(score - R) and are rounded to bfloat16. The reference R is the same for all pages of a
 // row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need no
 // maximum, and their sums are added without factors. Only if an exponential of a page is 2 or more does the
-// page take its own R: its largest score, rounded up. A reference far above the scores costs no precision,
-// because exponentials are floating-point numbers: what falls below 2^-126 is less than 2^(kHeadroom - 126)
-// of the sink's share.
+// page take its own R: its largest score, rounded up. A reference far above the scores costs no precision:
+// exponentials are floating-point numbers, and those below 2^-126 hardly count next to the sink's.
 //
 // The products with the values of a chunk (8 pages, counted from the row's first) form one chain of sums, in
 // the order of positions; then chunks are added in order. Rescaling a sum or an exponential to another
@@ -35,7 +34,7 @@ __device__ inline uint32_t pair_of(float low, float high) {
   return reinterpret_cast<const uint32_t&>(pair);
 }
 
-// How the cache stores an element of each type, and how 8 stored elements become bfloat16 (exactly).
+// Converts an element to its type in the cache, and 8 stored elements to bfloat16 (exactly).
 template <KvFormat format>
 struct KvCodec;
 template <>
@@ -52,8 +51,7 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Shifting a code's exponent and mantissa to where bfloat16 has them gives the value times 2^-120; the
-  // multiplication undoes that.
+  // Shifting exponent and mantissa to their places in bfloat16 gives the value times 2^-120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
       const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
@@ -79,15 +77,13 @@ struct Rotation {
   }
 };
 
-// Returns an element of a query as multiplied with keys: divided by sqrt(D) and times log2(e), so that
-// exponentials are powers of two. It is rounded once, after this factor, and the products are then the
-// exponents directly.
+// Returns an element of a query as it is multiplied with keys: divided by sqrt(D) and multiplied by log2(e),
+// so that exponentials are powers of two. It is rounded once, after this factor.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v, as qkv() writes it: one or two partial sums (dense/args.h). Reading an element adds
-// them.
+// A row of q, k and v from qkv(), as one or two partial sums (dense/args.h). Reading an element adds them.
 struct QkvRow {
   const float* row;
   size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum
@@ -123,8 +119,7 @@ __device__ inline float power_of_two(float exponent) {
 }
 
 // Returns R of a head with this sink (times log2(e)). Pages whose scores are at most kHeadroom above the sink
-// (55 in units of logits) need no other reference. A very low sink means that the head has none: each page
-// then takes its own R.
+// (55 in units of logits) need no other R. With a very low sink, each page takes its own R.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
@@ -187,14 +182,13 @@ __device__ float own_reference(const float (&scores)[4][4], float reference, Exp
   return own;
 }
 
-// Two ones in bfloat16. The sum of exponentials is computed as a product with ones, so it adds the same
-// rounded exponentials that multiply the values. So if one position outweighs all others, the output is its
-// value, unchanged.
+// Two ones in bfloat16. A product with ones adds the same rounded exponentials that multiply the values. So
+// if one position outweighs all others, the output is its value, unchanged.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references and adds them.
 struct Join {
-  float reference, before, more;  // factors of the first and the second; one of them is 1
+  float reference, before, more;  // before, more: factors of the two; one of them is 1
   __device__ Join(float reference_before, float reference_more)
       : reference(fmaxf(reference_before, reference_more)) {
     const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));

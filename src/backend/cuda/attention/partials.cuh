@@ -35,7 +35,7 @@ struct Joined {
 };
 
 // A warp's part of the partial softmax of a chunk: columns 8 w to 8 w + 7 of every head, where w is the
-// warp's number. Lane (g, t) has columns 8 w + 2 t and the next of head g.
+// warp's number. Lane (g, t) has columns 8 w + 2 t and 8 w + 2 t + 1 of head g.
 struct ChunkSums {
   float reference, sum;
   float2 out;
@@ -52,15 +52,17 @@ struct ChunkSums {
 };
 
 // Merges the chunks of one head, all of which are in memory. Called by a warp of the last CTA of a row and
-// key/value head. It waits mostly for memory, so a lane loads outputs of 32 chunks ahead, with references and
-// sums, and replaces each output that it adds with that of 32 chunks later. `of_row`: the row's first chunk.
-__device__ inline Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
+// key/value head. To hide memory latency, a lane keeps the outputs of kAhead chunks in registers; when it has
+// added one, it loads the output of kAhead chunks later. `of_row`: the row's first chunk.
+template <int kAhead>
+__device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
   const float2* const outs = &of_row.two(head, lane);
   constexpr int kOutsOfChunk{kPartialFloats / 2};
-  float2 ahead[32];
+  static_assert(32 % kAhead == 0);
+  float2 ahead[kAhead];
 #pragma unroll
-  for (int i = 0; i < 32; ++i)
+  for (int i = 0; i < kAhead; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
   float reference = -INFINITY, sum = 0;  // of chunk `lane` of the current 32
   const auto load_chunk = [&](int c) {
@@ -76,12 +78,12 @@ __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_ch
   for (int first_of_32 = 0; first_of_32 < num_chunks; first_of_32 += 32) {
     const float factor = power_of_two(reference - joined.reference), sum_now = sum;
     load_chunk(first_of_32 + 32 + lane);
-    const float2* const later = outs + (first_of_32 + 32) * kOutsOfChunk;
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
-      if (first_of_32 + i >= num_chunks) break;
-      joined.add(__shfl_sync(~0u, factor, i), __shfl_sync(~0u, sum_now, i), ahead[i]);
-      if (first_of_32 + 32 + i < num_chunks) ahead[i] = __ldcg(later + i * kOutsOfChunk);
+      const int chunk = first_of_32 + i, later = chunk + kAhead;
+      if (chunk >= num_chunks) break;
+      joined.add(__shfl_sync(~0u, factor, i), __shfl_sync(~0u, sum_now, i), ahead[i % kAhead]);
+      if (later < num_chunks) ahead[i % kAhead] = __ldcg(outs + later * kOutsOfChunk);
     }
   }
   return joined;

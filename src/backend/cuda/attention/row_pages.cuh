@@ -19,13 +19,11 @@
 
 namespace nibble::cuda {
 
-// The positions that a row sees.
 struct SeenPositions {
   int first, last;
 };
 
-// A CTA's share of the launch: one row, one key/value head, and chunks first_chunk, first_chunk - chunk_step,
-// and so on.
+// What a CTA computes: one row, one key/value head, and every chunk_step-th chunk from first_chunk down.
 struct RowShare {
   int kv_head;
   int launch_row, row_index;  // the row, counted from the launch's first row and from the step's
@@ -40,8 +38,7 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
-// The row's own data in shared memory: rotated query heads and, if the CTA writes them, its key and value,
-// encoded as in the cache.
+// The row in shared memory: rotated query heads and, if the CTA writes them, key and value as in the cache.
 template <KvFormat format>
 struct RowQkv {
   using Element = typename KvCodec<format>::Element;
@@ -75,9 +72,8 @@ struct PageRegisters {
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // Calls keys_from(position, element) with the lane's own indices. The returned function at(positions,
-  // elements) gives the address that many positions and elements further on; its arguments are compile-time
-  // constants.
+  // Calls keys_from(position, element) with the lane's own indices. It returns a function of compile-time
+  // (positions, elements), which gives the address that much further on.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -117,8 +113,7 @@ struct PageRegisters {
   }
 };
 
-// Exponentials and values of the pages of a chunk in shared memory, through which the warps of a CTA
-// exchange them.
+// A chunk's exponentials and values in shared memory, through which the warps of a CTA exchange them.
 struct ChunkPages {
   uint4 exponentials[kAttendWarps][32];  // the pairs of a lane: positions 8 n + {2 t, 2 t + 1} of head g
   uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // piece p of position i is at p ^ (i % 8)
@@ -171,8 +166,8 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
   return {reference, total[0], {out[0], out[1]}};
 }
 
-// Finds and loads a warp's pages, and attends to them: the page of the current chunk, whose keys and values
-// the warp's registers hold, and that of the CTA's next chunk.
+// Finds, loads and attends to a warp's pages: the page of the current chunk, whose keys and values are in
+// registers, and the page of the CTA's next chunk.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
@@ -186,7 +181,6 @@ class WarpPages {
         cache_(static_cast<Element*>(args.pages.data)),
         here_(find(share.first_chunk)) {}
 
-  // Whether the warp has a page of the current chunk.
   __device__ bool has_page() const { return here_.is_there; }
   __device__ void load() {
     if (!here_.is_there) return;
@@ -283,11 +277,10 @@ class WarpPages {
   }
 
  private:
-  // The location of a page is an index, not a pointer, so that the compiler knows that the page is in global
-  // memory.
+  // The place of a page is an index, not a pointer: so the compiler knows that the page is in global memory.
   struct Place {
     bool is_there;      // false: the row has no such page
-    uint32_t keys;      // start of its keys, in pages of a head from the start of the cache
+    uint32_t keys;      // index of the head's keys of this page in the cache, in units of kPageElements
     uint32_t lane_key;  // in_trees only: key_on_path()
   };
 
@@ -307,9 +300,8 @@ class WarpPages {
     return place;
   }
 
-  // Returns where the key of position `lane` of the page is, as a row of a draft tree sees it: an offset in
-  // units of kHeadDim elements from the start of the layer's cache. Positions after the row's own are masked,
-  // so any slot will do for them.
+  // Returns where the key of position `lane` of the page is for a row of a draft tree: an offset from the
+  // start of the layer's cache, in units of kHeadDim elements. Positions after the row's own are masked.
   __device__ uint32_t key_on_path(int page) const {
     const RowPath path = args_.input.paths[share_.row_index];
     const int position = page * kPagePositions + static_cast<int>(threadIdx.x) % 32;

@@ -42,7 +42,7 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
 
 // Loads the row's own q, k and v, and stores them as RowQkv. Thread i has elements i % 32 and i % 32 + 32 of
 // query head i / 32; 32 threads have two key elements each, 64 threads one value element each. Loads have no
-// branch, so the compiler issues them with those around them; threads of absent heads repeat the last head.
+// branch, so that the compiler can issue many at once; threads of absent heads repeat the last head.
 template <KvFormat format>
 class OwnRowLoad {
  public:
@@ -77,7 +77,6 @@ class OwnRowLoad {
   float first_, second_;
 };
 
-// The outputs of the CTA's row and key/value head.
 struct RowOutputs {
   const AttendArgs& args;
   const RowShare& share;
@@ -149,7 +148,7 @@ __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outp
   }
 }
 
-// Merges a row's chunks in the last of its CTAs to finish.
+template <int kAhead>
 __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row) {
   const RowShare& share = outputs.share;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -158,14 +157,15 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
   unsigned* const ticket = args.tickets + share.launch_row * args.num_kv_heads + share.kv_head;
   if (!is_last_of(ticket, static_cast<unsigned>(min(share.num_chunks, share.chunk_step)))) return;
   if (warp >= outputs.group_heads) return;
-  outputs.store(join_chunks(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
+  outputs.store(join_chunks<kAhead>(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
 
 // `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); otherwise the slot of
 // each key is its position. This changes only where the keys are, not what a lane computes. `group_heads`:
 // query heads per key/value head, passed because computing it in the kernel takes a division.
-template <KvFormat format, bool in_trees, Chunks chunks>
-__global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
+// `num_ctas`: CTAs that must fit on an SM.
+template <KvFormat format, bool in_trees, Chunks chunks, int num_ctas>
+__global__ void __launch_bounds__(kAttendThreads, num_ctas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ RowQkv<format> own;
@@ -219,32 +219,43 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     finish_chunk(outputs, partials, {results.of_pages, chunk, is_scaled}, sink);
   }
   if (share.num_chunks == 1) return;
-  if (args.num_joining > 0)
+  if (num_ctas == kAttendCtas && args.num_joining > 0)
     join_by_mailbox(args, outputs, results.of_chunks, partials.at(0));
   else
-    join_in_last_cta(args, outputs, partials.at(0));
+    join_in_last_cta<num_ctas == kAttendCtas ? 32 : 2>(args, outputs, partials.at(0));
 }
 
-// Calls f(kernel) with the variant of the kernel for these properties of a launch.
+// Returns the number of CTAs that must fit on an SM. A CTA waits for memory most of the time, so a crowd is
+// faster if more CTAs run at once. A page in BF16 takes too many registers for that (docs/decisions/0027).
+constexpr int ctas_per_sm(KvFormat format, Chunks chunks, bool is_crowded) {
+  if (!is_crowded || format == KvFormat::kBf16 || chunks == Chunks::kOneOfCta) return kAttendCtas;
+  return chunks == Chunks::kOne ? 4 : 3;
+}
+
+template <KvFormat format, bool in_trees, bool is_crowded, typename F>
+void with_kernel_of(Chunks chunks, const F& f) {
+  const auto call = [&](auto of_chunks) {
+    constexpr Chunks kChunks{of_chunks()};
+    f(attend_kernel<format, in_trees, kChunks, ctas_per_sm(format, kChunks, is_crowded)>);
+  };
+  if (chunks == Chunks::kOne) call(std::integral_constant<Chunks, Chunks::kOne>());
+  if (chunks == Chunks::kOneOfCta) call(std::integral_constant<Chunks, Chunks::kOneOfCta>());
+  if (chunks == Chunks::kSeveralOfCta) call(std::integral_constant<Chunks, Chunks::kSeveralOfCta>());
+}
+
 template <typename F>
-void with_kernel(KvFormat format, bool in_trees, Chunks chunks, const F& f) {
-  const auto with_rest = [&](auto of_format) {
+void with_kernel(KvFormat format, bool in_trees, Chunks chunks, bool is_crowded, const F& f) {
+  const auto with_format = [&](auto of_format) {
     constexpr KvFormat kFormat{of_format()};
-    const auto with_trees = [&](auto of_trees) {
-      constexpr bool kInTrees{of_trees()};
-      if (chunks == Chunks::kOne) f(attend_kernel<kFormat, kInTrees, Chunks::kOne>);
-      if (chunks == Chunks::kOneOfCta) f(attend_kernel<kFormat, kInTrees, Chunks::kOneOfCta>);
-      if (chunks == Chunks::kSeveralOfCta) f(attend_kernel<kFormat, kInTrees, Chunks::kSeveralOfCta>);
-    };
-    if (in_trees)
-      with_trees(std::true_type());
-    else
-      with_trees(std::false_type());
+    if (in_trees && is_crowded) return with_kernel_of<kFormat, true, true>(chunks, f);
+    if (in_trees) return with_kernel_of<kFormat, true, false>(chunks, f);
+    if (is_crowded) return with_kernel_of<kFormat, false, true>(chunks, f);
+    with_kernel_of<kFormat, false, false>(chunks, f);
   };
   if (format == KvFormat::kBf16)
-    with_rest(std::integral_constant<KvFormat, KvFormat::kBf16>());
+    with_format(std::integral_constant<KvFormat, KvFormat::kBf16>());
   else
-    with_rest(std::integral_constant<KvFormat, KvFormat::kE4m3>());
+    with_format(std::integral_constant<KvFormat, KvFormat::kE4m3>());
 }
 
 }  // namespace
@@ -253,7 +264,9 @@ void prepare_attend_rows() {
   for (const KvFormat format : {KvFormat::kBf16, KvFormat::kE4m3})
     for (const bool in_trees : {false, true})
       for (const Chunks chunks : {Chunks::kOne, Chunks::kOneOfCta, Chunks::kSeveralOfCta})
-        with_kernel(format, in_trees, chunks, [](auto* kernel) { prefer_shared_memory(kernel); });
+        for (const bool is_crowded : {false, true})
+          with_kernel(format, in_trees, chunks, is_crowded,
+                      [](auto* kernel) { prefer_shared_memory(kernel); });
 }
 
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args) {
@@ -261,13 +274,14 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
       attend_launch(gpu.target, num_rows, args.num_kv_heads, args.max_chunks, args.mailbox_partials);
   const int group_heads = args.num_heads / args.num_kv_heads;
   const LaunchedArgs launched{args, shape.joins_by_mailbox ? group_heads : 0};
-  with_kernel(args.pages.format, args.input.paths != nullptr, shape.chunks, [&](auto* kernel) {
-    launch(gpu, {Operation::kAttend, "attend"}, kernel,
-           {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(shape.ctas_of_head),
-                 static_cast<unsigned>(num_rows)),
-            kAttendThreads, sizeof(RowResults)},
-           launched, group_heads);
-  });
+  with_kernel(args.pages.format, args.input.paths != nullptr, shape.chunks, shape.is_crowded,
+              [&](auto* kernel) {
+                launch(gpu, {Operation::kAttend, "attend"}, kernel,
+                       {dim3(static_cast<unsigned>(args.num_kv_heads),
+                             static_cast<unsigned>(shape.ctas_of_head), static_cast<unsigned>(num_rows)),
+                        kAttendThreads, sizeof(RowResults)},
+                       launched, group_heads);
+              });
 }
 
 }  // namespace nibble::cuda

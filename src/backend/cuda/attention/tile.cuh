@@ -22,8 +22,7 @@ inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  
 // belong to the same head, so they begin with the same reference.
 class TileSums {
  public:
-  // Product tiles 0 to 7: outputs, one tile for each 8 columns of D. Tile 8: sums of exponentials, elements 0
-  // and 2.
+  // Product tiles 0 to 7: outputs, 8 columns of D each. Tile 8: sums of exponentials in elements 0 and 2.
   float chunk[9][4]{};
 
   __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}
@@ -99,7 +98,7 @@ class TileSums {
       for (int c = 2 * half; c < 2 * half + 2; ++c) f(chunk[j][c], total_[j][c]);
     f(chunk[8][2 * half], total_[8][2 * half]);
   }
-  // Calls f(word, its number) for all that another CTA needs.
+  // Calls f(word, its number) for each word that the next CTA needs to continue the tile.
   template <typename F>
   __device__ void for_words(const F& f) {
     static_assert(kTileTotals == 36 * kTileThreads);
@@ -142,8 +141,7 @@ struct Tile {
 // rows, the missing ones repeat its last row and are not stored.
 class TileLane {
  public:
-  // `page`: the first page that the caller processes, counted from the tile's first. A chunk of every row
-  // begins there.
+  // `page`: the caller's first page, counted from the tile's first. A chunk of every row begins there.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll

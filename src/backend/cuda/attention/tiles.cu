@@ -1,8 +1,8 @@
 // Prefill attention by mma.sync, for every GPU family. One CTA per tile (tile.cuh). Pages pass through stages
 // in shared memory, which all warps read.
 //
-// Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32 products of a page with keys and values
-// take as long as reading their operands from shared memory, 256 bytes each.
+// Work: 4 D FLOP per head, row and position. A warp's 32 products of a page with keys and values take as long
+// as reading their operands from shared memory, 256 bytes each.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -74,8 +74,7 @@ class PageCopier {
   }
 
  private:
-  // Calls visit(n, offset in the stage, element of the page, whether the position is written) for each piece
-  // of the thread.
+  // Calls visit(n, offset in the stage, element of the page, is it written) for each piece of the thread.
   template <typename Visit>
   __device__ void for_each_piece(int page, const Visit& visit) const {
 #pragma unroll
@@ -217,7 +216,6 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   lane.store(sums);
 }
 
-// Calls f(kernel) with the kernel for pages of the format.
 template <typename F>
 void with_kernel(KvFormat format, const F& f) {
   f(format == KvFormat::kBf16 ? attend_tiles_kernel<KvFormat::kBf16> : attend_tiles_kernel<KvFormat::kE4m3>);

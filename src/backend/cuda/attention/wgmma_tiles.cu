@@ -151,7 +151,7 @@ class PageBringer {
 
   __device__ void copy(const TilePages& part, int step, int page_of_step) {
     const int n = step * kStepPages + page_of_step;
-    // Copies keys in half pieces: those of four pieces that one product takes become contiguous.
+    // Keys are copied in half pieces, so that the columns of a product become contiguous (top of this file).
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -242,8 +242,7 @@ __device__ void start_scores(uint32_t keys, const uint32_t (&queries)[4][4], Ste
 // further on. The columns of ones do not move, so the distance to them shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
-// Starts sums += exponentials v. `values`: descriptor of the step's values; their last 8 columns are ones,
-// which sum the exponentials.
+// Starts sums += exponentials v. `values`: descriptor of v, whose last 8 columns are ones, for the sums.
 __device__ void start_outputs(uint32_t values, const StepExponentials& exponentials, float (&sums)[9][4]) {
   fence_products();
 #pragma unroll
@@ -274,7 +273,7 @@ __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
 
-// A lane's scores of a step, then its exponentials.
+// A lane's scores of a step, and the exponentials that replace them.
 class StepSoftmax {
  public:
   StepScores scores;
@@ -363,7 +362,7 @@ class StepSoftmax {
       }
     });
   }
-  // Joins page i to the sums. Returns the factor of the earlier sums.
+  // Merges page i into the sums. Returns the factor by which the earlier sums must be multiplied.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -381,7 +380,6 @@ class StepSoftmax {
   uint32_t bits_, is_raised_{0};  // is_raised_: kTooLarge if the sums have another reference than of_head_
 };
 
-// Attends to a part of a tile.
 __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, uint32_t ones,
                        uint8_t* aside) {
   const Tile& tile = part.tile;
@@ -394,7 +392,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
     sums.receive(mailbox_of(tile.args, -1));
     softmax.note_references(sums);
   }
-  // Copies, so that the compiler keeps them in uniform registers.
+  // Copied to locals, so that the compiler keeps them in uniform registers.
   const unsigned first_stage = part.first_stage;
   const int first_page = tile.first_page + part.first_page, num_steps = part.num_steps;
   const bool has_chunks = tile.args.window == 0;
@@ -484,7 +482,6 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
-// Calls f(kernel) with the kernel for pages of the format.
 template <typename F>
 void with_kernel(KvFormat format, const F& f) {
   f(format == KvFormat::kBf16 ? attend_wgmma_kernel<KvFormat::kBf16> : attend_wgmma_kernel<KvFormat::kE4m3>);

@@ -45,7 +45,7 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
 }
 
 // Facts of a chip from its vendor's datasheet, except the H200's memory, which its driver reports; gigabytes
-// are 1e9 bytes. The first chip of a family represents it.
+// are 1e9 bytes. The name of a family (sm_89) selects its first chip.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;

@@ -23,12 +23,12 @@ struct DeviceProperties {  // properties of a GPU as its driver reports them
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
 };
 
-// Adds what the code that runs on the chip can use. sm_100 runs the PTX of sm_80 and so has no such features.
+// Adds the features of the code that runs on the chip. sm_100 runs the PTX of sm_80, which uses none of them.
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
   bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); if false, the twins run
-  bool has_wgmma{false};           // wgmma instructions (ptx/wgmma.cuh)
+  bool has_wgmma{false};           // products of warpgroups (ptx/wgmma.cuh)
 
   // False for a chip without a family of its own, which runs the code of another family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
@@ -37,7 +37,7 @@ struct DeviceCaps : DeviceProperties {
 // A chip without a family of its own gets the nearest older family that runs the code of sm_80: that code is
 // also compiled as PTX, which later chips can run. Throws InputError below compute capability 8.0.
 DeviceCaps caps_of(const DeviceProperties& properties);
-// The GPU with the features of code for this compute capability, which it runs (images.h).
+// Returns `caps` with the features of code for this compute capability, which the GPU runs (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line

@@ -14,8 +14,8 @@ namespace nibble::cuda {
 std::string why_no_device();  // one line; empty if a GPU is usable
 
 const DeviceCaps& device_caps();  // properties of the calling thread's GPU, queried once
-// GPU memory that is free now. Queries the driver each time: for planning, not for launches. On a GPU that
-// shares the host's memory: what the host has available, as the driver counts the page cache as used.
+// GPU memory that is free now. Queries the driver each time: for planning, not for launches. A GPU that
+// shares the host's memory has what the host has available; its driver counts the page cache as used.
 size_t free_device_bytes(const DeviceCaps& caps);
 
 // Copies to or fills GPU memory and waits until the bytes have arrived: cudaMemcpy and cudaMemset may return

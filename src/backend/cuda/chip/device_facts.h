@@ -1,4 +1,4 @@
-// Facts of the GPU, for records.
+// Name, sizes, clocks and power of the GPU, for records of benchmarks.
 #pragma once
 
 #include "backend/device_facts.h"

@@ -1,5 +1,4 @@
-// The GPU that kernels are chosen for: the chip itself, or a smaller one that options request. Works without
-// a GPU. C++17, for device code.
+// A GPU to choose kernels for: the chip or, by options, a smaller one. Needs no GPU. C++17 for device code.
 #pragma once
 
 #include <cstddef>

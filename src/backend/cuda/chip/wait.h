@@ -14,6 +14,6 @@ inline constexpr double kPatienceSeconds{120};
 void wait_until_ready(const std::function<cudaError_t()>& query, const char* what,
                       double patience_seconds = kPatienceSeconds, const std::function<void()>& between = {});
 
-void wait_for_stream(cudaStream_t stream, const char* what);  // waits for all work in the stream
+void wait_for_stream(cudaStream_t stream, const char* what);
 
 }  // namespace nibble::cuda

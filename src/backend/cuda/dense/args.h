@@ -2,10 +2,10 @@
 // (pdl.cuh). Dimensions: T tokens, H hidden size, D = 64 head size, Nq query heads, Nkv key/value heads, V
 // vocabulary. Activations are bfloat16, sums float32.
 //
-// If its strips cannot be shared evenly by the SMs, a matrix is cut between CTAs anywhere, even within a
-// strip. A row of a cut strip then has two partial sums, [2, T, rows], which the next kernel adds. Kernels
-// for many tokens, which take the norm as input, add them at once. A kernel reads activations in one layout
-// and writes them in each layout for which its arguments have a destination (layout/activations.h).
+// With few tokens, CTAs share a matrix evenly, so that a share may begin within a strip. A row of such a
+// strip has two partial sums, [2, T, rows], which the next kernel adds. Kernels for many tokens add both at
+// once. A kernel reads activations in one layout and writes them in each layout for which its arguments have
+// a destination (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -35,7 +35,7 @@ struct EmbedArgs {
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// normed = norm(x). Also stores x, summed up, in `x` (may be in place), and a block-scaled norm in `blocks`.
+// normed = norm(x). Also stores the sum of x's terms in `x` (may be in place) and a block-scaled norm.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
@@ -49,7 +49,7 @@ void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
-  Activations normed;  // [T, H]: the norm, read by kernels with Pass::takes_norm
+  Activations normed;  // [T, H]: the norm, for kernels that do not compute it
   Strips weights;
   const float* bias;  // [rows] or null: b
   int num_tokens;
@@ -84,7 +84,7 @@ struct UnembedArgs {
   int num_rows;
   Strips weights;
   float* logits;         // [num_rows, V], output; column 0 is the token of the first row of `weights`
-  Activations normed{};  // [num_rows, H]: the norm, read by kernels with Pass::takes_norm
+  Activations normed{};  // [num_rows, H]: the norm, for kernels that do not compute it
   // Floats between rows of logits: more than weights.rows if `weights` is one rank's share of V.
   int row_stride{weights.rows};
   unsigned* deals{nullptr};  // [1 + kMostDeals]: counters of unembed_dealt(); 0 before and after
@@ -93,11 +93,11 @@ inline constexpr unsigned kMostDeals{64};  // one counter per pass
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights in BF16 or E4M3
 
-// The same products for many tokens: weights are read once per kManyColumns tokens.
+// For many tokens by mma.sync: weights are read once per kManyColumns tokens.
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
-// The same products by wgmma, for many tokens.
+// For many tokens by wgmma.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
 void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens; CTAs take segments

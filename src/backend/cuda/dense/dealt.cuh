@@ -3,9 +3,9 @@
 // (docs/decisions/0019).
 //
 // The unit is a hand: one or two consecutive strips. A CTA numbers its hands from 0. Most are fixed by the
-// CTA's index, and contiguous in memory; each later one is the launch's next free hand, by a counter in
-// memory. The counter answers later than weights arrive, so the warp that first gets to hand k requests hand
-// k + kHandsAhead, and all warps find the answer in shared memory.
+// CTA's index, and contiguous in memory; for the others, a counter in memory gives the launch's next free
+// hand. The counter answers later than weights arrive, so the warp that first gets to hand k requests hand k
+// + kHandsAhead, and all warps find the answer in shared memory.
 #pragma once
 
 #include <algorithm>
@@ -83,8 +83,8 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Most strips between two synchronizations of a CTA, so that the table still holds their answers. Warps
-  // also hold `units` of later strips in their rings, and have requested further hands.
+  // Most strips between two synchronizations of a CTA for which the table still holds all answers. Warps also
+  // hold `units` of later strips in their rings, and have requested further hands.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
@@ -98,7 +98,7 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k after the answer for hand k - 1: after a hand past the matrix's end, all are past it.
+  // Requests hand k once hand k - 1 is known. So a CTA's hands ascend; those past the matrix's end are last.
   __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);

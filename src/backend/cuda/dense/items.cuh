@@ -66,8 +66,8 @@ struct DenseOutput {
   int rows;           // floats per token in `out`: the rows of the matrix, or more
 };
 
-// Writes a strip's sums to `out`. Where decode kernels leave two partial sums to their reader (`cuts`), this
-// class adds the second one itself, in the same order; a whole strip's second sum is zero.
+// Writes a strip's sums to `out`. With `cuts`, a strip has two partial sums at the places where kernels for
+// few tokens leave two; this class adds both, in the same order. A whole strip's second sum is zero.
 template <typename Shape>
 class DenseSums {
  public:

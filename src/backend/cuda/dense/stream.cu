@@ -78,7 +78,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, row % kStripRows, column);
-      if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA, as in prefill
+      if constexpr (layout == Layout::kE4m3)  // not fused into an FMA: prefill also rounds the product first
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       steps.take(row, first_column + column, sum,

@@ -1,6 +1,6 @@
 // qkv and project for a batch, by wgmma. An item is one segment of four strips: 720 items for gpt-oss, spread
-// over all CTAs. Whole strips would be 80 and 45 items for 132 SMs, of 45 and 64 serial tiles, each waiting
-// longer for its own latencies than for memory. Two CTAs share an SM: while one waits, the other multiplies.
+// over all CTAs. Items of whole strips would be only 80 and 45 for 132 SMs, and limited by the latency of 45
+// and 64 tiles one after another. Two CTAs share an SM: while one waits, the other multiplies.
 //
 // The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
 // the order of DenseSums (items.cuh): bias and residual, then the partial sums before and after the strip's
@@ -50,7 +50,7 @@ struct JoinArgs {
   Strips weights;
   const float* sums;  // [segments, T, rows in whole strips], as split_kernel writes them
   int num_tokens;
-  unsigned cuts;  // number of CTAs for which cut_of() divides strips (strips.h); 0: strips stay whole
+  unsigned cuts;  // CTAs among which kernels for few tokens would divide strips (cut_of())
   DenseOutput to;
 };
 constexpr int kJoinThreads{64};  // few, so that 16 tokens of 2,880 rows have 192 CTAs

@@ -20,7 +20,7 @@ static_assert(kMaxDraftingRuns <= kOutputRows);  // the sampling's scratch is fo
 
 // The logit for "no sink"; with minus infinity, the difference of two such logits would be NaN.
 constexpr float kNoSinkLogit{-1e30f};
-// Rows whose slots are filled at a time: enough for fast products, few enough for small scratch.
+// Rows whose K and V the head computes at a time: enough for fast products, few enough for small scratch.
 constexpr int kSliceRows{512};
 
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
@@ -219,8 +219,8 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// Computes g (reference/draft_head.h) of the chains' slots, whose inputs are in the workspace. K and V of the
-// first draft's slots are in the cache, by fill_slots(); those of later drafts are written here.
+// Runs the head's layer for one draft of every chain, on inputs in the workspace; returns g
+// (reference/draft_head.h). Stores K and V of all drafts but the first, whose K and V fill_slots() stored.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

@@ -50,7 +50,7 @@ struct DraftDownload {
     size_t run;
     int num_drafts, topk;
   };
-  std::vector<Request> requests;  // [chains]: the run that each chain drafts for, and what it requested
+  std::vector<Request> requests;  // [chains]: the run that each chain drafts for, and what the run requested
   size_t num_runs{0};
 };
 

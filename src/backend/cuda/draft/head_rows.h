@@ -31,7 +31,7 @@ struct NormTapsArgs {
 };
 void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args);
 
-// Finds where the chains of a step begin; fills the slots of its rows, and the rows of the chains.
+// Finds where the draft chains of a step begin, and fills in `slots`, `kv_slots`, `chain_rows` and `starts`.
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
@@ -45,7 +45,7 @@ struct PlaceDraftsArgs {
 };
 void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs& args);
 
-// z = [norm(E[t]), norm(f)] of slots.
+// z = [norm(E[t]), norm(f)]: the input of the head's layer, for token t and features f.
 struct DraftInputArgs {
   ResidualInput features;          // [rows, H]: f or, for the later slots of a chain, g of the slot before
   const float* features_norm;      // [H]: f = norm(features) with these weights; null: f = features
@@ -56,7 +56,7 @@ struct DraftInputArgs {
   const SampleResult* chosen;  // [chains]: the tokens drafted last, as ids of the head
   const int* tokens;           // [draft vocabulary]: the model's id of each of the head's tokens
   __nv_bfloat16* z;            // [rows, 2 H], output, or null
-  // The chains' rows also go to chain_z, and the residual to `residual`: norm(f) if set, otherwise f.
+  // Rows of chains also go to chain_z, their residual to `residual`: norm(f) if set here, otherwise f.
   bool norm_before_residual;
   __nv_bfloat16* chain_z;  // [chains, 2 H], output: z of the chains' rows
   float* residual;         // [chains, H], output: the residual stream before attention

@@ -49,7 +49,7 @@ struct RouteAndExpertsUpArgs {
   __nv_bfloat16* gated;  // [T K, I], output
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
-// Whether route_and_experts_up() can run: a warp for each segment of the router, and all CTAs resident.
+// Whether route_and_experts_up() can run: it needs a warp per segment of the router, and all CTAs resident.
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
@@ -65,17 +65,17 @@ struct ExpertsDownArgs {
   Strips weights;
   const float* bias;         // [E, H]: b
   float* out;                // [T K, H], output: one row per pair
-  unsigned* turns{nullptr};  // [K]: counters of the CTAs of experts_down(); 0 before and after
+  unsigned* turns{nullptr};  // [K]: next numbers for CTAs of experts_down(), by start; 0 before and after
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-// The same for many tokens by mma.sync: weights are read once per kManyColumns tokens.
+// For many tokens by mma.sync: weights are read once per kManyColumns tokens.
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// The same for many tokens by wgmma.
+// For many tokens by wgmma.
 void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// The same for many tokens by block-scaled products, in the format of the activations.
+// For many tokens by block-scaled products, in the format of the activations.
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 

@@ -1,6 +1,6 @@
-// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads those of
-// rms_norm() and writes its results in the same format for experts_down. Activations are rounded to bfloat16
-// before they are quantised, but never stored in it: MXFP8x2 computes the same model as bfloat16.
+// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads the
+// result of rms_norm() and writes its own in the same format for experts_down. Activations are rounded to
+// bfloat16 before they are quantised, so that MXFP8x2 computes the same model as bfloat16.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
           });
           gathered.sync();
           const int block = strip / kGatherWarps;
-          // The matrix's last block, if it is the first of a tile's two, also writes zeros as the second.
+          // If the matrix's last block is the first of a tile's two, zeros are stored as the second.
           const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
           gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
             const bool is_there = column < item.columns;

@@ -1,5 +1,5 @@
-// Items of the experts' products (pipeline.cuh): a group with a block of its expert's rows. A group's items
-// are adjacent, so L2 has its activations; an expert's next group, if any, soon reads the same strips again.
+// Items of the experts' products (pipeline.cuh): a group of pairs with a block of its expert's rows. Items of
+// a group are adjacent, so that L2 serves its activations, and the weights if the expert has another group.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -12,7 +12,7 @@
 namespace nibble::cuda {
 
 // `first_column`: index of the group's first pair in Groups::pairs. A lane has the pairs of columns 32 n +
-// lane of its warp. They are loaded with the item: at its end no lane waits for them or for what they index.
+// lane of its warp. They are loaded with the item, so that no lane waits for them when the sums are ready.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
@@ -47,7 +47,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // past the group's last pair: any number
+    for (int part = 0; part < item.kParts; ++part)  // past the group: an unused number
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }

@@ -6,8 +6,8 @@
 namespace nibble::cuda {
 
 // The activations of a CTA's groups in experts_down(), a row per pair. prefetch() requests a group's rows;
-// take() waits for them and synchronizes the CTA; then prefetch() requests the next group's. Shared memory
-// has room for one group (has_two: below); registers hold as many of the next group's rows as fit.
+// take() waits for them and synchronizes the CTA; then prefetch() requests the next group's. Here shared
+// memory has room for one group, and registers hold as many of the next group's rows as fit.
 template <int warps, bool has_two>
 class GroupRows {
  public:

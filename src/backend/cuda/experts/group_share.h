@@ -6,8 +6,8 @@
 namespace nibble::cuda {
 
 // A CTA that crosses to the next group pauses, about as long as two strips take (1.8 us on Hopper): it adds
-// up the sums of one group and moves the activations of the other into place. A launch ends with its last
-// CTA, so shares are even if a crossing counts as kCrossingStrips strips.
+// up the sums of one group and moves the activations of the other into place. To keep shares equally long, a
+// crossing counts as kCrossingStrips strips.
 inline constexpr int kCrossingStrips{2};
 
 // Number of places: the strips of all groups, and the crossings between them.
@@ -35,12 +35,12 @@ constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta
 // shares shrink evenly from turn to turn (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // The first share is larger than the mean, and the last one smaller, by slope / kSlopeOne (below 1) of it.
+  // First share: mean (1 + slope / kSlopeOne); last share: mean (1 - slope / kSlopeOne). slope < kSlopeOne.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),
         factor_((uint64_t{1} << 48) / (kSlopeOne * num_ctas * num_ctas) + 1) {}
-  // Where a turn's share of `count` items begins; it ends where the next turn's begins.
+  // Returns the first item of a turn's share of `count` items. The next turn's share follows.
   constexpr unsigned first(unsigned count, unsigned turn) const {
     const unsigned part = turn * (first_ - slope_ * turn);  // fraction of `count`, times kSlopeOne num_ctas^2
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);

@@ -1,6 +1,6 @@
-// How the experts' decode kernels stream weights and what happens to the sums. A CTA has a share of the
-// strips of all groups (group_share.h), such as the end of one group and the beginning of the next. A single
-// token has one group per slot, known without counting pairs, so each slot has CTAs of its own.
+// Streams the weights of groups in the experts' kernels for few tokens, and turns sums into results. A CTA
+// has a share of the strips of all groups (group_share.h), such as the end of one group and the beginning of
+// the next. A single token has one group per chosen expert (slot), so each slot has CTAs of its own.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,7 @@
 
 namespace nibble::cuda {
 
-// The strips of group n follow those of group n - 1; a CTA's share is whole strips.
-
-// Share of this CTA, in row `row` of `num_rows` rows of CTAs that divide `num_strips` strips evenly.
+// Share of this CTA in whole strips, which `num_rows` rows of CTAs divide evenly; `row` is this CTA's.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
@@ -54,7 +52,7 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
   return {first(blockIdx.x), first(blockIdx.x + 1)};
 }
 
-// The part of a share that belongs to one group: units first .. last - 1.
+// The part of a CTA's share that belongs to one group: units first .. last - 1.
 struct GroupUnits {
   int group, first_strip, first, last;  // first_strip: strips of all groups before this one
 };
@@ -91,7 +89,7 @@ __device__ inline Columns columns_of(const Group& group, int experts_per_token,
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Prefetches the biases of the first sums, before any weights: otherwise the loads would queue after those.
+  // Prefetches the biases of the first sums before any weights, or they would queue after the weights.
   __device__ Epilogue(const Strips& weights, const GroupUnits& units, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), units_(units), count_(count), prepare_(prepare), take_(take) {

@@ -21,8 +21,8 @@ struct Group {
   }
 };
 
-// The data by which a CTA finds its groups, loaded at once: one load takes as long as streaming a strip. Few
-// pairs (are_matched) are grouped here: the first lane of those whose pairs share an expert has the group.
+// Finds a CTA's groups. Their data is loaded at once, because one load takes as long as streaming a strip.
+// Few pairs (are_matched()) are grouped here, one pair per lane: the first lane with an expert has its group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {

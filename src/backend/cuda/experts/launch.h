@@ -51,7 +51,7 @@ struct ExpertsDownLaunch {
   bool is_single{false};  // one token: each of its experts has CTAs of its own
   bool has_all{true};     // for one token: this rank holds all experts
   bool has_two{false};    // shared memory has room for the activations of two groups (GroupRows)
-  unsigned slope{0};      // excess of the first CTA's strips over the mean, relative, times kSlopeOne
+  unsigned slope{0};      // (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne
   dim3 grid{};
   StreamShape stream{};
 

@@ -28,8 +28,8 @@ static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
 
 // Copies the norms of up to `rows` pairs of a group to the image of pairs. The swizzle depends on the row
 // modulo 8, so 16-byte pieces change places. In a batch, a group has two or three pairs: all threads share
-// the pieces of each, and load the group's data before they know that it exists. With one thread for each of
-// 16 pairs, this took 6.4 us instead of 2.4 (16 rows of gpt-oss-120b, an H200).
+// the pieces of each, and load the group's data before they know whether it exists. With one thread for each
+// of 16 pairs, this took 6.4 us instead of 2.4 (16 rows of gpt-oss-120b, an H200).
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -73,10 +73,11 @@ __global__ void __launch_bounds__(kGatherThreads)
     });
   }
   const int padding = own % kCellPieces, row = first_row + own / kCellPieces;
+  // experts_up does not write the padding.
   if (has_padding(args.up.intermediate) && padding >= kFirstPaddingPiece && own / kCellPieces < num_rows)
     *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated.data) +
                               cell_of(row, args.up.intermediate / kTileCols, args.gated.image_rows) +
-                              (padding ^ row % kRowsOfSwizzle) * 16) = {};  // experts_up writes other columns
+                              (padding ^ row % kRowsOfSwizzle) * 16) = {};
 }
 
 template <typename Shape>
@@ -92,8 +93,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // Lanes of adjacent g hold one unit each, in two columns. After a swap each stores two units of
-          // one.
+          // Lanes of adjacent g hold a unit each, in two columns. They swap: then each has two of a column.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

@@ -11,7 +11,7 @@
 
 namespace nibble::cuda {
 
-// A run as a draft head sees it; its rows are consecutive in the step's order on the device.
+// A run (adjacent rows of one sequence), as needed to accept drafts and to draft.
 struct DraftRun {
   int32_t first_row, num_rows;        // rows of the step; num_rows 0: padding of the array, not a run
   int32_t num_drafted;                // the last num_drafted of these rows are drafts
@@ -21,7 +21,7 @@ struct DraftRun {
   int32_t is_tree;                    // 1: the drafts are a tree (ChosenTokens::parents), 0: a chain
 };
 
-// A row of the step, or of a chain, whose slot is filled.
+// Input of the draft head for a row of the step or of a chain, whose KV cache slot the head fills.
 struct DraftSlot {
   int32_t token;  // the token that follows the row in the text
   int32_t chain;  // index of the chain whose first draft follows `token`; -1: none
@@ -84,8 +84,9 @@ constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int ro
   return is_there ? first : -1;
 }
 
-// Returns the token after a row that chose none: that of the next row if it is no draft of a tree, otherwise
-// DraftRun::next. If that is unknown, the row's own token: a later step that knows better rewrites the slot.
+// Returns the token that follows a row without a choice of its own: the next row's, unless that row is a
+// draft of a tree; otherwise DraftRun::next or, if unknown, the row's own token. A later step rewrites the
+// slot.
 constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();

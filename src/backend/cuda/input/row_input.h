@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// The same as kPageTokens of the host's headers, which kernels do not include.
+// Equals kPageTokens of the host's headers, which kernels do not include.
 inline constexpr int kPagePositions{32};
 
 // An index or none. Used instead of std::optional in device code and in data that is copied to the device.

@@ -8,7 +8,7 @@
 namespace nibble::cuda {
 
 inline constexpr int kMaxVocab{1 << 19};  // for this number, sample.cu can add up weights in 64 bits
-// The same as kMaxLogprobs of the host's headers, which kernels do not include.
+// Equals kMaxLogprobs of the host's headers, which kernels do not include.
 inline constexpr int kMaxTop{20};
 
 inline constexpr uint64_t kAllTokens{~uint64_t{0}};

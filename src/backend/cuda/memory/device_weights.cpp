@@ -76,9 +76,8 @@ size_t device_weight_bytes(const Config& whole, const Share& share, const DenseF
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report) {
   const Config& whole = weights.config;
-  // If host and device share memory, the weights do not fit besides their copy in the page cache, and a full
-  // page cache (after a download) leaves the driver nothing to allocate. On other machines the page cache
-  // makes a second start faster.
+  // If host and device share memory, weights and their copy in the page cache do not fit together, and a page
+  // cache filled by a download leaves nothing to allocate. Elsewhere it makes a second start faster.
   const MappedFiles dropped_files = device_caps().is_integrated ? weights.files : MappedFiles{};
   drop_all_pages(dropped_files);
   DeviceBuffer storage(device_weight_bytes(whole, share, dense));

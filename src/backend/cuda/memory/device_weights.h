@@ -1,4 +1,4 @@
-// A rank's share of the weights (model/shares/share.h) on its device, in layouts of kernels (strips.h).
+// A rank's share of the weights (model/shares/share.h) on its device, in the layouts that kernels read.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -189,8 +189,8 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Page cache pages of small copies are dropped later, with the matrix or at the end, like bytes between
-  // pieces: a vector's large page (folio) also holds adjacent tensors, which would have to be read again.
+  // Small copies leave their pages in the page cache until later: a vector's large page (folio) also holds
+  // adjacent tensors, which would have to be read again.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);

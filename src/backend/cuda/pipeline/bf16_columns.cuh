@@ -1,4 +1,5 @@
-// Products of many tokens (pipeline.cuh) with bfloat16 activations; the bits are those of stream.cuh.
+// Products of many tokens (pipeline.cuh) with bfloat16 activations; bits as for few tokens (stream.cuh). Rows
+// and columns of a CTA's item, by format of the weights:
 //  MXFP4        12 warps divide the rows:                192 rows x  64 columns
 //  E4M3, BF16   6 warps divide the rows, 2 the columns:   96 rows x 128 columns
 #pragma once

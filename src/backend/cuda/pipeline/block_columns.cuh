@@ -1,7 +1,7 @@
 // Products of many tokens (pipeline.cuh) of MXFP4 weights with block-scaled activations (block_rows.h); 192
 // rows x 64 columns. GPUs without the instruction run its twin (ptx/block_mma.cuh) in the same kernel. For
-// each tile, a sum adds the products of the first, then of the second 32 columns, then in MXFP8x2 those of
-// the second terms. The instruction's order is not specified, so bits differ from stream.cuh.
+// each tile of 64 columns, a sum adds the products of columns 0-31, then 32-63, then in MXFP8x2 those of the
+// second terms. The order within the instruction is not specified, so bits differ from stream.cuh.
 #pragma once
 
 #include "backend/cuda/layout/block_rows.h"

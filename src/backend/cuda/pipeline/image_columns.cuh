@@ -1,16 +1,16 @@
-// Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (activations.h):
-// by wgmma or, with few columns, by mma.sync, which gives the same bits. One to three warpgroups multiply
-// four strips (64 rows) each with the item's columns. In addition, one warp has the copy engine fill the
-// stages with weights, and another with activations.
+// Products of many tokens (pipeline.cuh) on Hopper by wgmma or, with few columns, by mma.sync, which gives
+// the same bits. Activations are bfloat16 in swizzled tiles, called an image (activations.h). One to three
+// warpgroups multiply four strips (64 rows) each with the item's columns. In addition, one warp has the copy
+// engine fill the stages with weights, and another with activations.
 //
-// The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
+// The warp that copies weights does not wait for the previous kernel, which writes the activations. It fills
 // the first stages while that kernel ends, so items must be known before that (group_items.cuh). It cannot
-// run ahead by more than the stages, because the warps that empty them do wait for the previous kernel.
+// run ahead by more than the stages, because the warps that empty them do wait.
 //
-// An MXFP4 stage is a whole segment, multiplied in an unrolled loop with two sets of A registers: while
-// products read one, the other is unpacked. A stage of BF16 and E4M3, with 4 and 2 times the bytes, is one
-// tile. Three warpgroups share the columns that are copied. A batch has few columns and items; one warpgroup
-// gives three times the items and keeps the memory busy. Few columns use smaller products.
+// An MXFP4 stage is a whole segment (five tiles), multiplied in an unrolled loop with two sets of A
+// registers: while products read one set, the other is unpacked. BF16 and E4M3 have 4 and 2 times the bytes,
+// and stages of one tile. Three warpgroups share the columns that are copied. A batch has few columns and
+// items; one warpgroup per CTA makes three times the items and keeps the memory busy.
 #pragma once
 
 #include "backend/cuda/layout/activations.h"
@@ -64,16 +64,16 @@ struct ImageShape {
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // Compiled sizes differ by kStep tiles of 8 columns: groups of pairs have any size, most items of tokens
-  // are full. With more than 8 sizes the compiler makes products wait.
+  // Column counts are compiled in steps of kStep tiles of 8. Groups of pairs (MXFP4) have any number of
+  // columns; most items of tokens are full. With more than 8 variants the compiler makes products wait.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
   // With few columns, warps multiply by mma.sync, so that none waits for another (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // True if copying warps, padded to a warpgroup, leave registers to the others: of a CTA's 65,536, the sums
-  // of a segment of 64 rows and 128 columns take 64 per thread, the totals another 64.
+  // True if the copying warps, padded to a warpgroup, give registers to the others. Sums of 64 rows and 128
+  // columns take 64 registers per thread, and their totals another 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
@@ -106,7 +106,7 @@ struct ImageShape {
 
 #if NIBBLE_WGMMA
  private:
-  // Multiplies with the smallest compiled size, of `tiles` or more tiles, that holds the item's columns.
+  // Runs multiply_item() with the smallest number of tiles, from `tiles` on, that holds the item's columns.
   template <int tiles, typename Item, typename Begin>
   static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const Item& item,
                                                           unsigned cuts, Stages<ImageShape>& stages,
@@ -162,7 +162,7 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Only the item's columns are copied: two pairs would otherwise bring six rows of padding.
+          // Copies only the item's columns: a group of two pairs has six rows of padding.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +
@@ -227,7 +227,8 @@ struct ImageShape {
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    // Offset of the lane's columns of the first group; the second group's are 64 bytes after or before.
+    // Where the lane's row for load_matrices() begins in a tile: its elements 0 to 31. Elements 32 to 63
+    // are at this offset XOR 64, because pieces are swizzled.
     const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;

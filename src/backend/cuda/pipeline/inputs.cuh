@@ -76,10 +76,10 @@ __device__ inline float4 four_floats(uint2 four) {
 }
 
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers,
-// possibly before the activations arrive; load() applies them. Squares are always summed in the order of 16
-// warps: thread i adds float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are
-// added in order; with 8 warps, each does the work of two. `ahead`: float4s of a thread whose terms are
-// loaded at once (4 registers per term); each further float4 costs one more trip to L2.
+// possibly before the activations arrive. Squares are always summed in the order of 16 warps: thread i adds
+// float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are added in order. Each of 8
+// warps does the work of two. `ahead`: float4s per thread that are loaded at the same time, at 4 registers
+// for each term of the sum; fewer mean more trips to L2.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:

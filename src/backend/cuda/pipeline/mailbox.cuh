@@ -11,7 +11,7 @@ __device__ inline bool has_arrived(const float4& words) {
   return has_arrived(words.x) && has_arrived(words.y) && has_arrived(words.z) && has_arrived(words.w);
 }
 __device__ inline float as_word(float value) { return has_arrived(value) ? value : -0.0f; }
-// Reloads words unless they have arrived. Several calls can have loads in flight, until words are examined.
+// Reloads words unless they have arrived. Loads of several calls overlap if the caller examines words later.
 template <typename T>
 __device__ inline void reload(T& words, const T* from) {
   if (!has_arrived(words)) words = load_relaxed(from);

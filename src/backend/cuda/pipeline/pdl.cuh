@@ -1,9 +1,9 @@
 // Programmatic dependent launch: a kernel may start while the previous one still runs. Until
 // wait_for_predecessor() it may read only weights and data of earlier steps; after the wait it sees all
-// writes of earlier kernels (PTX ISA: griddepcontrol). Every kernel except the one after embed, which copies
-// the step's input, may read that input before its wait: it starts once the previous kernel has passed its
-// own wait, so the kernels before that have ended. The kernel after attend_rows() starts earlier, when qkv()
-// has passed its wait; embed has then ended too.
+// writes of earlier kernels (PTX ISA: griddepcontrol). A kernel starts once the previous one has passed its
+// own wait, so all kernels before that have ended. It may therefore read the step's input, which embed
+// copies, before its wait, unless it directly follows embed. The kernel after attend_rows() starts even
+// earlier, when qkv() has passed its wait; embed has then ended too.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -40,8 +40,8 @@ class EndTimestamp {
 // Lets the next kernel start. Called after wait_for_predecessor(), when all kernels before this one have
 // ended: the next kernel sees their writes even before its own wait.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Lets the next kernel start even before wait_for_predecessor(). Before its own wait it may then read only
-// weights and the step's input; after it, all earlier writes, as this kernel ends after its wait.
+// Lets the next kernel start even before wait_for_predecessor(). Until its own wait, that kernel may then
+// read only weights and the step's input; afterwards it sees all earlier writes.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {

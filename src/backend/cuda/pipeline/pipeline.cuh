@@ -3,14 +3,14 @@
 // warps divide rows and columns, what a stage holds, and which instruction multiplies: bf16_columns.cuh,
 // block_columns.cuh, and image_columns.cuh, which divides the work differently for wgmma.
 //
-// The contraction passes through stages in shared memory. A stage is a tile of 64 columns of weights and of
-// activations; four more warps fill it with cp.async, which every family has. Barrier `full` of a stage
-// signals that copies have arrived, `empty` that all twelve warps have read it: while one warp stores its
-// sums, others use the tensor cores. On all families the stages take at most 99 KB, which hold 3 to 8.
+// The contraction passes through 3 to 8 stages in at most 99 KB of shared memory. A stage is a tile of 64
+// columns of weights and of activations; four more warps fill it with cp.async, which every family has. Its
+// barrier `full` signals that copies have arrived, `empty` that all twelve warps have read it: while one warp
+// stores its sums, others use the tensor cores.
 //
 // CTAs are persistent: each takes one item (rows and columns of a product) after another, and copies the next
-// item's first stages while it multiplies the last ones. Sums are added in the order of stream.cuh, segment
-// by segment, and cut into parts at the same segments: with the same instruction, the bits are equal.
+// item's first stages while it multiplies the last ones. Sums are added segment by segment and divided into
+// parts at the same places as in stream.cuh: with the same instruction, the bits are equal.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,7 @@ struct SegmentItem : PromptItem {  // an item of only one segment of each strip 
   int segment;
 };
 
-// `cuts`: number of CTAs for which cut_of() divides strips into parts (strips.h); 0 if strips stay whole.
+// `cuts`: CTAs among which kernels for few tokens would divide strips (cut_of()); 0: strips stay whole.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;

@@ -24,10 +24,10 @@ inline constexpr int kMostColumns{96};
 // Columns of a wgmma pass for a batch, in which few pairs share an expert. This is the smallest pass, which
 // leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
-// From kManyTokens tokens on, wgmma groups have up to kManyColumns pairs, from kWideTokens on kMostColumns.
+// wgmma groups have up to kManyColumns pairs for kManyTokens tokens or more, kMostColumns for kWideTokens.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
-// Most tokens for which CTAs share the contraction of qkv and project by wgmma (dense/wgmma_split.cu): sums
-// of segments go through memory, and grow with the tokens.
+// Most tokens for which CTAs share the contraction of qkv and project by wgmma (dense/wgmma_split.cu). The
+// sums of segments go through memory, which takes longer with more tokens.
 inline constexpr int kSplitTokens{kManyColumns};
 // Most tokens for which dense products by wgmma use the kernels for batches, with more and smaller items.
 // project has about half the rows of qkv: up to 320 tokens, all its items run at the same time (gpt-oss).

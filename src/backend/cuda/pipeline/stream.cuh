@@ -1,6 +1,6 @@
 // Streams weights from memory into the tensor cores, for all matrix products of few tokens. A CTA takes
-// units, each one segment of one strip, from `first` to `last`; its warps take them in turn. Every warp
-// prefetches into its own ring buffer in shared memory what its own lanes read, so warps do not wait for each
+// units, each one segment of one strip, from `first` to `last`; its warps take them in turn. Each warp has
+// its own ring buffer in shared memory for the weights that its lanes read, so warps do not wait for each
 // other. A unit yields 16 sums per column (token) in `partials`; then the CTA adds up each strip in order.
 #pragma once
 
@@ -84,7 +84,6 @@ class Ring {
   uint32_t phase_{0};
 };
 
-// The ring of the calling warp, among those of a CTA.
 template <Layout layout, int slots, typename... Later>
 __device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Later... later) {
   const unsigned thread = thread_of_cta();
@@ -127,7 +126,8 @@ struct UnitCursor {
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  __device__ int advance(const Strips& strips, int warps) {  // returns the bytes to the warp's next unit
+  // Returns the distance in bytes to the warp's next unit.
+  __device__ int advance(const Strips& strips, int warps) {
     unit += warps;
     segment += strips.advance_segments;
     if (segment < strips.num_segments) return strips.advance_bytes;
@@ -140,15 +140,15 @@ struct UnitCursor {
   }
 };
 
-// Finds the matrix of a unit: here the only one. Other types return a matrix's address by its index and, if
-// matrices may end early (kMayEnd), its number of strips: only the last ones may be short (dealt.cuh).
+// Returns the address of a matrix by its index; this one serves a single matrix. If kMayEnd, a type also
+// returns the number of strips: a matrix with fewer strips than the others ends the range (dealt.cuh).
 struct OneMatrix {
   static constexpr bool kMayEnd{false};
   const uint8_t* data;
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// `is_short`: a warp has only one or two units. Unrolled code would run once per fetch, so a loop over a
+// `is_short`: a warp has only one or two units. Unrolled code would be fetched to run once, so a loop over a
 // slot's tiles is faster: 1,387 instead of 1,402 us per MXFP4 token on an H200 (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
@@ -188,7 +188,7 @@ class UnitStream {
   }
 
  private:
-  // With a single column, half of a lane's sums are needed, and only of every fourth lane.
+  // With a single column, only half of the sums of every fourth lane are needed.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),

@@ -1,5 +1,5 @@
-// Shape of a launch that streams weights past a few columns (stream.cuh), from the budget, the layout and the
-// widths. No shape changes a bit of a result: a warp adds up whole segments. No GPU; C++17 for device code.
+// Chooses warps, ring slots and shared memory of a launch that streams weights for few columns (stream.cuh).
+// No choice changes a bit of a result, because a warp adds up whole segments. No GPU; C++17 for device code.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows,
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
 }
-// Fewest bytes that a pass of `columns` columns takes, with any number of warps.
+// Least shared memory of a CTA for a pass of `columns` columns, with any of kStreamWarps.
 constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
   const int num_segments = make_strips(layout, kStripRows, cols).num_segments;
   size_t least = 0;
@@ -79,7 +79,7 @@ struct StreamShape {
 
 // `columns`: tokens or pairs; `cols`: width of the matrix; `units`: most units of a CTA; `buffers`: passes
 // whose activations are in shared memory at once. Takes the first of kStreamWarps with which up to
-// kMaxColumns columns fit into one pass; if none does, equal smaller passes. The rest holds the units' sums.
+// kMaxColumns columns fit into one pass; if none fits, equal smaller passes. The remaining memory holds sums.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

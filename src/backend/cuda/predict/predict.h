@@ -3,9 +3,8 @@
 //
 //  t = max(bytes / B, weights / W, operations / F) + launches * l
 //
-// bytes: weights, KV cache and activations. B, W, F: bytes read, weights converted and operations multiplied
-// per second: rates of the chip (chip/caps.h) times shares that kernels reach (costs.h). l: seconds per
-// launch.
+// bytes: weights, KV cache and activations. B, W, F: bytes read, weights converted and operations done per
+// second: the chip's rates (chip/caps.h) times shares that kernels reach (costs.h). l: seconds per launch.
 #pragma once
 
 #include <string_view>

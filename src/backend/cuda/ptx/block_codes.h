@@ -1,6 +1,6 @@
 // Operands of block-scaled products (block_mma.cuh), on host and device: the order of the codes in a lane's
-// registers, and how to unpack MXFP4 words of strips.h into them. A (weights) has 16 rows, B (activations) 8
-// columns; g = lane / 4, t = lane % 4. Columns are those of the contraction.
+// registers, and how to unpack MXFP4 weights (layout/strips.h) into it. A (weights) has 16 rows, B
+// (activations) 8 columns; g = lane / 4, t = lane % 4. Columns are those of the contraction.
 //
 //  kMxfp8   m16n8k32: A is E2M1 in 8-bit containers: sign, exponent and mantissa at bits 5-2, zeros elsewhere
 //           (the hardware reads bits 1 and 0 as more mantissa); B is E4M3. a0, a1: rows g, g + 8, columns
@@ -8,9 +8,8 @@
 //  kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
 //           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: the columns of a0, a2.
 //
-// The columns of a block of 32 may have any order that is the same in A and B. A lane's eight adjacent
-// columns in strips.h, 8 t + c with c = 4 m + 2 j + h (bits m, j, h), have the order of places that is
-// cheapest to unpack:
+// Within a block of 32 columns any order gives the same product, if A and B share it. A lane's eight adjacent
+// columns 8 t + c, with c = 4 m + 2 j + h (bits m, j, h), go to the places that are cheapest to unpack:
 //
 //  kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Columns by place: 0 4 1 5 2 6 3 7.
 //  kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. Columns by place: 0 2 4 6 1 3 5 7.
@@ -22,7 +21,7 @@
 
 namespace nibble::cuda {
 
-// Largest E8M0 byte of the MXFP4 layout (layout/strips.h): 2^1, for weights up to 12. gpt-oss needs 2^-3.
+// Largest E8M0 byte of packed weights, which adds kScaleOffset: 2^1, for weights up to 12 (gpt-oss: 2^-3).
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // format of the activations; weights are MXFP4 in both
@@ -48,8 +47,8 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 #endif
 }
 
-// Unpacks the words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to A registers of kMxfp8. 16 codes
-// take 19 instructions (to bfloat16: 16). Interleaving the words' bytes keeps shifts within bytes.
+// Unpacks the two words of a group of 32 columns to A registers of kMxfp8: 19 instructions for 16 codes. The
+// words' bytes are interleaved first, so that shifts stay within bytes.
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
   const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
   const uint32_t high_left_4 = high << 4;
@@ -62,7 +61,7 @@ __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t secon
   a[3] = (other_left_2 & 0x30303030u) | (other_right_3 & 0x0C0C0C0Cu);
 }
 
-// Unpacks the four words (0, 0), (0, 1), (1, 0), (1, 1) of a tile to the A registers of kMxfp4.
+// Unpacks the four words of a tile, two for each group of 32 columns, to A registers of kMxfp4.
 __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint32_t (&a)[4]) {
   for (int group = 0; group < 2; ++group) {
     uint32_t containers[4]{};
@@ -72,9 +71,9 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
   }
 }
 
-// A lane's scales for A, from the scale word of row g of a tile (strips.h). Lane t = 0 of a quad provides row
-// g, t = 1 row g + 8; the hardware ignores other lanes. Bytes 0 and 2 are for group 0, 1 and 3 for group 1.
-// Stored bytes are E8M0 plus kScaleOffset, also in padding, so the subtraction borrows nothing.
+// The scales that this lane provides for A, from the scale word of row g of a tile. Lane t = 0 of a quad
+// provides row g, t = 1 row g + 8; the hardware ignores other lanes. Bytes 0 and 2 are for group 0, 1 and 3
+// for group 1. Every stored byte is at least kScaleOffset, so the subtraction borrows nothing.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
   return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }

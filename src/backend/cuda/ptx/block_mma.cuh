@@ -85,7 +85,7 @@ __device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const ui
 }
 #endif
 
-// E2M1 times E4M3 without scales, as kMxfp8 with scales of 1. Without the instruction, d is unchanged.
+// block_mma() of kMxfp8 without scales. Leaves d unchanged on GPUs without the instruction.
 __device__ inline void block_mma_unscaled([[maybe_unused]] float (&d)[4],
                                           [[maybe_unused]] const uint32_t (&a)[4],
                                           [[maybe_unused]] const uint32_t (&b)[2]) {

@@ -98,8 +98,8 @@ inline constexpr bool kHasBulkCopies{false};
 // L2 cache policies for bulk copies, as createpolicy encodes them. kEvictFirst is for data that is read once.
 inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
-// Has the copy engine copy num_bytes, a multiple of 16, which the barrier must expect; no-op without an
-// engine. Called by one thread. For a shared::cluster destination ptxas would call a routine on sm_12x.
+// Has the copy engine copy num_bytes, a multiple of 16, which the barrier must expect. Called by one thread;
+// does nothing before sm_90. With a shared::cluster destination ptxas would call a routine on sm_12x.
 __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] const void* from,
                                  [[maybe_unused]] int num_bytes, [[maybe_unused]] uint32_t barrier,
                                  [[maybe_unused]] uint64_t policy) {

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// Loads from a shared address (shared_address()), which the compiler would compute again from a pointer.
+// Take a shared address (shared_address()); with a pointer the compiler would compute the address again.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"

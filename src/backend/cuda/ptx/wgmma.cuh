@@ -1,10 +1,10 @@
 // Products of a warpgroup on Hopper (wgmma): 64 rows, 16 per warp, by n columns, over 16 of the contraction.
-// A comes from registers, as for mma.m16n8k16; B is in shared memory; sums are those of n / 8 mma.m16n8k16,
-// added in the same order: `nibble verify` compares the bits of every kernel that uses wgmma.
+// A comes from registers, as for mma.m16n8k16; B is in shared memory. Sums have the bits of n / 8 products
+// mma.m16n8k16, added in the same order: `nibble verify` checks this for every kernel that uses wgmma.
 //
-// B begins at a multiple of 1,024 bytes: 128 bytes per column for a tile's 64 elements, 16-byte piece p of
-// column c at p ^ (c % 8). B of 72 columns may also be stored row by row (wgmma_bf16_by_rows): 128 bytes per
-// row r for 64 columns, piece p at p ^ (r % 8), and the last 8 columns at a separate address.
+// B begins at a multiple of 1,024 bytes. Each column takes 128 bytes, the 64 elements of a tile; 16-byte
+// piece p of column c is stored at p ^ (c % 8). B of 72 columns may also be stored row by row
+// (wgmma_bf16_by_rows): 128 bytes per row r for 64 columns, piece p at p ^ (r % 8), the other 8 elsewhere.
 #pragma once
 
 #include <cstdint>

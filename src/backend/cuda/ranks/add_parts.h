@@ -17,7 +17,8 @@ struct AddArgs {
   float* out;      // [rows, hidden]; may be x
   int num_rows, hidden;
   const float* weights{nullptr};  // [rows, num_parts]: parts of weight 0 count as zeros; null: all count
-  const int* part_rows{nullptr};  // [rows]: see SumArgs (sum.h)
+  // [rows]: each row's row in `parts`, -1: its parts are zeros; null: identity
+  const int* part_rows{nullptr};
 };
 void add_parts(const LaunchContext& gpu, const Label& label, const AddArgs& args);
 

@@ -1,4 +1,4 @@
-// Input of the sum over ranks after half a layer. C++17, for device code.
+// Input of the sum over ranks after half a layer (attention or the experts). C++17, for device code.
 #pragma once
 
 #include <cstddef>

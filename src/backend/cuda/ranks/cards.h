@@ -1,4 +1,4 @@
-// The GPUs that ranks run on, each with a host thread: a launch on one GPU may wait for a launch on another.
+// The GPUs of ranks, each with a host thread, because a launch on one GPU may wait for one on another.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// How the ranks of a model are connected: by direct writes to each other's memory, or by NCCL. The only place
-// that chooses between the implementations of RankSum.
+// Connects the ranks of a model: by direct writes to each other's memory, or by NCCL. Only this file chooses
+// between the implementations of RankSum (rank_sum.h).
 #pragma once
 
 #include <memory>
@@ -40,8 +40,7 @@ struct LocalRank {  // a rank of this process
   const Workspace* work;
   Stream stream;
 };
-// Enables writes to the memory of the other GPUs, unless NCCL connects the ranks. Call before the ranks
-// allocate memory.
+// Enables writes to other GPUs' memory, unless NCCL connects the ranks. Call before ranks allocate memory.
 void open_memory(const Connection& connection, std::span<const int> devices);
 // Connects these ranks with each other and with those of other processes. Returns the RankSum of each.
 std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection, const Config& config,

@@ -12,7 +12,7 @@ namespace nibble::cuda {
 
 size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // 0 for a single rank
 
-// Maximum rows of a sum that a rank owns (Links::own_room).
+// Most rows of a sum that one rank owns, which means that it adds them up (Links::own_room).
 int own_room(int num_ranks, int max_batch_tokens);
 
 class OwnedInbox {
@@ -26,8 +26,8 @@ class OwnedInbox {
   Inbox inbox_;
 };
 
-// Message numbers in a step. Half a layer ends with a sum, in several launches above kSumRows rows. A launch
-// of logits has two meetings: when the logits have arrived, and when the tokens are chosen.
+// Numbers the messages of a step. Half a layer ends with a sum, in several launches above kSumRows rows. A
+// launch of logits has two meetings (barriers): when the logits have arrived, and when tokens are chosen.
 class StepNumbers {
  public:
   StepNumbers(const Config& config, int max_batch_tokens);

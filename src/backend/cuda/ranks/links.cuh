@@ -43,8 +43,8 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
   }
 }
 
-// Returns bits: bit p says whether this rank has part p of a row of the step. Missing parts count as zeros.
-// Loads all weights first, because no part can be loaded before its weight has arrived.
+// Bit p of the result: whether this rank has part p of a row of the step. Missing parts count as zeros. Loads
+// all weights first, because no part can be loaded before its weight has arrived.
 __device__ inline unsigned parts_here(const SumTerms& terms, int row) {
   if (!terms.weights) return ~0u;
   float weights[kMaxExpertsPerToken];

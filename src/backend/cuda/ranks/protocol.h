@@ -2,8 +2,8 @@
 // host threads in tests/backend/cuda/ranks/protocol_test.cpp. C++17, for device code.
 //
 // All-reduce of few rows, as tagged words: each rank sends its terms to all others and adds up all rows. Sums
-// alternate between two slots of an inbox; one would not suffice. Two do: a rank sends sum n + 1 only once it
-// has all terms of sum n, which the others sent after they had read sum n - 1.
+// alternate between two slots of an inbox. Two suffice: a rank sends sum n + 1 only once it has all terms of
+// sum n, which the others sent after they had read sum n - 1.
 //
 // All-reduce of more rows, "dealt" to owners: ranks send their terms of a row to its owner, which returns the
 // result to all. When all rows have returned, a rank's terms have been read: one slot is enough.

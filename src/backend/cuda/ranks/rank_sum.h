@@ -62,10 +62,9 @@ class RankSum {
   // rows: then every rank gets all norms, but only the sums of the rows that it owns (sum.h).
   virtual void sum(const LaunchContext& gpu, const HalfOutput& of, const SumLaunch& launch,
                    Turn turn) const = 0;
-  // Completes the logits of these outputs on the first rank.
+  // Brings all ranks' columns of these outputs' logits together on the first rank.
   virtual void gather_logits(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const = 0;
-  // Sends the tokens that the first rank has chosen to the other ranks of this process. Ranks may overwrite
-  // logits() only after this.
+  // Sends the first rank's chosen tokens to this process's other ranks, which may then overwrite logits().
   virtual void send_tokens(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const = 0;
   // Runs these sums and each other kind of exchange once, before the first step.
   virtual void run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn turn) const = 0;

@@ -15,7 +15,7 @@
 
 namespace nibble::cuda {
 
-// Where the other ranks write, in the memory of the reading rank (protocol.h).
+// Memory of a rank into which the other ranks write (protocol.h). N: number of ranks.
 struct Inbox {
   uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: a float in the lower half, a tag above
   float* terms{nullptr};        // [N, own_room, H]: terms of the rows that this rank owns
@@ -24,7 +24,7 @@ struct Inbox {
   uint32_t* arrivals{nullptr};  // [N]: tag of each rank's last arrival at a meeting
 };
 
-// A sum's results on one rank for all rows of a step, residual stream and norm, written by owners of rows.
+// A sum's results in one rank's memory, for all rows of a step. The owners of the rows write them.
 struct SumOutputs {
   float* x{nullptr};               // [T, H]
   __nv_bfloat16* normed{nullptr};  // [T, H]
@@ -53,8 +53,8 @@ struct SumArgs {
 // out = x + the sum over ranks of the sum of their parts, for up to tagged_rows() rows. If the norm has
 // weights, also stores the norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// Like sum_words(), for any number of rows. x and out are SumOutputs::x, in which afterwards only the rank's
-// own rows are valid; without a norm, all rows are.
+// Like sum_words(), for any number of rows. x and out must be SumOutputs::x. With a norm, only the rank's own
+// rows of x are valid afterwards.
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 

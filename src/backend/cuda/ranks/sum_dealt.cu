@@ -28,7 +28,7 @@ struct CtaOf {
   int index, count;
 };
 
-// One thread per rank calls this: whether its rank is another one.
+// Thread n acts for rank n. Returns whether that is another rank.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }

@@ -1,4 +1,4 @@
-// All-reduce of few rows as tagged words, and meetings.
+// All-reduce of few rows as tagged words, and meetings (barriers).
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/layout/divisor.h"
 #include "backend/cuda/pipeline/pdl.cuh"
@@ -11,7 +11,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kMeetThreads{256};
-// For the kernel with one CTA per row. Its CTAs poll, so all are resident; two per SM would lack registers.
+// Warps, and CTAs per SM, of the kernel with one CTA per row. Its CTAs poll, so all must be resident.
 constexpr int kWarps{16}, kResidents{1};
 constexpr int kPartsAtOnce{3};  // parts loaded at once after part 0; gpt-oss has 4 experts per token
 using WordRow = RowOfCta<kWarps>;

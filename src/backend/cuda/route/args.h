@@ -12,9 +12,9 @@
 
 namespace nibble::cuda {
 
-// Pairs of a token and an expert, grouped by expert, up to `size` per group; pair = token K + slot. If ranks
-// hold whole experts (model/shares/share.h), each chooses among all but computes only its own, which matrices
-// and groups number from 0. A pair of another rank's expert is in no group and has weight 0.
+// Pairs of a token and an expert, grouped by expert, up to `size` per group. Number of a pair: token * K +
+// slot. If each rank holds some of the experts, it chooses among all but computes only its own, which it
+// numbers from 0. A pair of another rank's expert is in no group and has weight 0.
 struct Groups {
   int size;                 // most pairs per group: the columns of a pass of experts_up() and experts_down()
   int* count;               // number of groups
@@ -43,9 +43,10 @@ struct RouteArgs {
   NormInput norm{};
   float* x{nullptr};  // [T, H], output: the residual stream
 };
-// Only computes the logits if a step has few pairs (are_matched): experts_up() then chooses the experts.
+// Computes the logits. Unless the step has few pairs (are_matched()), also calls rank_experts(); with few
+// pairs, experts_up() chooses the experts.
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
-// Chooses the experts by logits already computed, and forms groups.
+// Chooses the experts from the logits, and forms groups.
 void rank_experts(const LaunchContext& gpu, const RouteArgs& args);
 // For many tokens: logits_X() computes the logits, and route_X() also calls rank_experts().
 void logits_many(const LaunchContext& gpu, const RouteArgs& args);
@@ -53,10 +54,10 @@ void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 
-// Mailboxes through which CTAs pass on the routing of few tokens (are_matched()): within
-// route_and_experts_up(), and from this or experts_up() to the next launch, experts_down(). A word has 32
-// bits of payload and above them a tag, the number of step and layer. Readers poll for the current tag, so no
-// word is reset. This takes half the time of ending one kernel and starting the next.
+// Mailboxes through which CTAs pass on the routing of few tokens (are_matched()): among the CTAs of
+// route_and_experts_up(), and from it or experts_up() to the next launch, experts_down(). A word is a tag
+// (step and layer) above 32 bits of data. Readers poll for the current tag, so no word is reset. This takes
+// half the time of ending one kernel and starting the next.
 struct RoutingMailbox {
   uint64_t* sums{nullptr};     // [T, segments of all router strips, 16 rows]; for T <= kOwnNorms
   uint64_t* experts{nullptr};  // [T, K]: chosen experts, numbered among those of all ranks

@@ -23,7 +23,7 @@ class Ranking {
       keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
-  // Returns the next expert. A lane decides alone whether it has it, to keep the dependency of calls short.
+  // Returns the next expert. Lanes remove it before the shuffle, so that the next call starts earlier.
   __device__ Place next() {
     uint32_t of_lane = 0;
 #pragma unroll

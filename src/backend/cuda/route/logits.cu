@@ -1,6 +1,6 @@
-// The router for a batch. Its few strips would be read segment by segment by few CTAs; instead each warp of a
-// CTA loads one segment of the CTA's strip straight into registers, before the activations are ready. Sums of
-// segments are added in order through shared memory. For few tokens, the launch also computes norms.
+// The router for a batch. Each warp of a CTA loads one segment of the CTA's strip straight into registers,
+// before the activations are ready. Sums of segments are added in order through shared memory. For few
+// tokens, the launch also computes norms.
 #include <type_traits>
 
 #include "backend/cuda/chip/target.h"
@@ -62,7 +62,7 @@ class RouterStrip {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
   }
-  // The unit of a segment of the strip; past the last unit if the strip has no such segment.
+  // Unit number of a segment of the strip; a number past the last unit if the strip has no such segment.
   __device__ int unit_of(int segment) const {
     const int segments = args_.weights.num_segments;
     return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;
@@ -119,8 +119,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   });
 }
 
-// One CTA for each strip and two tokens, whose norms it computes; the first strip's CTAs also store them.
-// Strips' CTAs compute the same norms in parallel: up to kRouterNorms tokens, Hopper has an SM for each.
+// One CTA for each strip and two tokens. Every CTA computes the norms of its tokens; those of the first strip
+// also store them. Up to kRouterNorms tokens, Hopper has an SM for each CTA.
 constexpr int kNormsOfCta{2};
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)

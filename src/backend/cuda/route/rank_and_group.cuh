@@ -37,7 +37,7 @@ __device__ int* cleared_counts(const RouteArgs& args) {
   return counts;
 }
 
-// i / size; usually 0 without a division, as few experts have more pairs than a group. A division is slow.
+// i / size; usually without the slow division, because few experts have several groups.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
 // One CTA groups the step's pairs by expert. expert_of(pair): the pair's expert, negative if another rank's.

@@ -7,7 +7,7 @@ namespace nibble::cuda {
 // A segment of the router's strips, loaded straight into a warp's registers before activations are ready.
 struct RouterSegment {
   static constexpr int kTiles{kRouterSegmentTiles};
-  uint4 parts[kTiles][4];  // A registers of the lane in each tile, for (G, m) of strips.h
+  uint4 parts[kTiles][4];  // A registers of the lane in each tile, in the order of layout/strips.h
   int first_tile, num_tiles;
 
   __device__ RouterSegment(const Strips& router, int unit) : first_tile(0), num_tiles(0) {
@@ -24,8 +24,8 @@ struct RouterSegment {
       for (int part = 0; part < 4; ++part)
         if (tile < num_tiles) parts[tile][part] = from[(tile * 4 + part) * 32 + threadIdx.x % 32];
   }
-  // Adds the segment's products to `sums`, with the same bits as UnitStream. activations(tile of the segment,
-  // group) returns the lane's B registers for both products of the group.
+  // Adds the segment's products to `sums`, with the same bits as UnitStream (stream.cuh). activations(tile of
+  // the segment, group) returns the lane's B registers for both products of the group.
   template <typename Activations>
   __device__ void add(const Activations& activations, float (&sums)[4]) const {
 #pragma unroll

@@ -18,7 +18,7 @@ struct SampleArgs {
   uint64_t* best;     // [rows, kBestCtas], scratch
   unsigned* tickets;  // [rows], zero before and after every launch
   SampleResult* results;  // [rows]
-  // The step number, and the output index of the launch's first row; null: the host reads no results.
+  // To report results to the host: step number, destination, output index of the first row; null: no report.
   const uint32_t* step{nullptr};
   StepExchange exchange{};
   int first_output{0};

@@ -3,9 +3,9 @@
 // The logits of a row, 804 KB for V = 201,088, are in L2. A small kernel finds the likeliest token, all that
 // greedy rows need. For other rows a cluster of 8 CTAs passes over the logits. A pass takes 0.7 us, at the
 // 150 GB/s that an SM reads, plus some arithmetic and a barrier. A draw takes one pass. top_k and top_p
-// search for the least likely token that is kept: a pass adds up the tokens' amounts in each of 256 bins,
-// likeliest first, and the next pass subdivides the bin in which the running sum reaches its target. They
-// typically take two or three passes, at most eight.
+// search for the least likely token that is kept: a pass counts tokens (top_k) or adds up their weights
+// (top_p) in each of 256 bins, likeliest first, and the next pass subdivides the bin in which the running
+// sum reaches its target. They typically take two or three passes, at most eight.
 //
 // A weight is an integer in units of 2^-44 of the largest weight. Sums are exact in any order, so a token
 // gets the same bits in every run and batch. Rounding moves the border between two tokens by at most 2^-45 V
@@ -66,7 +66,7 @@ struct Cluster {
 // NaN becomes -infinity, as on the host: fmaxf returns the operand that is a number.
 __device__ float ordered(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
 
-// Packs a token and its logit: the likelier, the larger the number; equal logits: lower ids are likelier.
+// Packs a token and its logit into a number that is larger for likelier tokens; ties go to the lower id.
 __device__ uint64_t pack(int token, float logit) {
   return uint64_t{key_of(logit)} << kTokenBits | static_cast<uint64_t>(kMaxVocab - 1 - token);
 }
@@ -293,7 +293,7 @@ class LogitRow {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // the same in whichever order tokens were found
+    int rank = 0;  // independent of the order in which tokens were found
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);

@@ -22,15 +22,15 @@ class SampleRows {
     adjustments_.clear();
     masks_.clear();
   }
-  // Adds an output row. The caller has refused what engine/validate.h refuses, and tokens outside the
-  // vocabulary. `position`: if only the device knows it, no parameter may depend on counts of output tokens.
-  // `follows`: the step's row whose token, still unknown, counts as output (Run::ahead).
+  // Adds an output row. The caller has validated its parameters (engine/validate.h) and tokens. `position`:
+  // if only the device knows it, no parameter may depend on counts of output tokens. `follows`: the step's
+  // row whose token, still unknown, counts as output (Run::ahead).
   void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
   // Enqueues the copy of the adjustments, if any. Step n - 2 must have ended when step n is uploaded.
   void upload(Stream stream);
-  // Requests the masks and enqueues their copy, before the sampling; the device works on the step meanwhile.
+  // Fills in the masks and enqueues their copy; called before the sampling, while the device runs the step.
   void upload_masks(Stream stream);
 
  private:

@@ -21,10 +21,13 @@ void StepGraph::launch(const OwnedStream& stream) const {
   check(cudaGraphLaunch(executable_, stream), "launching a step");
 }
 
-void StepGraphs::prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
-  if (!are_on_ || !graphs_.try_emplace(shapes, stream, enqueue).second) return;
-  log::info("captured a graph for {} rows of up to {} positions, {} graphs so far", shapes.front().num_tokens,
-            shapes.front().full_chunks * kChunkPages * kPagePositions, graphs_.size());
+StepGraphs::Entry& StepGraphs::captured(const Key& shapes, const OwnedStream& stream,
+                                        const std::function<void()>& enqueue) {
+  const auto [entry, is_new] = graphs_.get(shapes, stream, enqueue);
+  if (is_new)
+    log::info("captured a graph for {} rows of up to {} positions; {} graphs", shapes.front().num_tokens,
+              shapes.front().full_chunks * kChunkPages * kPagePositions, graphs_.size());
+  return entry;
 }
 
 void StepGraphs::launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
@@ -32,8 +35,7 @@ void StepGraphs::launch(const Key& shapes, const OwnedStream& stream, const std:
     count_step_without();
     return enqueue();
   }
-  prepare(shapes, stream, enqueue);
-  Entry& entry = graphs_.at(shapes);
+  Entry& entry = captured(shapes, stream, enqueue);
   ++(std::exchange(entry.was_launched, true) ? num_hits_ : num_misses_);
   entry.graph.launch(stream);
 }

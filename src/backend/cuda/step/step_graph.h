@@ -4,12 +4,13 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
-#include <map>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/step/step_input.h"
+#include "core/recent_map.h"
 
 namespace nibble::cuda {
 
@@ -25,7 +26,8 @@ class StepGraph {
   cudaGraphExec_t executable_{nullptr};
 };
 
-// The graphs of all step shapes so far. The key holds the step's shape for each rank on the GPU.
+// The graphs of the step shapes that were launched last. The key holds the step's shape for each rank on the
+// GPU. A graph dropped for a new one is not running: at most two steps are in flight, of the latest shapes.
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
@@ -34,21 +36,27 @@ class StepGraphs {
   bool are_on() const { return are_on_; }
   // Captures the graph for these shapes if missing and graphs are on. If several GPUs wait for each other's
   // launches, all graphs must be ready before the first launch.
-  void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
+  void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
+    if (are_on_) captured(shapes, stream, enqueue);
+  }
   // Launches the graph for these shapes, captured if missing. If graphs are off, enqueues the step.
   void launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;
 
  private:
+  // The number of graphs to keep. A server under mixed load has thousands of shapes (rows, depths, sampling).
+  static constexpr size_t kMaxGraphs{256};
+
   struct Entry {
     Entry(const OwnedStream& stream, const std::function<void()>& enqueue) : graph(stream, enqueue) {}
     StepGraph graph;
     bool was_launched{false};
   };
+  Entry& captured(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
 
   bool are_on_;
-  std::map<Key, Entry> graphs_;
+  RecentMap<Key, Entry> graphs_{kMaxGraphs};
   size_t num_hits_{0}, num_misses_{0}, num_without_{0};
 };
 

@@ -12,7 +12,7 @@
 
 namespace nibble::cuda {
 
-// Spare pages of each kind, after those of sequences (graph_rows()).
+// Spare pages after those of sequences, for padding rows (graph_rows()).
 inline constexpr int kSparePages{1};
 
 inline constexpr int kMaxGraphTokens{64};
@@ -40,7 +40,7 @@ struct StepShape {
   bool writes_kv{false};   // every row belongs to a different sequence: attend_rows() writes keys and values
   bool have_trees{false};  // some runs' drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // DraftRuns; 0 if the step has neither a draft head nor a tree
-  // With a draft head: draft chains after the step, drafts of the longest, chunks per row of its attention.
+  // With a draft head: its chains, the drafts of the longest chain, and chunks per row of its attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool draft_trees{false};  // some run requests several draft tokens per position (DraftRequest::topk)
   // Whether the step runs as a graph: steps that decode or verify drafts have few, recurring shapes.

@@ -1,8 +1,9 @@
 // The candidates of `nibble tune` on a GPU, and what their times imply for the kernel table. Needs no GPU.
 // The kernels of a step depend on each other: which of them computes norms, whether sums come in parts,
 // whether activations are images, how many pairs an expert's group has. So a candidate is the full set of
-// kernels that the table runs at one number of rows, tried at another. If two agree, attention's products of
-// one may be combined with the experts' of the other. Tiles, stages and warps are constants of the kernels.
+// kernels that the table runs at some number of rows, tried at other numbers too. Two candidates that agree
+// in these may be mixed: attention's products of one, the experts' of the other. Tiles, stages and warps are
+// constants of the kernels.
 #pragma once
 
 #include <map>
@@ -48,16 +49,16 @@ struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};
 };
-// chosen_now(): what the table selects at each number of rows that was tried. fastest(): another choice, if
-// it speeds up a step of `num_layers` layers by a factor of kWorthIt. `trials` are in order of rows.
+// chosen_now(): the table's choice at each tried number of rows. fastest(): the fastest choice, if it makes a
+// step of `num_layers` layers faster by a factor of kWorthIt. `trials` are in order of rows.
 inline constexpr double kWorthIt{1.02};
 std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);
 std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::span<const StepTrial> trials,
                                 int num_layers);
 
-// Choices as ranges of rows. Between two numbers of rows that were tried, the next kernel begins where the
-// plan switches kernels or, if it does not, at the higher number.
+// Converts choices to ranges of rows. Between two tried numbers of rows, the later kernel begins where the
+// plan switches kernels, otherwise at the higher number.
 std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, const Plan& plan);
 

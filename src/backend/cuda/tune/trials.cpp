@@ -255,7 +255,7 @@ class Trials {
   std::set<std::tuple<Operation, std::string, int>> added_;
 };
 
-CudaOptions on_one_gpu(CudaOptions own) {  // the options for one GPU that has the whole model
+CudaOptions on_one_gpu(CudaOptions own) {
   own.gpus = {devices_of(own).front()};
   own.parts = {1};
   own.prompt_activations.reset();

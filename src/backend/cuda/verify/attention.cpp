@@ -79,18 +79,18 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // Rows of 32, 33 and 66 chunks; up to 32 are joined at once.
+  // Rows of 32, 33 and 66 chunks; the last CTA merges 32 chunks at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // One row with more chunks than a CTA joins at once: several CTAs join them, each for one head.
+  // One row with more chunks than a CTA merges at once: several CTAs merge them, each for one head.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
-  // A row with more pages than one CTA's share: three CTAs pass on partial results.
+  // A row of 12 chunks, whose results several CTAs pass on, among rows of one chunk.
   cases.push_back({1, 1, 0, decoding({3000, 5, 40, 70})});
   // Zeros, which the mailbox must not mistake for words that have not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // CTAs take three chunks each; the first chunk of a row has one page, or all pages.
+  // CTAs take several chunks each; the last chunk of a row has one page, or all pages.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -100,7 +100,7 @@ std::vector<AttendCase> attend_cases() {
 }
 
 // q, k and v in two parts as qkv() leaves them, queries scaled by c.sharpness. Without has_rest all second
-// parts are zero, otherwise those of every other row.
+// parts are zero; with it, those of every other row are zero.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
@@ -245,20 +245,23 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   const auto num_partials = static_cast<int>(launch_heads) * max_chunks;
   const DeviceArray<float> mailbox(
       std::vector<float>(static_cast<size_t>(num_partials) * size_t{kPartialFloats}, 0));
-  const DeviceArray<uint16_t> out(attended_elements(c)), out_of_last(attended_elements(c));
+  const DeviceArray<uint16_t> out(attended_elements(c)), out_of_last(attended_elements(c)),
+      out_of_crowd(attended_elements(c));
   check(cudaDeviceSynchronize(), "preparing a check");
-  const auto attend = [&](const DeviceArray<uint16_t>& to, int mailbox_partials) {
+  const auto attend = [&](const DeviceArray<uint16_t>& to, int mailbox_partials, const Subject& on) {
     for (int row = 0; row < T; row += rows_per_launch)
-      subject.launch(
-          std::min(rows_per_launch, T - row),
-          AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
-                     c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
-                     c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
-                     rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
+      on.launch(std::min(rows_per_launch, T - row),
+                AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
+                           c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
+                           c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
+                           rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
     wait_for_stream(subject.stream(), "checking attend_rows");
   };
-  attend(out, num_partials);
-  attend(out_of_last, 0);  // without a mailbox the last CTA to end joins all chunks
+  attend(out, num_partials, subject);
+  attend(out_of_last, 0, subject);  // without a mailbox the last CTA to end joins all chunks
+  Subject small = subject;          // for a single multiprocessor, few CTAs are a crowd (attention/launch.h)
+  small.gpu.target.num_multiprocessors = 1;
+  attend(out_of_crowd, 0, small);
 
   for (const unsigned ticket : tickets.read(comparison, "tickets"))
     comparison.equal("ticket", 0, 0, ticket, 0);
@@ -267,10 +270,13 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   const auto before = step.cache.bits(), after = step.cache.read(comparison);
   check_appended(comparison, step, before, after);
   const std::vector<uint16_t> actual = read_attended(comparison, c, out),
-                              of_last = read_attended(comparison, c, out_of_last);
+                              of_last = read_attended(comparison, c, out_of_last),
+                              of_crowd = read_attended(comparison, c, out_of_crowd);
   check_attended(comparison, step, sinks, actual);
-  for (size_t at = 0; at < actual.size(); ++at)
+  for (size_t at = 0; at < actual.size(); ++at) {
     comparison.equal("bits without a mailbox", 0, static_cast<ptrdiff_t>(at), of_last[at], actual[at]);
+    comparison.equal("bits of a crowd", 0, static_cast<ptrdiff_t>(at), of_crowd[at], actual[at]);
+  }
 }
 
 void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {

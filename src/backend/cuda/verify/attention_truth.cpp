@@ -23,14 +23,13 @@ Power power(double exponent, double error) {
   return {std::exp2(exponent), std::exp2(exponent - wide) * (1 - 4 * kUlp),
           std::min(1.0, std::exp2(exponent + wide) * (1 + 4 * kUlp))};
 }
-// The power of a whole exponent is exact.
 Power exact_power(double exponent) {
   const double value = std::exp2(exponent);
   return {value, value, value};
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// The reference of a head's exponentials (attention/page.cuh).
+// R of a head: exponentials are 2^(score - R) (attention/page.cuh).
 double head_reference(double sink) {
   constexpr double kHeadroom{80}, kLowestSink{-0x1p16};
   return std::max(std::ceil(sink), kLowestSink) + kHeadroom;

@@ -25,7 +25,7 @@ class RotatedRows {
   const Rounded* key_or_value(size_t row, int kv_head, int which) const {
     return of(row, num_heads_ + which * num_kv_heads_ + kv_head);
   }
-  void put_into(TestCache& cache) const;  // keys and values of all rows
+  void put_into(TestCache& cache) const;
 
  private:
   const Rounded* of(size_t row, int head) const {

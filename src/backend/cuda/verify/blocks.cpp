@@ -23,7 +23,7 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
          static_cast<size_t>(col / kTileCols);
 }
 
-// Where a code is stored. A tile holds for each lane t = 0..3 its 8 columns of 0-31, then its 8 of 32-63.
+// Position of a code in memory. A tile holds for each lane t = 0..3 its 8 columns of 0-31, then of 32-63.
 struct CodePlace {
   size_t byte;
   int nibble;  // MXFP4: 0 for the low half of the byte, 1 for the high half

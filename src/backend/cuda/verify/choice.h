@@ -22,7 +22,7 @@ struct ExpectedRouting {
 };
 ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token);
 
-// Shape of a router matrix, with segments as short as those that are made at load (device_weights.h).
+// Shape of a router matrix, with the short segments of router_strips() (layout/layout_of.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }
@@ -39,7 +39,7 @@ class DeviceGroups {
   // Groups as route() leaves them for these choices of all tokens.
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
-  // Image rows that suffice for any routing; each pair's image row, if the constructor got choices.
+  // Rows of an image that holds any routing; the image row of each pair, if the constructor got choices.
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 

@@ -29,7 +29,7 @@ double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// A sum as its reader sees it: its two parts added, if the kernel leaves parts.
+// A sum: its two parts added, if the kernel leaves parts.
 double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }

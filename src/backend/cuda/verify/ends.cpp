@@ -54,7 +54,7 @@ class PlacesInTurn {
 // A step number that selects the first or the second of the alternating buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Bytes of input after the rows: no multiple of 16 and, for few rows, more than threads copy at a time.
+// Bytes of input after the rows: not a multiple of 16, and with few rows more than threads copy at a time.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
@@ -237,8 +237,9 @@ class EvenTokens : public TokenMask {
   void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
 };
 
-// Rows mix greedy tokens, log-probabilities, draws from the likeliest token only, and masks. In every second
-// case all rows are greedy, which has its own kernel. Real draws: tests/backend/cuda/sample_test.cpp.
+// Rows mix greedy tokens, log-probabilities, masks, and draws with top_k = 1, which must give the likeliest
+// token. In every second case all rows are greedy, which has its own kernel. Draws among several tokens are
+// tested in tests/backend/cuda/sample_test.cpp.
 class TestSampling {
  public:
   TestSampling(const Case& c, Stream stream)

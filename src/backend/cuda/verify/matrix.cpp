@@ -32,8 +32,7 @@ double relative_bound(const Strips& strips) {
 // Error bound of block-scaled products. The magnitudes of a number's two terms may sum to three times the
 // number, if the first term is E4M3's smallest. Per 32 columns the twin adds two products of 16, with 18
 // truncations each, and rounds its running sum once. The instruction is undocumented: it is assumed to keep
-// 13 bits of the largest of its products and the addend, as FP8 on Ada and Hopper does, so each step may lose
-// 2^-10 of all magnitudes so far.
+// 13 bits of the largest product or addend, as FP8 on Ada and Hopper does: 2^-10 of all magnitudes per step.
 double relative_bound(const Strips& strips, const BlockProducts& products) {
   const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // 32 columns of one term each
   const double magnitudes = products.num_terms == 2 ? 3 : 1;

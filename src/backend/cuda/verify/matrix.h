@@ -13,14 +13,14 @@
 
 namespace nibble::cuda::verify {
 
-// How block-scaled products (ptx/block_mma.cuh) are computed: terms per number, and instruction or twin.
+// Terms per number of block-scaled products (ptx/block_mma.cuh), and whether the instruction computes them.
 struct BlockProducts {
   int num_terms;
   bool are_native;
 };
 
-// Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: how far a number that the kernel
-// computes itself may be from ours, as another float32 may round to the next bfloat16; 0 for inputs.
+// Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: largest distance between a number here
+// and one that the kernel computes itself, whose float32 may round to the next bfloat16; 0 for inputs.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
@@ -30,11 +30,11 @@ struct Activations {
   size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
   int rows, cols;
-  std::vector<float> values, slack;  // [rows, cols]: activations, and how far the kernel's may be from them
+  std::vector<float> values, slack;  // [rows, cols]: activations, and their slack
   std::optional<BlockProducts> block_products{};
 };
 
-// W x in double precision, and how far a kernel's float32 result may be from it.
+// W x in double precision, and the largest error that a kernel's float32 result may have.
 struct Products {
   int rows;
   std::vector<double> sums, bounds;  // [rows of x, rows of W]: W x, and its maximum error

@@ -1,4 +1,4 @@
-// The residual stream as its producers leave it (dense/args.h), and its norm.
+// Residual streams as test input, as sums of several terms (dense/args.h), and their norms.
 #pragma once
 
 #include <vector>

@@ -27,8 +27,8 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that a kernel computes within `error` of `number`, and then rounds. Ours rounds to `value`; the
-// kernel's may be `slack` away, on the other side of a rounding border.
+// A number that a kernel computes within `error` of `number`, the host's result, and then rounds. The host's
+// rounds to `value`; the kernel's may be `slack` away, on the other side of a rounding border.
 struct Rounded {
   float value, slack;
   double number, error;  // the number before rounding, and the largest error of a kernel's
@@ -42,8 +42,7 @@ inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 
-// Converts rows of `cols` columns to an image (layout/activations.h), rows rounded up to a multiple of 8, and
-// back.
+// Converts rows of `cols` columns to an image (layout/activations.h) of whole eights of rows, and back.
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
 std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
 // Activations in device memory as a kernel's argument: an image of `image_rows` rows, or rows if it is 0.

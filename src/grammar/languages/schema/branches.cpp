@@ -22,7 +22,7 @@ bool is_about_names(const Term& term) {
           term.keyword == "propertyNames");
 }
 
-// Whether the term can be replaced only when the branch's other terms are known.
+// Whether the assertion (term) can be replaced only after all others of its branch are known.
 bool depends_on_others(const Term& term) {
   return term.sense == Term::Sense::kUnknown || is_about_names(term);
 }
@@ -111,8 +111,8 @@ void Branches::check_complete() const {
   if (left_out_) refuse(*left_out_);
 }
 
-// Replaces failures of keywords about unnamed members by failures for the names in the branch. Unless the
-// branch allows no other names, adds a kUnknown alternative for these.
+// Replaces failures of keywords about member names (additionalProperties, ...) by one failure per name in the
+// branch. Adds a kUnknown alternative unless these are all possible names.
 void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   constexpr size_t kMaxNames{16};
   if (std::ranges::none_of(alternatives,
@@ -237,7 +237,7 @@ void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
   drop_impossible(alternatives, open.branch.types);
   if (std::ranges::any_of(alternatives, [](const Terms& terms) {
         return std::ranges::any_of(terms, depends_on_others);
-      })) {  // choices are taken from the back, so these come last
+      })) {  // the last choices are processed first, so these come last
     open.choices.insert(open.choices.begin(), std::move(alternatives));
     return;
   }

@@ -67,8 +67,8 @@ class Branches {
   // Whether no value satisfies the branch, looking `depth` levels deep; used to find oneOf members that
   // exclude each other. Set by the owner, which knows what the keywords of a branch mean together.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
-  // is_found: whether all engines find the pattern (of patternProperties) in the name; if `is_negated`,
-  // whether none does. is_name: whether the name satisfies the schema.
+  // is_found: whether every regex engine finds the pattern (of patternProperties) in the name; if
+  // `is_negated`, whether none does. is_name: whether the name satisfies the schema.
   std::function<bool(std::string_view name, const Json& schema, const std::string& pattern, bool is_negated)>
       is_found;
   std::function<bool(std::string_view name, const Json& schema)> is_name;

@@ -91,7 +91,7 @@ NodeId SchemaCompiler::value(Terms terms) {
     return term.sense == Term::Sense::kHolds && SchemaDocument::is_true(*term.schema);
   });
   if (terms.empty()) return any_value();
-  // The same terms in any order make one rule, whose members have the order of its first use.
+  // Equal lists of assertions, in any order, share a rule. Its members have the order of its first use.
   Terms key = terms;
   std::sort(key.begin(), key.end());
   key.erase(std::unique(key.begin(), key.end()), key.end());
@@ -145,7 +145,7 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Facts of the arrays or objects that are shorter than all excluded values, and of those that are longer.
+// Requirements on the arrays or objects shorter than all excluded values, and on those longer than all.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {
@@ -185,7 +185,7 @@ void SchemaCompiler::leave_out(const Json& schema, std::string_view keyword) {
   if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
 }
 
-// The values of an enum that all other terms allow.
+// The values of an enum that all other assertions allow.
 std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, const Facts& facts) {
   std::vector<const Json*> values;
   enum_of_listed_ = facts.values_of;

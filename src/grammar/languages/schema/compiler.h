@@ -16,7 +16,7 @@ namespace nibble::grammar {
 
 class SchemaCompiler {
  public:
-  // `widened`: see SchemaDocument.
+  // `widened`: JSON pointers of schemas that lost keywords.
   SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
 
@@ -87,16 +87,16 @@ class SchemaCompiler {
   std::vector<std::pair<Terms, NodeId>> open_;  // rules declared, but not yet defined
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
-  // Fuel spent on each list of terms, by its first schema.
+  // Fuel spent on each list of terms; the key is its first schema.
   std::map<const Json*, uint64_t> work_;
   std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
   bool has_met_widened_{false};  // whether holds() has reached a widened schema
-  // The enum whose values are being filtered: they need not be looked up in it. Otherwise null.
+  // Enum whose values are being filtered: holds() need not look them up in it. Otherwise null.
   const Json* enum_of_listed_{nullptr};
 };
 
-// The numbers within the bound without an exponent and, if `integers`, without a fraction (number_range.cpp).
+// Numbers within the bound, without an exponent and, if `integers`, without a fraction (number_range.cpp).
 Expression numbers_at_least(Expressions& expressions, const Bound& bound, bool integers);
 Expression numbers_at_most(Expressions& expressions, const Bound& bound, bool integers);
 

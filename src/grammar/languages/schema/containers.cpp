@@ -82,7 +82,7 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   return value(std::move(terms));
 }
 
-// Terms for a member that no schema declares. `patterns` are the patternProperties that match, by schema.
+// Assertions about a member that no schema declares. `patterns`: matching patternProperties, by schema.
 Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
                                        const std::vector<const Json*>& patterns) const {
   Terms terms;

@@ -1,4 +1,4 @@
-// uniqueItems for arrays whose items have few possible values: all of these are listed.
+// uniqueItems for arrays whose items have few possible values: lists these values, else all possible arrays.
 #include <algorithm>
 #include <set>
 
@@ -40,7 +40,7 @@ NodeId SchemaCompiler::different_items(const Branch& branch, const ArrayFacts& a
   return builder_.one_of(std::move(texts));
 }
 
-// All values that satisfy the terms, each once; nullopt if there are more than `max`.
+// All values that satisfy the assertions, each once; nullopt if there are more than `max`.
 std::optional<std::vector<Json>> SchemaCompiler::few_values(const Terms& terms, size_t max, uint32_t depth) {
   std::vector<Json> found;
   std::set<nlohmann::json> seen;
@@ -82,7 +82,7 @@ std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& 
   return values;
 }
 
-// All arrays that satisfy the facts, and possibly others; nullopt if they are too many or nested too deep.
+// All arrays that satisfy the requirements, and possibly others; nullopt if too many or nested too deep.
 std::optional<std::vector<Json>> SchemaCompiler::few_arrays(const ArrayFacts& arrays, uint32_t depth) {
   constexpr uint32_t kMaxLength{16};
   const uint32_t most = arrays.most();

@@ -70,8 +70,8 @@ class FactsReader {
       unevaluated_items_.push_back(std::move(*unevaluated));
   }
 
-  // Applies unevaluatedItems to the items after those that any prefixItems of its scope covers, or to none if
-  // a schema of the scope covers all further items.
+  // Applies unevaluatedItems to the items after the longest prefixItems of its scope. Does nothing if a
+  // schema of the scope covers all further items.
   void merge_unevaluated(const Unevaluated& unevaluated) {
     ArrayFacts& arrays = facts_.arrays;
     size_t num_mentioned = 0;

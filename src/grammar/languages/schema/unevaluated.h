@@ -1,6 +1,5 @@
 // unevaluatedItems and unevaluatedProperties apply to what no other keyword mentions. They are supported if
-// that is the same for every value, as with $ref and allOf. Next to keywords such as anyOf, whose mentions
-// depend on the value, they are refused.
+// that is fixed, as with $ref and allOf, and refused next to keywords such as anyOf, where values decide.
 #pragma once
 
 #include <functional>

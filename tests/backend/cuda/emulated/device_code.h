@@ -36,7 +36,7 @@
 #define __forceinline__ inline
 #define __noinline__
 
-// The toolkit's version is a template that asks the driver.
+// The toolkit's function of this name is a template that calls the driver.
 #define cudaLaunchKernelEx nibble::emulated::launch_prepared
 template <typename... Params>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Params...), cudaFuncAttribute attribute, int value) {

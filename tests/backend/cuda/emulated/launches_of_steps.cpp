@@ -379,7 +379,7 @@ std::map<std::string, std::string> launches_of(const Case& of) {
   return found;
 }
 
-// So kernels can be tried on Hopper as a GB10 launches them: same grids, shared memory and arguments.
+// Same grids, shared memory and arguments: a Hopper GPU can try kernels as a GB10 launches them.
 TEST(EmulatedSteps, OfAHopperGpuWithTheLimitsOfAGb10LaunchWhatAGb10Launches) {
   prepare_kernels();
   constexpr Format kFormats[]{Format::kBf16, Format::kE4m3, Format::kMxfp4};

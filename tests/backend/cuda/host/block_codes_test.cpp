@@ -69,8 +69,7 @@ TEST(CudaBlockCodes, LanesSayTheScalesOfTheirRow) {
   EXPECT_EQ(weight_scales(kWord, 13), 0x44224422u);  // lane 4 g + 1: row g + 8
 }
 
-// Each scale, from the smallest (2^-127) to the largest that the layout holds, next to the smallest and the
-// largest.
+// Each scale, from the smallest (2^-127) to the largest of the layout, next to the smallest and the largest.
 TEST(CudaBlockCodes, NoScaleBorrowsFromAnother) {
   for (uint32_t scale = 0; scale <= kLargestScale; ++scale)
     for (const uint32_t other : {0u, uint32_t{kLargestScale}}) {

@@ -39,8 +39,7 @@ TEST(CudaCaps, EveryFamilyIsItself) {
   }
 }
 
-// Code of sm_90a and sm_120a runs on no later chip, so an unknown chip uses a family whose code does run
-// there.
+// Code of sm_90a and sm_120a runs on no later chip, so an unknown chip takes a family whose code it runs.
 TEST(CudaCaps, AnUnknownChipTakesTheNearestFamilyWhoseCodeRunsThere) {
   const std::map<int, Family> expected{{87, Family::kSm86},   {88, Family::kSm86},   {103, Family::kSm100},
                                        {110, Family::kSm100}, {130, Family::kSm100}, {200, Family::kSm100}};
@@ -57,8 +56,7 @@ TEST(CudaCaps, AChipBeforeSm80IsRefused) {
   EXPECT_THAT(error_of([] { caps_of_capability(75); }), HasSubstr("compute capability 7.5"));
 }
 
-// A kernel compiled for sm_80 does not wait for its predecessor: launched before the predecessor ends it
-// would read incomplete data.
+// Code for sm_80 does not wait for its predecessor: if it started early, it would read incomplete data.
 TEST(CudaCaps, FeaturesAreThoseOfTheCodeNotOfTheChip) {
   for (const Family family : kFamilies) {
     const DeviceCaps caps = caps_of_capability(compute_capability_of(family));

@@ -1,6 +1,5 @@
-// Compares the kernel that runs each operation with chosen_kernels.txt, for every weight format, number of
-// rows, GPU, budget and --prompt-activations. A change of the table shows as a change of that file. Needs no
-// GPU.
+// Compares the kernel of each operation with chosen_kernels.txt, for every weight format, number of rows,
+// GPU, budget and --prompt-activations. A changed table shows as a change of that file. Needs no GPU.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -92,8 +91,7 @@ PlanText plan_text(const Target& target, std::optional<BlockFormat> prompt_activ
   return text;
 }
 
-// Targets with the same plans share a letter. Each operation and weight format has a section, which lists its
-// rows by these letters.
+// Targets with the same plans share a letter. A section per operation and weight format lists rows by letter.
 std::string chosen_kernels() {
   std::vector<std::pair<std::vector<PlanText>, std::vector<std::string>>> classes;
   for (const NamedTarget& named : all_targets()) {

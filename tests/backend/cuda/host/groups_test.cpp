@@ -33,7 +33,7 @@ int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token
   return most.back();
 }
 
-// mma.m16n8k16 takes 8 columns; beyond 16 tokens a CTA of prompt/ takes 64.
+// mma.m16n8k16 takes 8 columns; for more than 16 tokens a CTA takes 64.
 int columns_of_a_pass(int num_tokens) { return num_tokens <= 16 ? 8 : 64; }
 
 int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {

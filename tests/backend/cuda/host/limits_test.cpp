@@ -227,7 +227,7 @@ TEST(CudaLimits, APlanCountsADraftHead) {
   const MemoryPlan without = memory_plan(config, options, {});
   options.draft_head = std::make_shared<const DraftHead>(public_head());
   const MemoryPlan with = memory_plan(config, options, {});
-  // A tile of 64 columns and 16 rows is 544 bytes in MXFP4, 2,048 in BF16: fc, qkv, o, gate and up, down,
+  // A tile (64 columns, 16 rows) is 544 bytes in MXFP4, 2,048 in BF16: fc, qkv, o, gate and up, down,
   // lm_head.
   const size_t num_tiles = 180 * 135 + 320 * 90 + 180 * 64 + 2 * 1080 * 45 + 180 * 270 + size_t{2000} * 45;
   const auto weights = [&](Format format) {

@@ -108,7 +108,7 @@ TEST(CudaPlan, UsesTheRequestedPromptActivations) {
     }
 }
 
-// So checks and times of a large GPU with the limits of a GB10 are those of the kernels that a GB10 runs.
+// A large GPU with the limits of a GB10 then checks and times the kernels that a GB10 runs.
 TEST(CudaPlan, OnAnH200WithTheLimitsOfAGb10HasTheRowsOfAGb10) {
   constexpr int kMostRows{8192};
   const Target gb10 = target_of(known_gpu("gb10"), {}),

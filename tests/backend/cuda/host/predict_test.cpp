@@ -255,6 +255,17 @@ TEST(CudaPredict, DefaultStepsOfASlowGpuHaveFewerRows) {
   EXPECT_EQ(default_batch_tokens(unknown), 8192);
 }
 
+// Running answers wait for fewer rows than a step may have, unless prompts would then be much slower.
+TEST(CudaPredict, PromptsGetFewerRowsOfAStepWithAnswers) {
+  for (const auto& [gpu, rows] : {std::pair("gb10", 4096), std::pair("h100", 2048), std::pair("h200", 2048),
+                                  std::pair("a100", 2048), std::pair("l40s", 2048)}) {
+    EXPECT_EQ(default_rows_with_answers(known_gpu(gpu)), rows) << gpu;
+  }
+  DeviceCaps unknown = known_gpu("gb10");
+  unknown.num_multiprocessors = 47;
+  EXPECT_EQ(default_rows_with_answers(unknown), 2048);
+}
+
 TEST(CudaPredict, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
   EXPECT_THAT(error_of([] { predicted_for("gtx1080", kDecode); }), HasSubstr("the known GPUs are gb10"));
 }

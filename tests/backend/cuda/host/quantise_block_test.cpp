@@ -122,8 +122,7 @@ TEST(CudaQuantiseBlock, TwoTermsAreTheValue) {
   EXPECT_GT(static_cast<double>(num_exact), 0.997 * static_cast<double>(num_values));
 }
 
-// Every bfloat16 number between 2^-6 of the largest and the largest: the two terms must lose none of its 8
-// bits.
+// Every bfloat16 number between 2^-6 of the largest and the largest: two terms must lose none of its 8 bits.
 TEST(CudaQuantiseBlock, TwoTermsAreExactForEveryBfloat16NearTheLargest) {
   for (uint32_t largest = 0x3F80; largest < 0x4000; ++largest)
     for (uint32_t bits = largest - 6 * 128; bits <= largest; ++bits) {

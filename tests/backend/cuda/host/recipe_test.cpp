@@ -35,8 +35,7 @@ void for_each_family_and_step(const F& f) {
   }
 }
 
-// All kernels of a step must agree on which launch computes a norm, and on the number of pairs that share a
-// pass over an expert.
+// All kernels of a step must agree on which launch computes a norm, and on the pairs per pass of an expert.
 TEST(CudaRecipe, KernelsOfAStepAgreeOnNormsAndGroups) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     const StepRecipe recipe = recipe_for(plan, tokens);
@@ -81,7 +80,7 @@ TEST(CudaRecipe, SumsOverPeersLeaveTheNormsExceptTheFirst) {
   });
 }
 
-// Block-scaled formats of a norm are made by rms_norm.
+// Only rms_norm writes norms in block-scaled formats.
 TEST(CudaRecipe, SumsLeaveNoNormsNextToBlockScaledActivations) {
   const Plan plan = plan_for_recipes("gb10", BlockFormat::kMxfp8);
   for (int tokens = 1; tokens <= kMostRecipeTokens; ++tokens) {

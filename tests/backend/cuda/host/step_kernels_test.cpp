@@ -35,8 +35,7 @@ std::vector<int> rows_of(const std::vector<StepKernels>& candidates, bool may_be
   return rows;
 }
 
-// One candidate for each number of rows at which the table changes. On Hopper the mma.sync kernels are tried
-// in addition.
+// One candidate per number of rows at which the table changes; on Hopper also with mma.sync kernels.
 TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   const auto hopper = kernels_on(trial_target("h100"));
   EXPECT_THAT(rows_of(hopper, true),
@@ -49,8 +48,7 @@ TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   EXPECT_THAT(rows_of(blackwell, false), ElementsAre());
 }
 
-// The kernels of each candidate make a valid plan: they cover every number of rows, and agree with each other
-// like those of the table.
+// The kernels of each candidate make a valid plan: they cover all numbers of rows, and fit together.
 TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
   for (const char* gpu : {"h100", "gb10"}) {
     const Target target = trial_target(gpu);
@@ -112,8 +110,7 @@ const KernelChoice* choice_of(const std::vector<KernelChoice>& ranges, Operation
   return found == ranges.end() ? nullptr : &*found;
 }
 
-// The table stays unchanged where all kernels take equally long, and where another is faster by no more than
-// noise.
+// The table stays unchanged if all kernels take equally long, or another is faster by no more than noise.
 TEST(CudaTune, TheTableStaysWhereNothingIsFasterBeyondNoise) {
   for (const char* gpu : {"h100", "gb10"}) {
     const Target target = trial_target(gpu);
@@ -137,9 +134,8 @@ TEST(CudaTune, TheTableStaysWhereNothingIsFasterBeyondNoise) {
   }
 }
 
-// From 64 rows on, experts in groups of 64 pairs are faster. The threshold of the experts moves. The
-// attention products stay as they are: the split-K kernels up to the largest number of rows that they can
-// take.
+// From 64 rows on, experts in groups of 64 pairs are faster, so the experts' threshold moves. Attention's
+// products stay: the split-K kernels up to the largest number of rows that they can take.
 TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
   const Target target = trial_target("h100");
   const auto candidates = kernels_on(target);
@@ -181,8 +177,7 @@ TEST(CudaTune, WhatMayNotBeChosenIsNot) {
   }
 }
 
-// A kernel that fails its check is not timed. If it is the table's own kernel, the fastest of the timed ones
-// replaces it.
+// A kernel that fails its check is not timed. If it is the table's own, the fastest timed one replaces it.
 TEST(CudaTune, WhereTheTablesKernelsWereRefusedTheFastestOfTheOthersIsChosen) {
   const auto candidates = kernels_on(trial_target("gb10"));
   std::vector<StepTrial> trials = trials_where(candidates, 12, 3, 3, 1.5);

@@ -39,7 +39,7 @@ TEST(CudaStreamShape, OnHopperIsTheOneThatWasMeasured) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// So experts_down() can load the activations of the next expert while it multiplies (experts/stream.cu).
+// Lets experts_down() load the next expert's activations while it multiplies (experts/stream.cu).
 TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   const StreamShape shape = stream_shape(Budget::k227, make_strips(Layout::kMxfp4, 2880, 2880), 2880, 8, 360,
                                          /*buffers=*/2);
@@ -47,8 +47,7 @@ TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// With the widths of gpt-oss, a single token has the same number of warps in 99 KB as in 227 KB, and the sums
-// of all its units.
+// With gpt-oss's widths, one token gets as many warps in 99 KB as in 227 KB, and room for the same sums.
 TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
   for (const Layout layout : kLayouts)
     for (const int cols : {2880, 4096}) {
@@ -92,8 +91,8 @@ TEST(CudaStreamShape, SharesEvenlyAndCompletelyHoweverManyCtasThereAre) {
       }
 }
 
-// A share counts its strips, plus kCrossingStrips for each change to a next group. The CTA before it may have
-// taken some of these.
+// A share's size counts its strips, and kCrossingStrips for each step from one group to the next. Some of
+// these may be part of the share before.
 TEST(CudaStreamShape, SharesTheStripsOfGroupsCompletelyAndEvenlyWhereStepsBetweenThemCountAsStrips) {
   for (const int rows : {16, 96, 2880, 5760})
     for (const unsigned num_ctas : {1u, 7u, 33u, 132u})

@@ -20,8 +20,7 @@ inline LaneCodes random_lane_codes(uint64_t seed) {
   return codes;
 }
 
-// Returns the word of product m as described in strips.h: neighbours 4 m .. 4 m + 3, the even ones in the
-// lower half.
+// Returns the word of product m (strips.h): neighbours 4 m .. 4 m + 3, the even ones in the lower half.
 inline uint32_t strip_word(const LaneCodes& codes, int m) {
   uint32_t word = 0;
   for (int h = 0; h < 2; ++h) {

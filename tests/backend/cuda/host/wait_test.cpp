@@ -1,5 +1,4 @@
-// Tests that waiting for a GPU has a timeout, and that errors which end a context are distinguished from
-// others.
+// Tests that waiting for a GPU times out, and that errors which end a context are recognised.
 #include "backend/cuda/chip/wait.h"
 
 #include <gmock/gmock.h>

@@ -62,8 +62,7 @@ class Twin {
   // Each rank calls these before it sends and before it reads; tests delay ranks in them.
   std::function<void(int rank, uint32_t step, int half)> before_sending, before_reading;
 
-  // Runs steps 1 to `num_steps` with one thread per rank. Returns whether all ranks had all sums and tokens
-  // in time.
+  // Runs steps 1 to `num_steps`, one thread per rank. Returns if all ranks had all sums and tokens in time.
   bool run(uint32_t num_steps, const std::function<Kind(uint32_t step)>& kind_of) {
     std::latch begin(num_ranks_);
     std::vector<std::jthread> threads;

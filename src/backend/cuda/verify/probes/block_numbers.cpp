@@ -163,7 +163,7 @@ ProbeFinding ask_sum_width(const BlockMachine& machine) {
   return finding;
 }
 
-// Compares QMMA.SF with scales of one to QMMA.
+// Compares the block-scaled instruction (QMMA.SF), with all scales 1, to the plain one (QMMA).
 ProbeFinding ask_unit_scales(const BlockMachine& machine) {
   if (!machine.has_block_mma) return {Result::kMissing, "needs the instructions of sm_120a or sm_121a"};
   Warps warps;

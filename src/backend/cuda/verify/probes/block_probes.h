@@ -10,7 +10,6 @@ ProbeFinding ask_places(const BlockMachine& machine);
 ProbeFinding ask_scale_lanes(const BlockMachine& machine);
 ProbeFinding ask_scale_bytes(const BlockMachine& machine);
 ProbeFinding ask_containers(const BlockMachine& machine);
-// Probes of the values of products.
 ProbeFinding ask_scale_values(const BlockMachine& machine);
 ProbeFinding ask_products(const BlockMachine& machine);
 ProbeFinding ask_twin(const BlockMachine& machine);

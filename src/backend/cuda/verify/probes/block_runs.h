@@ -15,7 +15,7 @@ namespace nibble::cuda::verify {
 inline constexpr BlockForm kBlockForms[]{BlockForm::kMxfp8, BlockForm::kMxfp4};
 const char* name(BlockForm form);
 
-// 1 as a code of A and of B, and as a scale.
+// The number 1 as a code of A, as a code of B, and as a scale.
 constexpr uint32_t one_of_a(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x08 : 0x2; }
 constexpr uint32_t one_of_b(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x38 : 0x2; }
 inline constexpr uint8_t kScaleOfOne{127};

@@ -13,7 +13,7 @@ struct OrderArgs {
   unsigned long long* num_stale;  // number of cells in which the reader found another number
 };
 void write_late(const LaunchContext& gpu, const OrderArgs& args);
-// `waits` is true for what all kernels do. With false, the reader should find old values.
+// `waits`: true as in all kernels; false: the reader does not wait, and should find old values.
 void read_behind(const LaunchContext& gpu, const OrderArgs& args, bool waits);
 
 }  // namespace nibble::cuda::verify

@@ -19,9 +19,9 @@ const char* name(RatedProduct product) {
 
 struct Rate {
   double operations_per_clock;  // additions and multiplications of an SM; 0 if the instruction is missing
-  double teraflops;             // of the whole GPU, including launch and end
+  double teraflops;             // of the whole GPU, over the launch's whole time
 };
-// Best rate of several launches; before the first one the clocks may be low.
+// Best rate of several launches, because the clocks may still be low in the first one.
 Rate rate_of(RatedProduct product) {
   constexpr int kPasses{5};
   const OwnedStream stream;

@@ -1,5 +1,4 @@
-// The twin of ptx/copy.cuh, for a chip with bulk copies. A bulk copy that hardware does not allow ends the
-// test.
+// The twin of ptx/copy.cuh, for a chip with bulk copies. An invalid bulk copy ends the test.
 #pragma once
 
 #include <cstdio>
@@ -10,8 +9,7 @@
 
 namespace nibble::cuda {
 
-// Barriers. A phase ends with its last arrival. Its bytes have arrived by then, because a copy is done as
-// soon as it is issued.
+// A phase of a barrier ends with its last arrival. Copies are immediate, so its bytes have arrived by then.
 struct BarrierTwin {
   uint16_t num_expected, num_missing;
   uint32_t phase;

@@ -1,0 +1,44 @@
+// A map that keeps a limited number of values: those used last.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+namespace nibble {
+
+template <class Key, class Value>
+class RecentMap {
+ public:
+  explicit RecentMap(size_t max_size) : max_size_(max_size) {}
+
+  // Returns the value of `key`, made of `arguments` if missing, and whether it was made. If there are too
+  // many values then, the least recently used one is destroyed. The reference is valid until the next call.
+  template <class... Arguments>
+  std::pair<Value&, bool> get(const Key& key, Arguments&&... arguments) {
+    const auto [at, is_new] = entries_.try_emplace(key, std::forward<Arguments>(arguments)...);
+    at->second.last_use = ++num_uses_;
+    if (entries_.size() > max_size_)
+      entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+        return a.second.last_use < b.second.last_use;
+      }));
+    return {at->second.value, is_new};
+  }
+  size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    template <class... Arguments>
+    explicit Entry(Arguments&&... arguments) : value(std::forward<Arguments>(arguments)...) {}
+    Value value;
+    uint64_t last_use{0};
+  };
+
+  size_t max_size_;
+  uint64_t num_uses_{0};
+  std::map<Key, Entry> entries_;
+};
+
+}  // namespace nibble

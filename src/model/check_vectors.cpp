@@ -1,0 +1,64 @@
+#include "model/check_vectors.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace nibble {
+namespace {
+
+class VectorCheck {
+ public:
+  explicit VectorCheck(const Weights& weights) : weights_(weights) {}
+
+  void run() {
+    for (const LayerWeights& layer : weights_.layers) check_layer(layer);
+    prefix_ = "model.";
+    check("norm.weight", weights_.final_norm, kLargestNormOrBias);
+  }
+
+ private:
+  void check_layer(const LayerWeights& layer) {
+    prefix_ = fmt::format("model.layers.{}.", &layer - weights_.layers.data());
+    check("self_attn.sinks", layer.sinks, kLargestSink);
+    check("input_layernorm.weight", layer.attention_norm, kLargestNormOrBias);
+    check("self_attn.q_proj.bias", layer.q_bias, kLargestNormOrBias);
+    check("self_attn.k_proj.bias", layer.k_bias, kLargestNormOrBias);
+    check("self_attn.v_proj.bias", layer.v_bias, kLargestNormOrBias);
+    check("self_attn.o_proj.bias", layer.o_bias, kLargestNormOrBias);
+    check("post_attention_layernorm.weight", layer.mlp_norm, kLargestNormOrBias);
+    check("mlp.router.bias", layer.router_bias, kLargestNormOrBias);
+    check("mlp.experts.gate_up_proj_bias", biases(layer.gate_up), kLargestNormOrBias);
+    check("mlp.experts.down_proj_bias", biases(layer.down), kLargestNormOrBias);
+  }
+
+  // The biases of all experts, which are consecutive.
+  Vector biases(const ExpertMatrices& experts) const {
+    Vector all = experts.first_bias;
+    all.count *= weights_.config.experts().count;
+    return all;
+  }
+
+  void check(std::string_view tensor, const Vector& vector, float largest) const {
+    for (int i = 0; i < vector.count; ++i)
+      if (!(std::abs(vector[i]) <= largest))  // also true of NaN
+        throw InputError(
+            "{}: value {} of tensor '{}{}' is {}; expected a number from {} to {}. The file is damaged or "
+            "was "
+            "converted incorrectly: download it again, or convert it again",
+            weights_.source, i, prefix_, tensor, vector[i], -largest, largest);
+  }
+
+  const Weights& weights_;
+  std::string prefix_;
+};
+
+}  // namespace
+
+void check_vectors(const Weights& weights) { VectorCheck(weights).run(); }
+
+}  // namespace nibble

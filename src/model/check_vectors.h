@@ -1,0 +1,16 @@
+// Checks the values of a model's vectors: sinks, norm weights and biases.
+#pragma once
+
+#include "model/weights.h"
+
+namespace nibble {
+
+// Largest magnitudes accepted. Sinks are logits in natural units: the released models' are -2.06 to 5.75, and
+// one of 100 would take the whole softmax.
+inline constexpr float kLargestSink{100.0F}, kLargestNormOrBias{1e6F};
+
+// Throws InputError, which names the tensor and the value, if a value is NaN, infinite or above its bound.
+// Reads every vector: 80 MB of gpt-oss-120b.
+void check_vectors(const Weights& weights);
+
+}  // namespace nibble

@@ -1,0 +1,43 @@
+// The server's state in the header: offline, loading, ready. It is read again until the page is closed.
+import { getJson } from "./api.js";
+import { byId } from "./dom.js";
+
+const kReadyMs = 5000, kOtherMs = 1000;  // time to the next look
+const kHealth = new URL("../health", import.meta.url).href;  // public: needs no key
+const kTexts = { offline: "Offline", loading: "Loading the model", ready: "Ready" };
+
+/** The longest context of the loaded model. @type {number | undefined} */
+export let maxContext;
+let shown = "";
+
+async function stateNow() {
+  try {
+    const reply = await fetch(kHealth);
+    return reply.ok ? "ready" : "loading";
+  } catch {
+    return "offline";
+  }
+}
+
+/** @param {() => void} onReady  the model is known */
+export async function followServer(onReady) {
+  const state = document.hidden && shown ? shown : await stateNow();
+  if (state !== shown) {
+    shown = state;
+    byId("state").textContent = kTexts[state];
+    byId("state").dataset.state = state;
+    if (state === "ready") showModel(onReady);
+  }
+  setTimeout(() => followServer(onReady), state === "ready" ? kReadyMs : kOtherMs);
+}
+
+async function showModel(onReady) {
+  try {
+    const { model, state, setup, max_context } = await getJson("status.json");
+    byId("model").textContent = setup ? `${model} on ${setup.backend}` : `${model} (${state})`;
+    maxContext = max_context;
+    onReady();
+  } catch (error) {
+    byId("model").textContent = error.message;
+  }
+}
