@@ -13,6 +13,7 @@
 
 #include "backend/rank_links.h"
 #include "backend/timed_work.h"
+#include "backend/traced_result.h"
 #include "core/progress.h"
 #include "model/batch.h"
 #include "model/config.h"
@@ -119,6 +120,8 @@ class Backend {
   virtual StepResult wait() { return std::move(launched_); }
   // Runs a step and returns its launches or loops in order; empty if the backend does not record them.
   virtual std::vector<TimedWork> profile(const Batch&) { return {}; }
+  // Runs a step and returns what its operations computed, in order; empty if the backend does not trace them.
+  virtual std::vector<TracedResult> trace(const Batch&) { return {}; }
 
  private:
   StepResult launched_;

@@ -142,6 +142,13 @@ const CLI::App& chosen_command(const CLI::App& program) {
   return commands.empty() ? program : chosen_command(*commands.front());
 }
 
+void check_nothing_before(const CLI::App& command, const CLI::App& given) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->count() > 0)
+      throw InputError("{} has to follow the command: {} ...",
+                       option->get_positional() ? "MODEL" : option->get_name(), path_of(given));
+}
+
 bool is_given(const CLI::App& command, const CLI::Option& option) {
   if (option.count() > 0) return true;
   for (const Setting& setting : setting_table()) {

@@ -17,10 +17,11 @@ class ParseError;
 namespace nibble::cli {
 
 // Exit codes; --help documents them.
-inline constexpr int kDone{0};         // success
-inline constexpr int kCheckFailed{1};  // eval --golden, verify or bench compare --fail-on found a difference
-inline constexpr int kBadInput{2};     // a flag, a file or a request is wrong; one line on stderr says why
-inline constexpr int kFailed{3};       // the machine failed: out of memory, disk full, output not writable
+inline constexpr int kDone{0};  // success
+// A check failed: eval --golden, verify, diff, or bench compare --fail-on.
+inline constexpr int kCheckFailed{1};
+inline constexpr int kBadInput{2};  // a flag, a file or a request is wrong; one line on stderr says why
+inline constexpr int kFailed{3};    // the machine failed: out of memory, disk full, output not writable
 // A node was lost or did not join. All nodes exit with this code and have to be restarted together.
 inline constexpr int kNodeLost{4};
 inline constexpr int kEngineLost{5};  // serve: the device or the engine is lost; a restart may help
@@ -46,6 +47,9 @@ void read_environment(const CLI::App& command, Settings& settings);
 
 // Returns the innermost subcommand on the command line, or `program` if it has none.
 const CLI::App& chosen_command(const CLI::App& program);
+
+// Refuses arguments between `command` and the name of its subcommand `given`, which would not read them.
+void check_nothing_before(const CLI::App& command, const CLI::App& given);
 
 // Whether the command line or a NIBBLE_* variable sets this flag, under any of its names.
 bool is_given(const CLI::App& command, const CLI::Option& option);

@@ -18,12 +18,13 @@
 #include "cli/command.h"
 #include "cli/completions.h"
 #include "cli/convert/convert.h"
+#include "cli/diff/diff.h"
 #include "cli/eval/eval.h"
 #include "cli/harmony.h"
 #include "cli/help.h"
 #include "cli/inspect.h"
 #include "cli/predict/predict.h"
-#include "cli/profile.h"
+#include "cli/profile/profile.h"
 #include "cli/run.h"
 #include "cli/serve.h"
 #include "cli/standard_streams.h"
@@ -49,6 +50,8 @@ constexpr CommandRow kCommands[] = {
     {"inspect", "show the parts of a model, the memory it needs and the kernels that would run it",
      &define_inspect},
     {"eval", "measure the quality of a model: perplexity, tasks, agreement with golden data", &define_eval},
+    {"diff", "find the first layer and operation in which two backends, formats or builds differ",
+     &define_diff},
     {"bench",
      "measure the speed of a model: prefill and decode, as a share of the memory bandwidth;\n"
      "its commands measure many clients, drafts, and a server under load",
@@ -72,10 +75,10 @@ constexpr const char* kMainFooter{R"(
 Settings (the help groups Instructions, Sampling, Machine and Places) can also be set by environment variables:
 --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. A flag takes precedence.
 
-Exit codes: 0 done; 1 a check failed (eval --golden, verify, bench compare --fail-on); 2 bad input, one line on stderr says
-what is expected; 3 out of memory, a full disk, output that cannot be written, a file of the model that was changed or cut
-short while in use, or another failure of the machine; 4 another node was lost (--nodes): restart the process; 5 (serve) the
-GPU was lost, a file of the model was changed, or every step failed: restart the process; 130 interrupted by ctrl-C, or a
+Exit codes: 0 done; 1 a check failed (eval --golden, verify, diff, bench compare --fail-on); 2 bad input, one line on stderr
+says what is expected; 3 out of memory, a full disk, output that cannot be written, a file of the model that was changed or
+cut short while in use, or another failure of the machine; 4 another node was lost (--nodes): restart the process; 5 (serve)
+the GPU was lost, a file of the model was changed, or every step failed: restart the process; 130 interrupted by ctrl-C, or a
 server did not answer every request in full.
 
 Examples:

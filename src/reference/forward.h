@@ -8,7 +8,9 @@
 
 #include "core/thread_pool.h"
 #include "core/view.h"
+#include "model/operation.h"
 #include "model/weights.h"
+#include "reference/activations.h"
 #include "reference/kv_cache.h"
 #include "reference/rope.h"
 #include "reference/rounding.h"
@@ -17,6 +19,9 @@ namespace nibble::reference {
 
 // Receives the residual stream [T, H] after each stage: 0 embedding, 1 to L the layers, L + 1 the final norm.
 using Trace = std::function<void(int stage, View<const float, 2> hidden)>;
+
+// Called after each operation of a layer and of embed (layer -1). Operation::kExpertsUp: all of the experts.
+using Observe = std::function<void(int layer, Operation operation, const Activations& a)>;
 
 struct ForwardArgs {
   const Weights& weights;
@@ -29,6 +34,7 @@ struct ForwardArgs {
   ThreadPool* pool{};  // null: runs on the calling thread
   Rounding rounding{};
   std::span<float> router_margins{};  // [T] or empty: receives the minimum of RouteArgs::margins over layers
+  Observe observe{};
 };
 void forward(const ForwardArgs& args);
 

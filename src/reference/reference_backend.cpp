@@ -30,9 +30,14 @@ class ReferenceBackend final : public Backend {
   const Config& config() const override { return weights_->config; }
   std::vector<KernelChoice> kernels() const override;
   bool takes_trees() const override { return true; }
-  StepResult step(const Batch& batch) override;
+  StepResult step(const Batch& batch) override { return run(batch, nullptr); }
+  std::vector<TracedResult> trace(const Batch& batch) override;
 
  private:
+  StepResult run(const Batch& batch, std::vector<TracedResult>* traced);
+  std::vector<float> values_of(int layer, Operation operation, const Activations& a,
+                               std::span<const BatchRow> rows) const;
+
   BackendOptions options_;
   ThreadPool pool_;
   std::shared_ptr<const Weights> weights_;
@@ -59,7 +64,41 @@ std::vector<KernelChoice> ReferenceBackend::kernels() const {
   return rows;
 }
 
-StepResult ReferenceBackend::step(const Batch& batch) {
+std::vector<TracedResult> ReferenceBackend::trace(const Batch& batch) {
+  std::vector<TracedResult> traced;
+  run(batch, &traced);
+  return traced;
+}
+
+// The values of TracedResult.
+std::vector<float> ReferenceBackend::values_of(int layer, Operation operation, const Activations& a,
+                                               std::span<const BatchRow> rows) const {
+  const int head_dim = config().head_dim;
+  std::vector<float> values;
+  const auto add = [&](const float* from, int count) { values.insert(values.end(), from, from + count); };
+  for (size_t t = 0; t < rows.size(); ++t) {
+    if (operation == Operation::kQkv) {
+      const LayerKv& kv = kv_.layer(static_cast<size_t>(layer));
+      add(&a.q.view()(t, 0, 0), config().num_heads * head_dim);
+      for (int head = 0; head < config().num_kv_heads; ++head)
+        add(kv.key(rows[t], head, rows[t].position), head_dim);
+      for (int head = 0; head < config().num_kv_heads; ++head)
+        add(kv.value(rows[t], head, rows[t].position), head_dim);
+    } else if (operation == Operation::kAttend) {
+      add(a.attended.view().row(t), config().num_heads * head_dim);
+    } else if (operation == Operation::kRoute) {
+      std::vector<float> weights(static_cast<size_t>(config().num_experts));
+      for (int k = 0; k < config().experts_per_token; ++k)
+        weights[a.chosen.view()(t, k)] = a.chosen_weights.view()(t, k);
+      add(weights.data(), config().num_experts);
+    } else {
+      add(a.x.view().row(t), config().hidden);
+    }
+  }
+  return values;
+}
+
+StepResult ReferenceBackend::run(const Batch& batch, std::vector<TracedResult>* traced) {
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= options_.max_batch_tokens, "{} rows, {} allowed", rows.size(),
                options_.max_batch_tokens);
@@ -75,8 +114,14 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   result.logits.resize(outputs.size() * vocab);
   const View<float, 2> logits(result.logits.data(), {std::ssize(outputs), vocab});
   const Trace trace = drafter_ ? drafter_->trace(std::ssize(rows)) : Trace{};
-  forward({*weights_, rope_, rows, outputs, kv_, logits, trace, &pool_});
+  Observe observe;
+  if (traced)
+    observe = [&](int layer, Operation operation, const Activations& a) {
+      traced->push_back({layer, operation, values_of(layer, operation, a, rows)});
+    };
+  forward({*weights_, rope_, rows, outputs, kv_, logits, trace, &pool_, {}, {}, observe});
   check_unchanged(weights_->files);
+  if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
 
   std::vector<float> scratch(vocab);
   for (const Run& run : batch.runs)

@@ -240,6 +240,17 @@ def test_another_path_or_model_is_told_as_the_server_says_it(server):
 # arbitrary servers
 
 
+def test_the_servers_answer_to_a_question_is_shown_after_the_loads(server):
+    record = json.loads(bench(server.url, *SMALL, "--json").stdout)
+    assert record["coherence"] == {"question": "What is 17 + 25?", "answer": "17 + 25 = 42.", "is_right": True}
+    noise = {"choices": [{"delta": {"content": "422 the the"}}]}
+    with answering(lambda handler, _: (begin(handler), send(handler, noise, b"[DONE]"))) as url:
+        footer = bench(url, "--model", "m", "--api", "chat", "--requests", 1, "--warmup", 0).stdout
+    assert '- coherence: DOUBTFUL: "What is 17 + 25?" is answered with "422 the the"\n' in footer
+    with answering(lambda handler, n: begin(handler, 400 if n == 1 else 200)) as url:  # the load has one request
+        assert "- coherence: not checked: the request failed" in bench(url, "--model", "m", "--requests", 1, "--warmup", 0).stdout
+
+
 def test_a_server_without_token_ids_has_no_turns_in_completions():
     def answer(handler, _):
         begin(handler)

@@ -332,7 +332,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "diff", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -790,11 +790,73 @@ def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
     assert "--rows and --record are only for --backend cuda" in refusal("tune", "tiny", "--record", tmp_path / "a.jsonl")
 
 
+def test_diff_names_the_first_layer_and_operation_that_differ(tmp_path):
+    exact = ("--experts-activations", "float", "--tolerance", 0.015)
+    assert "- no difference above 0.015" in answer("diff", "tiny", *exact)
+    result = nibble("diff", "tiny", *exact, "--fp8-layers", "o")
+    assert result.returncode == 1 and b"- first difference above 0.015: layer 0 project" in result.stdout
+
+    # A weight that differs in one build only: layer 3's attention output is multiplied by -1.
+    damaged = tmp_path / "damaged"
+    shutil.copytree(ROOT / "models" / "tiny-gpt-oss", damaged)
+    name = "model.layers.3.self_attn.o_proj.weight"
+    shard = damaged / json.loads((damaged / "model.safetensors.index.json").read_text())["weight_map"][name]
+    data = bytearray(shard.read_bytes())
+    length = int.from_bytes(data[:8], "little")
+    first, end = (8 + length + at for at in json.loads(data[8 : 8 + length])[name]["data_offsets"])
+    for at in range(first + 1, end, 2):  # the byte with the sign of each BF16
+        data[at] ^= 0x80
+    shard.write_bytes(data)
+    states = tmp_path / "states.safetensors"
+    assert answer("diff", damaged, "--save", states) == ""
+    assert "- no difference above 0\n" in answer("diff", damaged, "--against", states, "--tolerance", 0)
+    result = nibble("diff", "tiny", "--against", states)
+    assert result.returncode == 1 and b": layer 3 project, " in result.stdout
+    assert result.stdout.endswith(b"; before it layer 3 attend, 0.00e+00\n")
+    result = nibble("diff", "tiny", "--by-layer", "--save", tmp_path / "layers", "--against", states)
+    assert result.returncode == 2 and b"use --by-layer for both" in result.stderr
+
+
+def test_bench_asks_the_model_a_question_after_its_tests(tmp_path):
+    measure = ("bench", "tiny", "-p", 16, "-n", 0, "-r", 1)
+    assert '- coherence: right: "What is 17 + 25?" is answered with "17 + 25 = 42."' in answer(*measure)
+    assert json.loads(answer(*measure, "--fp8-layers", "all", "--json"))["coherence"]["is_right"]
+    assert "- coherence: not checked: --tokenizer bytes" in answer(*measure, "--tokenizer", "bytes")
+    assert "- coherence: not checked: the context is too short" in answer(*measure, "--context", 64)
+    config = str(ROOT / "models" / "tiny-gpt-oss" / "config.json")
+    assert "- coherence: not checked: the weights are random" in answer("bench", f"synthetic:{config}", *measure[2:])
+
+
 def test_profile_shows_every_part_of_a_step():
     report = json.loads(answer("profile", "tiny", "-r", 30, "--json"))
     assert {part["part"] for part in report["parts"]} >= {"dense", "experts", "attention", "gaps"}
     assert all(part["us"] > 0 for part in report["parts"] if part["launches"])
     assert report["step_us"] > 0 and report["step_us_standard_deviation"] > 0
+
+
+def test_profile_shows_every_kernel_of_a_step():
+    report = json.loads(answer("profile", "tiny", "-r", 30, "--json"))
+    kernels = {row["kernel"]: row for row in report["kernel_times"]}
+    assert kernels.keys() >= {"embed", "qkv", "attend", "project", "route", "experts", "unembed"}
+    layers = 6
+    assert [kernels[name]["launches"] for name in ("qkv", "experts", "unembed")] == [layers, layers, 1]
+    assert all(0 < row["launch_us"]["median"] <= row["launch_us"]["p99"] for row in kernels.values())
+    assert sum(row["bytes"] for row in kernels.values()) == sum(part["bytes"] for part in report["parts"])
+    table = rows_of(answer("profile", "tiny", "-r", 3, "--kernels"))
+    assert ["qkv", "dense"] in [row[:2] for row in table]
+
+
+def test_profiles_of_two_formats_are_compared_by_part_and_by_kernel(tmp_path):
+    plain, fp8 = tmp_path / "plain.json", tmp_path / "fp8.json"
+    plain.write_text(answer("profile", "tiny", "-r", 3, "--json"))
+    fp8.write_text(answer("profile", "tiny", "-r", 3, "--json", "--fp8-layers", "qkv"))
+    report = answer("profile", "compare", plain, fp8)
+    assert {row[0] for row in rows_of(report)} >= {"dense", "experts", "sum", "unrecorded step", "qkv", "attend"}
+    assert re.search(r"^- qkv: .*\(BF16, .* in A, .*\(FP8, .* in B$", report, re.M)
+    fp8.write_text(answer("profile", "tiny", "-r", 1, "-d", 8, "--json"))
+    assert "the depth is 0 and 8" in refusal("profile", "compare", plain, fp8)
+    assert "MODEL has to follow the command: nibble profile compare" in refusal("profile", "tiny", "compare", plain, fp8)
+    assert "MODEL is required" in refusal("profile", "-r", 1)
 
 
 def test_profile_shows_what_a_draft_head_adds_to_a_step():

@@ -66,8 +66,10 @@ constexpr Room kRooms[] = {
     {"cli/bench_serve/", 3},
     {"cli/chat/", 3},  //
     {"cli/convert/", 3},
+    {"cli/diff/", 3},
     {"cli/eval/", 3},
     {"cli/predict/", 3},
+    {"cli/profile/", 3},
     {"cli/tune/", 3},
     {"cli/verify/", 3},  //
     {"cli/bench/", 4},   //
@@ -304,8 +306,8 @@ TEST(Rooms, ACommandSeesItsOwnFilesAndWhatCommandsShare) {
 TEST(Rooms, ACommandThatSeesAnotherOneIsFound) {
   for (const char* target : {"cli/chat/chat.h", "cli/run.h", "cli/main.h", "cli/bench/bench.h"})
     EXPECT_THAT(complaints_about("cli/eval/eval.cpp", target), testing::SizeIs(1)) << target;
-  EXPECT_THAT(complaints_about("cli/profile.cpp", "cli/run.h"), testing::SizeIs(1));
-  EXPECT_THAT(complaints_about("cli/profile.cpp", "cli/eval/logits.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("cli/profile/profile.cpp", "cli/run.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("cli/profile/profile.cpp", "cli/eval/logits.h"), testing::SizeIs(1));
   EXPECT_THAT(complaints_about("cli/bench_serve/client.cpp", "cli/bench/report.h"), testing::SizeIs(1));
 }
 

@@ -10,6 +10,7 @@
 #include "backend/cpu/draft/head_drafter.h"
 #include "backend/cpu/forward.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/traced_values.h"
 #include "backend/draft_tree.h"
 #include "backend/sample.h"
 #include "core/check.h"
@@ -100,13 +101,18 @@ class CpuBackend final : public Backend {
     run(batch, &work);
     return work;
   }
+  std::vector<TracedResult> trace(const Batch& batch) override {
+    std::vector<TracedResult> traced;
+    run(batch, nullptr, &traced);
+    return traced;
+  }
   void retune(const CpuTuning& tuning) {
     machine_.tuning = tuning;
     machine_.kernels = choose_kernels(isa_, tuning.tile_from_tokens);
   }
 
  private:
-  StepResult run(const Batch& batch, std::vector<TimedWork>* work);
+  StepResult run(const Batch& batch, std::vector<TimedWork>* work, std::vector<TracedResult>* traced = {});
 
   ThreadPool pool_;
   Isa isa_;
@@ -178,9 +184,17 @@ struct Output {
   int position;
 };
 
-StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
+StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
+                           std::vector<TracedResult>* traced) {
   WorkClock clock(work);
   const std::vector<BatchRow> rows = rows_of(batch);
+  if (traced)
+    clock.set_on_end([&, layer = -1](Operation operation) mutable {
+      if (operation == Operation::kUnembed) return;  // follows below: its logits come in blocks of rows
+      layer += operation == Operation::kQkv;
+      traced->push_back(
+          {layer, operation, traced_values({rows, config(), kv_, activations_}, layer, operation)});
+    });
   NIBBLE_CHECK(std::ssize(rows) <= max_batch_tokens_, "{} rows, {} allowed", rows.size(), max_batch_tokens_);
   std::vector<int> output_rows;  // indices into `rows`
   std::vector<Output> outputs;
@@ -214,6 +228,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
   forward(
       {machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
   check_unchanged(model_.weights->files);
+  if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
   result.kept = keep_right_drafts(batch, result.outputs,
                                   [&](const Run& run, int from, int to) { kv_.move(run, from, to); });
   if (drafter_) {

@@ -1,6 +1,9 @@
-// Records the times of a step's operations for a profile, without gaps, so that they add up to the step.
+// Records the times of a step's operations for a profile, without gaps, so that they add up to the step. Also
+// reports each operation that has ended, so that its result can be traced.
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "backend/timed_work.h"
@@ -11,8 +14,11 @@ namespace nibble::cpu {
 class WorkClock {
  public:
   explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // `work` null: records nothing
+  // `on_end` is called after each operation of the model.
+  void set_on_end(std::function<void(Operation)> on_end) { on_end_ = std::move(on_end); }
   // Attributes the time since the last lap, or since construction, to `operation`.
   void lap(Operation operation, std::string_view name, bool is_draft = false) {
+    if (on_end_ && !is_draft) on_end_(operation);
     if (!work_) return;
     const double now = watch_.seconds() * 1e6;
     work_->push_back({operation, name, last_, now, is_draft});
@@ -21,6 +27,7 @@ class WorkClock {
 
  private:
   std::vector<TimedWork>* work_;
+  std::function<void(Operation)> on_end_;
   Stopwatch watch_;
   double last_{0};
 };

@@ -1,6 +1,7 @@
 #include "cli/bench/bench.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -16,12 +17,14 @@
 #include "cli/bench/report.h"
 #include "cli/bench/table.h"
 #include "cli/bench_serve/bench_serve.h"
+#include "cli/measure/coherence.h"
 #include "cli/measure/number_list.h"
 #include "cli/measure/preset.h"
 #include "cli/measure/record_file.h"
 #include "cli/measure/speed_tests.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "setup/capacity.h"
 #include "setup/load.h"
 #include "setup/machine.h"
 #include "setup/model.h"
@@ -44,7 +47,8 @@ uniform routing would hit). The share is relative to the read bandwidth of all c
 mark repetitions that differ by more than a tenth (noisy) or are equal in five digits (suspiciously equal), weights that fit
 into the caches, where the share says nothing about memory (in caches), and shares over 100 % of weights that do not fit.
 Contradictions are listed below the table: a share over 100 %, more tokens in less time, a test that gets faster with more
-tokens in the KV cache.
+tokens in the KV cache. After the tests the model is asked what 17 + 25 is: a wrong kernel can be fast. "DOUBTFUL" marks an answer
+without 42; only you can say whether the model should know it. Random weights are not asked.
 
 --preset spark runs the tests that vLLM, SGLang and llama.cpp published for a DGX Spark: two grids (pp512 to pp8192, tg16 to
 tg256, up to 32,768 tokens deep), then 1, 8 and 64 clients in four formats, then prompts of 2,048 tokens. It prints the time
@@ -85,6 +89,13 @@ std::vector<BenchTest> tests_of(const BenchOptions& options) {
   return tests;
 }
 
+// Returns options with room for the tests and, as far as the context allows, for the question after them.
+BackendOptions room_of_bench(std::vector<BenchTest> tests, const Config& config,
+                             const ResolvedSettings& setup) {
+  tests.push_back({BenchKind::kPrefill, std::min(kCoherencePositions, context_of(config, setup)), 0});
+  return room_for(tests, config, setup);
+}
+
 int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, const Settings& settings,
           const std::string& command_line, const std::string& preset_run = {}) {
   RecordFile record(options.record);
@@ -92,7 +103,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   const ResolvedSettings resolved = resolve(settings);
   const BackendRow& row = *resolved.backend;
   const Model model = open_model(options.model, resolved.places);
-  const BackendOptions room = room_for(tests, model.config, resolved);
+  const BackendOptions room = room_of_bench(tests, model.config, resolved);
   // Measure the bandwidth before the weights are loaded, because the measurement allocates memory.
   const double read_bandwidth = row.memory.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
@@ -131,6 +142,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   // Read device facts right after the tests, while clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();
+  if (!options.as_csv) setup.coherence = ask(*backend, room, model, resolved.places);
   const std::string line = record_line(bench_json(setup, results));
   record.append(line);
   if (options.as_json)
@@ -223,14 +235,6 @@ void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
   command.get_option("--csv")->excludes("--json");
   add_preset_flags(command, options);
   command.footer(kBenchFooter);
-}
-
-// Refuses arguments between `bench` and the name of its subcommand: the subcommand would not read them.
-void check_nothing_before(const CLI::App& bench, const CLI::App& command) {
-  for (const CLI::Option* option : bench.get_options())
-    if (option->count() > 0)
-      throw InputError("{} has to follow the command: nibble bench {} ...",
-                       option->get_positional() ? "MODEL" : option->get_name(), command.get_name());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "cli/measure/record_member.h"
 #include "cli/measure/sample_statistics.h"
 #include "core/error.h"
 #include "core/mapped_file.h"
@@ -24,7 +25,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kBenchCompareFooter{R"(
 Measures nothing. A and B are files of records that 'nibble bench --record' appended to, one line for each run. For each test
 the command shows whether B differs from A by more than the noise: the rank test of Mann and Whitney over all repetitions of a
-file finds a chance below 5 %, and the medians differ by 1 % or more. Alternate several runs of A and B for the best result.
+file finds a chance below 5 %, and the medians differ by 1 % or more. The interval has the ratios of B to A that the rank test
+does not exclude: it holds the true ratio with a probability of 95 %. Alternate several runs of A and B for the best result.
 Files that are not the same work (model, formats, backend, tests) are refused; other differences are listed.
 
 With --fail-on slower the exit code is 1 if B is slower in any test, and 2 if a test has too few samples to decide: 4 against 4
@@ -34,41 +36,22 @@ Examples:
   nibble bench compare old.jsonl new.jsonl
   nibble bench compare main.jsonl change.jsonl --fail-on slower   # in CI)"};
 
-struct Property {
-  const char* name;
-  const char* pointer;  // JSON pointer to the property in the record of a run
-};
-constexpr Property kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
-                           {"the number of parameters", "/num_parameters"},
-                           {"the backend", "/backend"}};
+constexpr RecordMember kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
+                               {"the number of parameters", "/num_parameters"},
+                               {"the backend", "/backend"}};
 // Properties in which runs may differ, often on purpose; the report lists the differences.
-constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
-                                    {"uncommitted changes", "/nibble/dirty"},
-                                    {"build", "/nibble/build"},
-                                    {"compiler", "/nibble/compiler"},
-                                    {"CPU", "/machine/cpu"},
-                                    {"cores", "/machine/num_cores"},
-                                    {"GPU", "/machine/device/name"},
-                                    {"driver", "/machine/device/driver"},
-                                    {"power limit, W", "/machine/device/power_limit_watts"},
-                                    {"threads", "/threads"},
-                                    {"tokens per step", "/max_batch_tokens"},
-                                    {"tuning", "/tuning"}};
-
-// Returns null if the run lacks the value, as older records may.
-Json value_at(const Json& run, const char* pointer) {
-  const Json::json_pointer place(pointer);
-  return run.contains(place) ? run.at(place) : Json();
-}
-
-std::string text_of(const Json& value) {
-  return value.is_null() ? "not recorded" : value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-// The model's file name without its folder, which may differ between machines.
-std::string model_of(const Json& run) {
-  return std::filesystem::path(text_of(value_at(run, "/model"))).filename();
-}
+constexpr RecordMember kCircumstances[]{{"commit", "/nibble/commit"},
+                                        {"uncommitted changes", "/nibble/dirty"},
+                                        {"build", "/nibble/build"},
+                                        {"compiler", "/nibble/compiler"},
+                                        {"CPU", "/machine/cpu"},
+                                        {"cores", "/machine/num_cores"},
+                                        {"GPU", "/machine/device/name"},
+                                        {"driver", "/machine/device/driver"},
+                                        {"power limit, W", "/machine/device/power_limit_watts"},
+                                        {"threads", "/threads"},
+                                        {"tokens per step", "/max_batch_tokens"},
+                                        {"tuning", "/tuning"}};
 
 // Returns, for each operation, the formats of weights and activations of all its kernels.
 std::map<std::string, std::set<std::string>> formats_of(const Json& run) {
@@ -160,8 +143,11 @@ std::string row(const Samples& a, const Samples& b, const Difference& difference
     return fmt::format("{:.2f} ({})", statistics_of(samples.tokens_per_second).median,
                        samples.tokens_per_second.size());
   };
-  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8.3f} | {:>6.3f} | {:<16} |\n", a.test, cell(a),
-                     cell(b), difference.ratio, difference.chance, verdict(difference.b_is));
+  const auto& interval = difference.interval;
+  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8.3f} | {:>14} | {:>6.3f} | {:<16} |\n", a.test,
+                     cell(a), cell(b), difference.ratio,
+                     interval ? fmt::format("{:.3f} to {:.3f}", interval->low, interval->high) : "-",
+                     difference.chance, verdict(difference.b_is));
 }
 
 std::string values_of(const Runs& runs, const char* pointer) {
@@ -239,13 +225,14 @@ ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::s
                      names(all_b));
 
   compared.text =
-      fmt::format("| {:<18} | {:>14} | {:>14} | {:>8} | {:>6} | {:<16} |\n", "test", "A, t/s (n)",
-                  "B, t/s (n)", "B over A", "chance", "") +
-      fmt::format("| {:-<18} | {:->13}: | {:->13}: | {:->7}: | {:->5}: | {:-<16} |\n", "", "", "", "", "",
-                  "") +
+      fmt::format("| {:<18} | {:>14} | {:>14} | {:>8} | {:>14} | {:>6} | {:<16} |\n", "test", "A, t/s (n)",
+                  "B, t/s (n)", "B over A", "95 % interval", "chance", "") +
+      fmt::format("| {:-<18} | {:->13}: | {:->13}: | {:->7}: | {:->13}: | {:->5}: | {:-<16} |\n", "", "", "",
+                  "", "", "", "") +
       rows +
       fmt::format(
           "\n- A is {}, B is {}: medians of n samples\n"
+          "- 95 % interval: of B over A, by the same rank test\n"
           "- a difference exceeds the noise if its probability by chance is below {:.0f} % (rank test) "
           "and the medians differ by {:.0f} % or more\n",
           name_a, name_b, 100 * kNoiseChance, 100 * kSmallestDifference) +

@@ -88,12 +88,12 @@ std::string markdown_footer(const BenchSetup& setup) {
       "it)\n"
       "- t/s: {} repetitions (warm-up: {}), mean ± standard deviation in a list and medians in a "
       "grid; steps of at most\n  {} tokens; GB/s: the weights and the KV cache that a step has to read\n"
-      "{}"
+      "{}{}"
       "- kernels: {}\n",
       setup.record.command_line, setup.record.date, build.version, build.commit, build.kind, build.compiler,
       machine.device ? device_text(*machine.device) + "; " : "", machine.cpu, machine.num_cores,
       setup.read_bandwidth / 1e9, setup.num_repetitions, setup.record.num_warmups, setup.max_batch_tokens,
-      counters, kernels);
+      coherence_line(setup.coherence), counters, kernels);
 }
 
 std::string csv_header() {
@@ -127,6 +127,7 @@ Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
   json["num_repetitions"] = setup.num_repetitions;
   json["counters"] = Json::object();
   for (const Counter& counter : setup.counters) json["counters"][std::string(counter.name)] = counter.value;
+  json["coherence"] = to_json(setup.coherence);
   json["contradictions"] = contradictions(results, setup.read_bandwidth, setup.reuse());
   json["tests"] = Json::array();
   for (const BenchResult& result : results) json["tests"].push_back(result_json(setup, result));

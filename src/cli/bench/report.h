@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "cli/measure/coherence.h"
 #include "cli/measure/plausibility.h"
 #include "cli/measure/run_record.h"
 #include "cli/measure/sample_statistics.h"
@@ -27,6 +28,7 @@ struct BenchSetup {
   double read_bandwidth{0};       // bytes per second, measured in this run
   std::optional<Tuning> tuning;   // tuning used by the run
   std::vector<Counter> counters;  // read after all tests: warm-up steps are counted too
+  Coherence coherence{};          // asked after all tests
 
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };

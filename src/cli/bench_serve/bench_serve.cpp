@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/bench_serve/ask_server.h"
 #include "cli/bench_serve/base_latency.h"
 #include "cli/bench_serve/flags.h"
 #include "cli/bench_serve/plan.h"
@@ -48,6 +49,9 @@ TTFR and est_ppt are those of llama-benchy, whose e2e_ttft is TTFT here. TTFR (t
 first event, with or without a token. est_ppt (estimated prompt processing time) is TTFR less a latency, which is measured three
 times before the first load: the time of the list of models (--latency-mode api), or that of an answer of one token
 (generation). pp tok/s is the median of (prompt tokens - cached ones) / est_ppt.
+
+After the loads the server is asked in a chat what 17 + 25 is, because a wrong kernel can be fast. "DOUBTFUL" marks an answer
+without 42, which random weights and prompts that are cut off give too.
 
 Examples:
   nibble bench serve http://127.0.0.1:8080 --workload 1k1k --clients 1,4,16,64 \
@@ -178,6 +182,7 @@ int bench_serve(const BenchServeOptions& options, const std::string& command_lin
     std::fflush(stdout);  // the next load may take minutes
   });
   run.server = server_json(status, status ? read_status(endpoint, options.timeout_seconds) : std::nullopt);
+  run.coherence = ask_server(endpoint, workload.model, options.timeout_seconds);
   if (options.as_json)
     fmt::print("{}", record_line(serve_json(setup, run)));
   else

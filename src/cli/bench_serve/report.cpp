@@ -225,6 +225,7 @@ std::string serve_markdown_footer(const BenchServeSetup& setup, const BenchServe
       workload_text(setup), workload.vocab_size, workload.seed, setup.record.num_warmups);
   out += latency_text(setup);
   out += server_text(run.server);
+  out += coherence_line(run.coherence);
   if (run.bounds) out += bounds_text(*run.bounds);
   for (const BenchServeResult& result : run.results) out += doubts_text(result);
   return out;
@@ -253,6 +254,7 @@ Json serve_json(const BenchServeSetup& setup, const BenchServeRun& run) {
   json["slo_seconds"] = setup.slo ? Json(setup.slo->limits) : Json();
   if (run.bounds)
     json["highest_rate"] = {{"holds", or_null(run.bounds->holds)}, {"fails", or_null(run.bounds->fails)}};
+  json["coherence"] = to_json(run.coherence);
   if (!workload.extra_body.empty()) json["extra_body"] = workload.extra_body;
   json["loads"] = Json::array();
   for (const BenchServeResult& result : run.results)

@@ -10,6 +10,7 @@
 #include "cli/bench_serve/rate_search.h"
 #include "cli/bench_serve/slo.h"
 #include "cli/bench_serve/workload.h"
+#include "cli/measure/coherence.h"
 #include "cli/measure/run_record.h"
 #include "core/json.h"
 
@@ -39,6 +40,7 @@ struct BenchServeRun {
   std::vector<BenchServeResult> results;
   std::optional<RateBounds> bounds;  // result of a search for the highest rate
   nlohmann::ordered_json server;     // members that describe the server: server_json()
+  Coherence coherence{};             // the answer to a question asked after the loads
 };
 
 std::string serve_markdown_header(const BenchServeSetup& setup);

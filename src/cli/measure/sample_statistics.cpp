@@ -56,6 +56,23 @@ double chance_of(double won, double num_a, double num_b, double ties) {
   return variance > 0 && distance > 0 ? std::erfc(distance / std::sqrt(2 * variance)) : 1;
 }
 
+// Inverts the rank test. For a ratio r between the k-th and the next of the sorted ratios of all pairs, b
+// wins against r * a in all pairs but k; the test rejects r if the chance of k is below kNoiseChance.
+std::optional<RatioInterval> ratio_interval(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> ratios;
+  for (const double x : a)
+    for (const double y : b) ratios.push_back(y / x);
+  std::sort(ratios.begin(), ratios.end());
+  const auto is_rejected = [&](size_t k) {
+    return chance_of(static_cast<double>(k), static_cast<double>(a.size()), static_cast<double>(b.size()),
+                     0) < kNoiseChance;
+  };
+  size_t num_rejected = 0;  // at each end
+  while (2 * num_rejected < ratios.size() && is_rejected(num_rejected)) ++num_rejected;
+  if (num_rejected == 0) return std::nullopt;
+  return RatioInterval{ratios[num_rejected - 1], ratios[ratios.size() - num_rejected]};
+}
+
 }  // namespace
 
 double rank_test(std::span<const double> a, std::span<const double> b) {
@@ -66,9 +83,9 @@ double rank_test(std::span<const double> a, std::span<const double> b) {
 
 Difference compare_speeds(std::span<const double> a, std::span<const double> b) {
   Difference difference{.ratio = statistics_of(b).median / statistics_of(a).median,
-                        .chance = rank_test(a, b)};
-  const double best_chance = chance_of(0, static_cast<double>(a.size()), static_cast<double>(b.size()), 0);
-  if (best_chance >= kNoiseChance)
+                        .chance = rank_test(a, b),
+                        .interval = ratio_interval(a, b)};
+  if (!difference.interval)
     difference.b_is = Comparison::kTooFewSamples;
   else if (difference.chance >= kNoiseChance || std::abs(difference.ratio - 1) < kSmallestDifference)
     difference.b_is = Comparison::kWithinNoise;

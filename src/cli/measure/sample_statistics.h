@@ -1,6 +1,7 @@
 // Statistics of the repetitions of a measurement, and doubts about them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -22,10 +23,17 @@ double rank_test(std::span<const double> a, std::span<const double> b);
 
 enum class Comparison { kWithinNoise, kFaster, kSlower, kTooFewSamples };
 
+// The 95 % confidence interval of the ratio of b to a: all ratios r for which the rank test of b and r * a
+// gives a chance of kNoiseChance or more. Its ends are ratios of a sample of b to a sample of a.
+struct RatioInterval {
+  double low{0}, high{0};
+};
+
 struct Difference {
   double ratio{0};   // median of b over median of a
   double chance{0};  // result of rank_test(): probability of such a difference by noise
   Comparison b_is{};
+  std::optional<RatioInterval> interval;  // nullopt: too few samples
 };
 // Speeds differ (kFaster, kSlower) if the chance is below kNoiseChance and the medians differ by
 // kSmallestDifference or more; smaller differences occur from day to day. kTooFewSamples: no measured speeds

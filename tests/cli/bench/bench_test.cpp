@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <sstream>
 
 #include "cli/bench/bench.h"
@@ -13,6 +14,7 @@
 #include "cli/measure/number_list.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "core/random.h"
 #include "setup/resolve.h"
 #include "tests/cli/scripted_backend.h"
 #include "tests/error_of.h"
@@ -107,6 +109,44 @@ TEST(Bench, ADifferenceOfLessThanAPerCentIsNotCalledOne) {
   const Difference small = compare_speeds(a, std::array{100.5, 100.51, 100.52, 100.53, 100.54});
   EXPECT_LT(small.chance, 0.05);
   EXPECT_EQ(small.b_is, Comparison::kWithinNoise);
+}
+
+TEST(Bench, TheIntervalOfFiveAgainstFiveReachesFromTheThirdToTheThirdLastRatio) {
+  const std::array a{1.0, 1.0, 1.0, 1.0, 1.0}, b{2.0, 3.0, 4.0, 5.0, 6.0};
+  const auto interval = compare_speeds(a, b).interval;  // each of b's samples is five of the 25 ratios
+  ASSERT_TRUE(interval);
+  EXPECT_EQ(interval->low, 2);
+  EXPECT_EQ(interval->high, 6);
+  const std::array c{1.0, 10.0, 100.0, 1000.0, 10000.0};  // ratios of c to 1, 1.1 ... 1.4 are all different
+  const auto spread = compare_speeds(std::array{1.0, 1.1, 1.2, 1.3, 1.4}, c).interval;
+  ASSERT_TRUE(spread);
+  EXPECT_DOUBLE_EQ(spread->low, 1 / 1.2);
+  EXPECT_DOUBLE_EQ(spread->high, 10000 / 1.2);
+}
+
+TEST(Bench, TheIntervalHoldsTheTrueRatioInNineteenOfTwentyMeasurements) {
+  constexpr int kTrials{4000};
+  constexpr double kTrueRatio{1.03};
+  for (const size_t n : {4, 5, 10, 15}) {
+    int num_held = 0;
+    uint64_t at = 0;
+    const auto samples = [&](double speed) {
+      std::vector<double> all(n);
+      for (double& sample : all) {  // normally distributed (Box and Muller), with a deviation of 2 %
+        const double radius = std::sqrt(-2 * std::log(1 - random_unit(n, at)));
+        sample = speed * (1 + 0.02 * radius * std::cos(2 * std::numbers::pi * random_unit(n, at + 1)));
+        at += 2;
+      }
+      return all;
+    };
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const auto interval = compare_speeds(samples(100), samples(100 * kTrueRatio)).interval;
+      ASSERT_TRUE(interval);
+      num_held += interval->low <= kTrueRatio && kTrueRatio <= interval->high;
+    }
+    EXPECT_GE(num_held, 0.94 * kTrials) << n;  // 95 %, less three standard deviations of 4000 trials
+    EXPECT_LE(num_held, 0.98 * kTrials) << n;  // 97.1 % for n = 4: 1 - 2 / 70
+  }
 }
 
 TEST(Bench, ThreeAgainstThreeAreTooFew) {

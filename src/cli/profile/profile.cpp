@@ -1,8 +1,7 @@
-#include "cli/profile.h"
+#include "cli/profile/profile.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <fstream>
 #include <memory>
@@ -12,6 +11,9 @@
 #include "cli/measure/run_record.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/profile/compare.h"
+#include "cli/profile/kernel_times.h"
+#include "cli/profile/parts.h"
 #include "core/bytes_text.h"
 #include "core/check.h"
 #include "core/clock.h"
@@ -37,49 +39,27 @@ computes itself count as part of it; "launches" of the CPU are operations. TFLOP
 memory if its share is high, and by products if TFLOP/s is near what the chip can do. With a draft head, 3 tokens (or the
 number of --speculative-config) are drafted after every step; "draft head" is the time that this adds.
 
+--kernels adds a table with a row for each kernel: its time in a step, its launches with the median and the 99th percentile of
+their times, the bytes that it has to read and the multiplications and additions of its products. An operation that several
+kernels compute counts for the longest of them; one without a kernel of its own counts for the longest kernel of its part.
+
 Examples:
   nibble profile synthetic:gpt-oss-120b
   nibble profile synthetic:gpt-oss-120b -d 16384 --mxfp4-layers all
-  nibble profile synthetic:gpt-oss-120b -s 64 -d 160 --temperature 1
+  nibble profile synthetic:gpt-oss-120b -s 64 -d 160 --temperature 1 --kernels
   nibble profile synthetic:gpt-oss-120b --speculate eagle3=FOLDER
-  nibble profile synthetic:gpt-oss-120b -p 2048 --max-batch-tokens 2048 --trace step.json)"};
+  nibble profile synthetic:gpt-oss-120b -p 2048 --max-batch-tokens 2048 --trace step.json
+  nibble profile compare bf16.json mxfp4.json   # two profiles of --json)"};
 
 struct ProfileOptions {
   std::string model;
   int num_tokens{1}, depth{0}, num_sequences{1}, num_repetitions{20}, num_warmups{kNumWarmups};
   float temperature{0};
   std::optional<std::string> trace;
-  bool as_json{false};
+  bool by_kernel{false}, as_json{false};
 };
 
-constexpr std::array<std::string_view, 6> kPartNames{
-    "dense", "experts", "attention", "norms and routing", "lm_head and sampling", "draft head"};
-constexpr size_t kDraftPart{5};
-
-size_t part_of(Operation operation) {  // index into kPartNames
-  switch (operation) {
-    case Operation::kQkv:
-    case Operation::kProject:
-      return 0;
-    case Operation::kExpertsUp:
-    case Operation::kExpertsDown:
-      return 1;
-    case Operation::kAppend:
-    case Operation::kAttend:
-      return 2;
-    case Operation::kEmbed:
-    case Operation::kRmsNorm:
-    case Operation::kRoute:
-      return 3;
-    case Operation::kUnembed:
-    case Operation::kSample:
-      return 4;
-  }
-  NIBBLE_CHECK(false, "operation {}", static_cast<int>(operation));
-}
-size_t part_of(const TimedWork& work) { return work.is_draft ? kDraftPart : part_of(work.operation); }
-
-// A repeatable step: sequences with equal lengths and numbers of new tokens; each samples a token.
+// A step that can be repeated: sequences with equal lengths and numbers of new tokens; each samples a token.
 class ProfiledStep {
  public:
   ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)
@@ -135,6 +115,7 @@ struct Profile {
   int num_drafts{0};         // tokens per sequence that the draft head drafts; 0 without a draft head
   double read_bandwidth{0};  // bytes per second
   std::vector<PartTime> parts;
+  std::vector<KernelTime> kernels;
   SampleStatistics unrecorded;  // microseconds per step without recording
 
   Reuse reuse() const { return reuse_of(parts, record.machine.backend_cache_bytes()); }
@@ -185,6 +166,11 @@ void print_table(const Profile& profile) {
     fmt::print("- contradiction: {}\n", line);
 }
 
+void print_kernels(const Profile& profile) {
+  fmt::print("\n{}",
+             kernel_table(profile.kernels, profile.read_bandwidth, sum_of(profile.parts).microseconds));
+}
+
 Json profile_json(const Profile& profile) {
   Json json = to_json(profile.record);
   json["machine"]["read_bytes_per_second"] = profile.read_bandwidth;
@@ -209,6 +195,7 @@ Json profile_json(const Profile& profile) {
                              {"share_of_read_bandwidth", share_of(part, profile.read_bandwidth)},
                              {"flops", part.flops},
                              {"flops_per_second", flops_per_second(part)}});
+  json["kernel_times"] = to_json(profile.kernels, profile.read_bandwidth);
   return json;
 }
 
@@ -248,6 +235,9 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   if (recorded.front().empty())
     throw InputError("the backend {} does not support profile; use cpu or cuda", backend->name());
 
+  const std::vector<OperationCost> costs =
+      step_costs(model.config, formats_of(model, setup), options.num_tokens,
+                 options.depth + options.num_tokens, options.num_sequences);
   const Profile profile{
       .record = {.date = began,
                  .command_line = command_line,
@@ -265,12 +255,13 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
       .read_bandwidth = bandwidth,
       .parts = part_times(
           recorded,
-          {step_costs(model.config, formats_of(model, setup), options.num_tokens,
-                      options.depth + options.num_tokens, options.num_sequences),
-           num_drafts > 0 ? bytes_of(room.draft_head->config, room.draft_head_format).of_step(num_drafts)
-                          : 0}),
+          {costs, num_drafts > 0
+                      ? bytes_of(room.draft_head->config, room.draft_head_format).of_step(num_drafts)
+                      : 0}),
+      .kernels = kernel_times(recorded, costs),
       .unrecorded = statistics_of(unrecorded)};
   options.as_json ? fmt::print("{}", record_line(profile_json(profile))) : print_table(profile);
+  if (options.by_kernel && !options.as_json) print_kernels(profile);
   if (options.trace) {
     std::ofstream file(*options.trace);
     file << chrome_trace(recorded.back());
@@ -296,11 +287,10 @@ std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetit
   std::vector<std::vector<double>> times(kPartNames.size() + 1);
   for (const std::vector<TimedWork>& step : repetitions) {
     std::vector<double> sums(times.size());
-    double end = step.front().begin;
-    for (const TimedWork& work : step) {
-      sums.back() += std::max(0.0, work.begin - end);
-      sums[part_of(work)] += std::max(0.0, work.end - std::max(work.begin, end));
-      end = std::max(end, work.end);
+    const std::vector<OwnTime> own = own_times(step);
+    for (size_t i = 0; i < own.size(); ++i) {
+      sums.back() += own[i].idle;
+      sums[part_of(step[i])] += own[i].busy;
     }
     for (size_t part = 0; part < sums.size(); ++part) times[part].push_back(sums[part]);
   }
@@ -342,7 +332,7 @@ std::string chrome_trace(std::span<const TimedWork> work) {
 
 Action define_profile(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ProfileOptions>();
-  add_model(command, options->model);
+  add_model(command, options->model)->required(false);  // `profile compare` has none
   const auto add_number = [&](const char* flag, int& number, const char* what, int least, int most) {
     command.add_option(flag, number, fmt::format("{} [{}]", what, number))
         ->type_name("N")
@@ -359,12 +349,24 @@ Action define_profile(CLI::App& command, Settings& settings) {
       ->check(CLI::Range(0.0, 2.0));
   command.add_option("--trace", options->trace, "write one step in the format of Chrome's trace viewer")
       ->type_name("FILE");
+  command.add_flag("--kernels", options->by_kernel,
+                   "a second table by kernel: launches, their median and 99th percentile, bytes, FLOP/s");
   command.add_flag("--json", options->as_json, "one JSON object instead of the table");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,
                 SettingGroup::kPlaces});
   command.footer(kProfileFooter);
-  return [options, &settings, &command] { return profile(*options, settings, command_line(command)); };
+  const Action compare = define_profile_compare(
+      *command.add_subcommand("compare", "which parts and kernels of two profiles differ"), settings);
+  return [options, compare, &settings, &command] {
+    if (const auto given = command.get_subcommands(); !given.empty()) {
+      check_nothing_before(command, *given.front());
+      return compare();
+    }
+    if (options->model.empty())
+      throw InputError("MODEL is required; 'nibble profile --help' says what is accepted");
+    return profile(*options, settings, command_line(command));
+  };
 }
 
 }  // namespace nibble::cli

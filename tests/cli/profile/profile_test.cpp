@@ -1,4 +1,4 @@
-#include "cli/profile.h"
+#include "cli/profile/profile.h"
 #include "core/json.h"
 
 #include <gtest/gtest.h>

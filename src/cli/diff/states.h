@@ -1,0 +1,40 @@
+// What a model computes for some tokens, operation by operation or layer by layer.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "core/token.h"
+#include "setup/model.h"
+#include "setup/resolved_settings.h"
+
+namespace nibble::cli {
+
+// One operation's result [T, width]. Of "project" and "experts" what they add to the residual stream, because
+// the stream itself hides a small wrong term.
+struct State {
+  std::string name;  // "embed", "layer 3 qkv", "layer 3 output", "unembed"
+  std::vector<float> values;
+};
+
+struct States {
+  std::vector<TokenId> tokens;
+  std::vector<State> states;
+  int num_rows() const { return static_cast<int>(tokens.size()); }
+};
+
+// Runs the tokens in one step. No states if the backend does not trace its operations.
+States states_by_operation(Backend& backend, const BackendOptions& room, std::vector<TokenId> tokens);
+
+// For every backend: loads the model cut off after each layer in turn, and takes the logits as the layer's
+// output. A state for each layer.
+States states_by_layer(const Model& model, const ResolvedSettings& setup, std::vector<TokenId> tokens);
+
+// A safetensors file with the tokens and the states.
+void write_states(const std::filesystem::path& path, const States& states);
+States read_states(const std::filesystem::path& path);  // throws InputError
+
+}  // namespace nibble::cli

@@ -1,0 +1,23 @@
+// nibble profile compare: the difference between two profiles, by part and by kernel.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cli/command.h"
+#include "core/json.h"
+
+namespace nibble::cli {
+
+// Reads the last profile of a file of `nibble profile --json`. A profile of another engine needs only "parts"
+// with "part" and "us". Throws InputError for anything else.
+nlohmann::ordered_json read_profile_file(const std::filesystem::path& path);
+
+// Returns Markdown tables of parts and kernels, and a list of other differences (commit, machine, formats).
+// Throws InputError if the steps differ (model, tokens, depth, sequences): names the first difference.
+std::string compare_profiles(const std::string& name_a, const nlohmann::ordered_json& a,
+                             const std::string& name_b, const nlohmann::ordered_json& b);
+
+Action define_profile_compare(CLI::App& command, Settings& settings);
+
+}  // namespace nibble::cli

@@ -1,0 +1,29 @@
+// The parts of a step in a profile: which operations belong together, and the time of each piece of work.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backend/timed_work.h"
+
+namespace nibble::cli {
+
+inline constexpr std::array<std::string_view, 6> kPartNames{
+    "dense", "experts", "attention", "norms and routing", "lm_head and sampling", "draft head"};
+inline constexpr size_t kDraftPart{5};
+
+// These return an index into kPartNames.
+size_t part_of(Operation operation);
+size_t part_of(const TimedWork& work);
+
+struct OwnTime {
+  double idle{0};  // microseconds without work before this piece
+  double busy{0};  // microseconds that the piece adds to the step: without what overlaps with earlier pieces
+};
+// One per piece of work. All of them add up to the step.
+std::vector<OwnTime> own_times(std::span<const TimedWork> step);
+
+}  // namespace nibble::cli
