@@ -32,7 +32,7 @@ std::string eval_says(double distance, bool is_within) {
 TEST(VerifyGolden, PromptsWithinTheToleranceAreOk) {
   const Verdict verdict = golden_verdict_of_script(eval_says(0.01, true));
   EXPECT_EQ(verdict.result, Result::kOk);
-  EXPECT_EQ(verdict.finding.worst, 0.75);  // near ties of prompt b
+  EXPECT_DOUBLE_EQ(verdict.finding.worst, 0.75);  // near ties of prompt b
   EXPECT_EQ(verdict.finding.num_compared, 2u);
 }
 
