@@ -297,8 +297,8 @@ struct Fp8Model {
 };
 
 // The reference decodes a code to the product of code and scale in float32: the value stored in the
-// checkpoint of dequantised weights. So its logits are the same bits. For the CPU backend the bound is that of
-// RandomModelsAgreeAtEveryPosition...: it multiplies finished sums by the scale, another order of float32
+// checkpoint of dequantised weights. So its logits are the same bits. The bound for the CPU backend is that of
+// RandomModelsAgreeAtEveryPosition...: it multiplies finished sums by the scale, which only reorders float32
 // operations.
 TEST_P(GoldenOnCpu, AnFp8CheckpointHasTheLogitsOfItsDequantisedWeights) {
   for (const char* name : {"a", "b"}) {
