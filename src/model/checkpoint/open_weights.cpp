@@ -174,8 +174,8 @@ class Checkpoint {
            });
   }
 
-  // Returns a scale for each row of an F8_E4M3 matrix. Stored is one for all rows, or one per row. The scale
-  // of the input, if any, has no effect: inputs are not quantised.
+  // Returns a scale for each row of an F8_E4M3 matrix. The file has one for all rows, or one per row. The
+  // scale of the input, if any, has no effect: inputs are not quantised.
   const float* row_scales(const Tensor& matrix) {
     const std::string layer = matrix.name.substr(0, matrix.name.size() - kWeight.size());
     const std::string name = fmt::format("{}{}", layer, kWeightScale);

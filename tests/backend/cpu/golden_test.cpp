@@ -296,8 +296,8 @@ struct Fp8Model {
   std::vector<std::string> layers;
 };
 
-// The reference decodes a code to the product of code and scale in float32: the value stored in the
-// checkpoint of dequantised weights. So its logits are the same bits. The bound for the CPU backend is that of
+// The reference decodes a code to the product of code and scale in float32: the value in the checkpoint of
+// dequantised weights. So its logits are the same bits. The bound for the CPU backend is that of
 // RandomModelsAgreeAtEveryPosition...: it multiplies finished sums by the scale, which only reorders float32
 // operations.
 TEST_P(GoldenOnCpu, AnFp8CheckpointHasTheLogitsOfItsDequantisedWeights) {
