@@ -19,6 +19,7 @@ namespace nibble {
 struct Fp8Scales {
   bool is_per_row{true};
   DType dtype{DType::kBf16};
+  bool is_power_of_two{false};  // rounds scales up, so that BF16 holds the values exactly
 };
 
 inline std::vector<float> float_values(const OwnedTensor& tensor) {
@@ -61,6 +62,7 @@ inline void make_fp8(OwnedTensors& tensors, const std::string& layer, const Fp8S
     float scale = quantise_e4m3(part, codes);
     if (scales.dtype == DType::kBf16) {
       scale = to_float(to_bf16(scale));
+      if (scales.is_power_of_two) scale = std::exp2(std::ceil(std::log2(scale)));
       std::ranges::transform(part, codes.begin(), [&](float x) { return to_e4m3(x / scale).bits; });
     }
     std::memcpy(&weight.bytes[row * cols], codes.data(), codes.size());
@@ -70,8 +72,8 @@ inline void make_fp8(OwnedTensors& tensors, const std::string& layer, const Fp8S
       float_tensor(stored, scales.is_per_row ? Shape{rows, 1} : Shape{1}, scales.dtype);
 }
 
-// Replaces LAYER.weight by its values in F32, and removes its scales.
-inline void undo_fp8(OwnedTensors& tensors, const std::string& layer) {
+// Replaces LAYER.weight by its values in F32 or BF16, and removes its scales.
+inline void undo_fp8(OwnedTensors& tensors, const std::string& layer, DType dtype = DType::kF32) {
   OwnedTensor& weight = tensors.at(layer + ".weight");
   const std::vector<float> scales = float_values(tensors.at(layer + ".weight_scale"));
   const uint64_t cols = weight.shape[1];
@@ -79,7 +81,7 @@ inline void undo_fp8(OwnedTensors& tensors, const std::string& layer) {
   for (size_t i = 0; i < weight.bytes.size(); ++i)
     values.push_back(to_float(E4m3{std::to_integer<uint8_t>(weight.bytes[i])}) *
                      scales[scales.size() == 1 ? 0 : i / cols]);
-  weight = float_tensor(values, weight.shape, DType::kF32);
+  weight = float_tensor(values, weight.shape, dtype);
   tensors.erase(layer + ".weight_scale");
 }
 
