@@ -31,7 +31,10 @@ class Binder {
     const auto& [spec, tensor] = at(name);
     Matrix matrix{static_cast<int>(spec.shape[0]), static_cast<int>(spec.shape[1]), {}};
     if (const auto* stored = std::get_if<StoredTensor>(&tensor))
-      matrix.stored = Elements{.format = format_of(*stored, spec), .data = stored->data};
+      matrix.stored =
+          stored->row_scales
+              ? Elements{.format = Format::kE4m3, .data = stored->data, .row_scales = stored->row_scales}
+              : Elements{.format = format_of(*stored, spec), .data = stored->data};
     else if (const auto* blocks = std::get_if<Blocks>(&tensor))
       matrix.stored = *blocks;
     else

@@ -10,10 +10,12 @@
 
 namespace nibble {
 
-// A tensor in memory, row-major. Its dtype may be F32 if TensorSpec::dtype is BF16; otherwise both are equal.
+// A tensor in memory, row-major. Its dtype may be F32 if TensorSpec::dtype is BF16, and F8_E4M3 if it is a
+// matrix and has row scales; otherwise both are equal.
 struct StoredTensor {
   const void* data;
   DType dtype;
+  const float* row_scales{nullptr};  // [rows], for F8_E4M3 only
 };
 // Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, or generated. For experts,
 // the Blocks of kCodes include the scales, and the description of kScales is ignored.

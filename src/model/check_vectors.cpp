@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,8 @@ class VectorCheck {
     for (const LayerWeights& layer : weights_.layers) check_layer(layer);
     prefix_ = "model.";
     check("norm.weight", weights_.final_norm, kLargestNormOrBias);
+    prefix_ = "";
+    check_codes("lm_head.weight", weights_.unembedding);
   }
 
  private:
@@ -34,6 +38,10 @@ class VectorCheck {
     check("mlp.router.bias", layer.router_bias, kLargestNormOrBias);
     check("mlp.experts.gate_up_proj_bias", biases(layer.gate_up), kLargestNormOrBias);
     check("mlp.experts.down_proj_bias", biases(layer.down), kLargestNormOrBias);
+    check_codes("self_attn.q_proj.weight", layer.q);
+    check_codes("self_attn.k_proj.weight", layer.k);
+    check_codes("self_attn.v_proj.weight", layer.v);
+    check_codes("self_attn.o_proj.weight", layer.o);
   }
 
   // The biases of all experts, which are consecutive.
@@ -51,6 +59,20 @@ class VectorCheck {
             "was "
             "converted incorrectly: download it again, or convert it again",
             weights_.source, i, prefix_, tensor, vector[i], -largest, largest);
+  }
+
+  // E4M3's two codes of NaN: not all kernels give NaN for them.
+  void check_codes(std::string_view tensor, const Matrix& matrix) const {
+    const auto* stored = std::get_if<Elements>(&matrix.stored);
+    if (!stored || stored->format != Format::kE4m3) return;
+    const std::span codes(static_cast<const uint8_t*>(stored->data),
+                          static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols));
+    const auto nan = std::ranges::find_if(codes, [](uint8_t code) { return (code & 0x7F) == 0x7F; });
+    if (nan != codes.end())
+      throw InputError(
+          "{}: value {} of tensor '{}{}' is nan. The file is damaged or was converted incorrectly: download "
+          "it again, or convert it again",
+          weights_.source, nan - codes.begin(), prefix_, tensor);
   }
 
   const Weights& weights_;

@@ -17,6 +17,7 @@
 #include "formats/untrusted_json.h"
 #include "model/config_fields.h"
 #include "model/json_fields.h"
+#include "model/quantization_fields.h"
 
 namespace nibble {
 namespace {
@@ -194,8 +195,7 @@ Config read_huggingface(const Fields& fields) {
   fields.must_be("hidden_act", "silu");  // gpt-oss's clamped SwiGLU has this name in Hugging Face's files
   fields.must_be_flag("attention_bias", true);
   fields.must_be_flag("tie_word_embeddings", false);
-  if (fields.find("quantization_config"))
-    fields.object("quantization_config").must_be("quant_method", "mxfp4");
+  check_quantization(fields);
 
   fields.only_of(kReadFields, kNeutralFields);
 

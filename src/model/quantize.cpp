@@ -24,6 +24,11 @@ void widen(const Matrix& matrix, size_t row, std::span<float> to) {
     dequantise(blocks->type, row_of(*blocks, row, to.size()), to);
   } else if (const Elements& elements = matrix.elements(); elements.format == Format::kF32) {
     std::copy_n(static_cast<const float*>(elements.data) + row * to.size(), to.size(), to.begin());
+  } else if (elements.format == Format::kE4m3) {
+    const uint8_t* from = static_cast<const uint8_t*>(elements.data) + row * to.size();
+    const float scale = elements.row_scales[row];
+    std::transform(from, from + to.size(), to.begin(),
+                   [scale](uint8_t code) { return to_float(E4m3{code}) * scale; });
   } else {
     const Bf16* from = static_cast<const Bf16*>(elements.data) + row * to.size();
     std::transform(from, from + to.size(), to.begin(), [](Bf16 x) { return to_float(x); });
@@ -66,7 +71,8 @@ float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
 }
 
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) {
-  NIBBLE_CHECK(matrix.blocks() || matrix.format() == Format::kF32 || matrix.format() == Format::kBf16,
+  NIBBLE_CHECK(matrix.blocks() || matrix.format() == Format::kF32 || matrix.format() == Format::kBf16 ||
+                   matrix.format() == Format::kE4m3,
                "can't quantise {}", name(matrix.format()));
   NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "can't quantise to {}", name(format));
   const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
@@ -106,6 +112,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
         const Format before = matrices.front()->format();
         ConvertedBytes bytes;
         for (Matrix* matrix : matrices) {
+          if (matrix->format() == format) continue;  // FP8 in the checkpoint
           if (format == Format::kMxfp4 && as_size(matrix->cols) % kMxfp4BlockSize != 0)
             throw InputError(
                 "{}: {} has rows of {} elements, but MXFP4 needs whole blocks of {}: leave it out of "
@@ -117,7 +124,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
           storage->buffers.push_back(std::move(made.storage));
           bytes.after += matrix_bytes(format, as_size(matrix->rows), as_size(matrix->cols));
         }
-        log_conversion(group, before, format, bytes.before, bytes.after);
+        if (bytes.after > 0) log_conversion(group, before, format, bytes.before, bytes.after);
       });
   converted.storage = storage;
   return std::make_shared<const Weights>(std::move(converted));

@@ -31,12 +31,12 @@ struct QuantisedMatrix {
   Matrix matrix;
   Buffer storage;
 };
-// Quantises F32 or BF16 elements, or any blocks, to kE4m3, or to kMxfp4 if rows are whole blocks of 32.
+// Quantises F32, BF16 or FP8 elements, or any blocks, to kE4m3, or to kMxfp4 if rows are whole blocks of 32.
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
 // Returns the model with its dense matrices in these formats. All other matrices are views of `weights`,
 // which is kept alive. Converts one matrix at a time, with one row of extra memory per thread. Logs one line
-// per group. Throws InputError if MXFP4 is requested for rows that are not whole blocks.
+// per group. Keeps matrices that are already FP8. Throws InputError if MXFP4 rows would not be whole blocks.
 std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
                                               const DenseFormats& formats, ThreadPool& pool);
 

@@ -141,9 +141,9 @@ struct ParameterCount {
 ParameterCount count_parameters(const Config& config);
 
 // Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
-// config.json, or a GGUF file (the first of a split model). Checks every tensor by name, dtype and shape, and
-// refuses tensors that the model does not use: the file is not what its config describes. Dense tensors may
-// be BF16 or F32, in a GGUF file any type in formats/gguf.h (Blocks unless BF16). Throws InputError.
+// config.json, or a GGUF file. Checks every tensor by name, dtype and shape, and refuses unknown tensors.
+// Dense tensors may be BF16 or F32, in Hugging Face's naming also F8_E4M3 (q, k, v, o and lm_head), in a GGUF
+// file any type in formats/gguf.h (Blocks unless BF16). Throws InputError.
 Weights open_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

@@ -38,6 +38,7 @@ class Hash {
     const size_t scales = stored.scales ? elements / 32 : 0;
     sample(stored.data, num_bytes(stored.format, elements) - scales);
     if (stored.scales) sample(stored.scales, scales);
+    if (stored.row_scales) sample(stored.row_scales, static_cast<size_t>(first.rows) * sizeof(float));
   }
   std::string digits() {
     uint8_t digest[crypto_hash_sha256_BYTES];

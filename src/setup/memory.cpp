@@ -1,6 +1,7 @@
 #include "setup/memory.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 
 #include "core/available_bytes.h"
@@ -11,13 +12,36 @@
 #include "setup/nodes.h"
 
 namespace nibble {
+namespace {
+
+// Bytes by which matrices that are FP8 in the checkpoint, and stay so, are smaller than in BF16.
+size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
+  size_t saved = 0;
+  const auto add = [&](Format to, std::initializer_list<const Matrix*> matrices) {
+    for (const Matrix* matrix : matrices) {
+      if (to != Format::kBf16 || matrix->format() != Format::kE4m3) continue;
+      const auto rows = static_cast<size_t>(matrix->rows), cols = static_cast<size_t>(matrix->cols);
+      saved += matrix_bytes(Format::kBf16, rows, cols) - matrix_bytes(Format::kE4m3, rows, cols);
+    }
+  };
+  for (const LayerWeights& layer : weights.layers) {
+    add(dense.qkv, {&layer.q, &layer.k, &layer.v});
+    add(dense.attention_output, {&layer.o});
+  }
+  add(dense.unembedding, {&weights.unembedding});
+  return saved;
+}
+
+}  // namespace
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
   const size_t all = weight_bytes(config_here(model.config, setup));
   // Weights that are made or converted exist as a whole until this node's share is copied.
   const size_t whole = setup.nodes ? weight_bytes(model.config) : 0;
   if (!model.weights) return all + whole - plan.released_weight_bytes;
-  if (!has_blocks(*model.weights)) return all - plan.replaced_weight_bytes;
+  if (!has_blocks(*model.weights))
+    return all - plan.replaced_weight_bytes -
+           (setup.nodes ? 0 : saved_by_fp8(*model.weights, setup.options.dense));
   if (!takes_blocks(setup)) return all + whole;
   // Subtract what dense layers save by keeping their blocks. The plan already counts repacked experts.
   const auto saved = [](const Matrix& matrix) {

@@ -99,6 +99,8 @@ inline std::map<std::string, std::string> bytes_of(const Weights& weights) {
     const Elements& elements = x.elements();
     add(name, elements.data, elements.scales ? count / 2 : num_bytes(elements.format, count));
     if (elements.scales) add(name + " scales", elements.scales, count / 32);
+    if (elements.row_scales)
+      add(name + " row scales", elements.row_scales, static_cast<size_t>(x.rows) * sizeof(float));
   };
   add_matrix("embedding", weights.embedding);
   add_matrix("unembedding", weights.unembedding);

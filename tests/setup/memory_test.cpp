@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "core/mapped_file.h"
+#include "core/thread_pool.h"
 #include "model/checkpoint/write_gguf.h"
+#include "model/quantize.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
 #include "setup/storage_formats.h"
@@ -25,6 +27,20 @@ TEST(Memory, WhatIsConvertedNeedNotStayInMemoryWhereItIsMapped) {
   const Model tiny = open_model(kTinyFolder, {}), made = open_model("synthetic:gpt-oss-20b", {});
   EXPECT_EQ(kept_weight_bytes(tiny, plan, setup), weight_bytes(tiny.config) - 1000);
   EXPECT_EQ(kept_weight_bytes(made, plan, setup), weight_bytes(made.config));
+}
+
+TEST(Memory, DenseLayersThatAreFp8InTheCheckpointCountAsFp8) {
+  const Model tiny = open_model(kTinyFolder, {});
+  ThreadPool pool(1);
+  Model fp8 = tiny;
+  fp8.weights = quantise_dense(tiny.weights, {Format::kE4m3, Format::kBf16, Format::kE4m3}, pool);
+  const ConvertedBytes bytes = converted_bytes(tiny.config, {Format::kE4m3, Format::kBf16, Format::kE4m3});
+  ResolvedSettings setup = resolve({});
+  EXPECT_EQ(kept_weight_bytes(fp8, {}, setup),
+            kept_weight_bytes(tiny, {}, setup) - bytes.before + bytes.after);
+  // Converted layers are in the plan, so they are not counted twice.
+  setup.options.dense = {Format::kMxfp4, Format::kBf16, Format::kMxfp4};
+  EXPECT_EQ(kept_weight_bytes(fp8, {}, setup), kept_weight_bytes(tiny, {}, setup));
 }
 
 constexpr size_t kGigabyte{1'000'000'000};

@@ -1,10 +1,16 @@
 // Finds a checkpoint's tensors by Hugging Face's or OpenAI's names. Refuses tensors unfit for its config.
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
+#include "core/bf16.h"
+#include "core/buffer.h"
 #include "core/error.h"
 #include "formats/open_container.h"
 #include "model/bind_weights.h"
@@ -81,10 +87,34 @@ StoredRows openai_rows(const TensorSpec& spec, const Config& config) {
 struct Naming {
   std::string_view recognised_by;
   StoredRows (*rows_of)(const TensorSpec& spec, const Config& config);
+  bool has_fp8;  // whether matrices may be F8_E4M3, with scales under kWeightScale
 };
 constexpr Naming kNamings[] = {
-    {"model.embed_tokens.weight", &huggingface_rows},
-    {"embedding.weight", &openai_rows},
+    {"model.embed_tokens.weight", &huggingface_rows, true},
+    {"embedding.weight", &openai_rows, false},
+};
+
+// Matrices that may be F8_E4M3: the layers for which backends have FP8 kernels.
+constexpr std::string_view kFp8Layers[] = {"self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj.",
+                                           "self_attn.o_proj.", "lm_head."};
+// Names of tensors next to LAYER.weight: the scales of an F8_E4M3 matrix, and of its input.
+constexpr std::string_view kWeight{"weight"}, kWeightScale{"weight_scale"}, kInputScale{"input_scale"};
+
+// Endings of tensors that quantisers write and nibble can't use.
+struct UnusableTensor {
+  std::string_view ending, meaning;
+};
+constexpr UnusableTensor kUnusable[] = {
+    {".weight_scale", "scales of a matrix that is not F8_E4M3"},
+    {".input_scale", "the scale of the input of a matrix that is not F8_E4M3"},
+    {".weight_scale_inv", "scales of blocks of a matrix; nibble reads one scale per tensor or per row"},
+    {".weight_zero_point", "zero points of asymmetric quantisation, which nibble does not read"},
+    {".output_scale", "the scale of a quantised output, which nibble does not read"},
+    {".q_scale", "the scale of quantised queries, which nibble does not read"},
+    {".k_scale", "a scale of an FP8 KV cache; that of nibble (--kv-dtype fp8) has none"},
+    {".v_scale", "a scale of an FP8 KV cache; that of nibble (--kv-dtype fp8) has none"},
+    {".weight_packed", "weights packed into integers, which nibble does not read"},
+    {".weight_global_scale", "a scale of NVFP4 weights, which nibble does not read"},
 };
 
 // Locates tensors in a container. Refuses a container with tensors that the model does not use.
@@ -103,17 +133,28 @@ class Checkpoint {
     const StoredRows stored = naming_->rows_of(spec, config_);
     const Tensor* tensor = container_.find(stored.name);
     if (!tensor) refuse_missing(spec, stored);
-    const bool is_code = spec.dtype == DType::kU8;
-    const bool fits_dtype = tensor->dtype == spec.dtype || (!is_code && tensor->dtype == DType::kF32);
+    const bool is_code = spec.dtype == DType::kU8, takes_fp8 = may_be_fp8(spec);
+    const bool is_fp8 = takes_fp8 && tensor->dtype == DType::kF8E4M3;
+    const bool fits_dtype =
+        tensor->dtype == spec.dtype || (!is_code && tensor->dtype == DType::kF32) || is_fp8;
     if (!fits_dtype || tensor->shape != stored.shape)
       throw InputError("{}: tensor '{}' is {} {}; config.json requires {} {}", file_of(*tensor), stored.name,
-                       tensor->dtype, tensor->shape, is_code ? "U8" : "BF16 or F32", stored.shape);
+                       tensor->dtype, tensor->shape,
+                       is_code     ? "U8"
+                       : takes_fp8 ? "BF16, F32 or F8_E4M3"
+                                   : "BF16 or F32",
+                       stored.shape);
     used_.insert(tensor);
     const size_t row_bytes = tensor->data.size() / stored.shape[0];
-    return {tensor->data.data() + stored.first_row * row_bytes, tensor->dtype};
+    return {tensor->data.data() + stored.first_row * row_bytes, tensor->dtype,
+            is_fp8 ? row_scales(*tensor) : nullptr};
   }
 
   void refuse_unused() const {
+    for (const Tensor& tensor : container_.tensors)
+      for (const UnusableTensor& row : kUnusable)
+        if (!used_.contains(&tensor) && tensor.name.ends_with(row.ending))
+          throw InputError("{}: tensor '{}' holds {}", file_of(tensor), tensor.name, row.meaning);
     for (const Tensor& tensor : container_.tensors)
       if (!used_.contains(&tensor))
         throw InputError(
@@ -122,8 +163,45 @@ class Checkpoint {
             file_of(tensor), container_.tensors.size() - used_.size(), container_.tensors.size(),
             config_.num_layers, tensor.name);
   }
+  // The row scales of the located matrices.
+  std::vector<Buffer> take_row_scales() { return std::move(row_scales_); }
 
  private:
+  bool may_be_fp8(const TensorSpec& spec) const {
+    return naming_->has_fp8 && spec.kind == TensorKind::kDense &&
+           std::ranges::any_of(kFp8Layers, [&](std::string_view layer) {
+             return spec.name.ends_with(fmt::format("{}{}", layer, kWeight));
+           });
+  }
+
+  // Returns a scale for each row of an F8_E4M3 matrix. The file has one for all rows, or one per row. The
+  // scale of the input, if any, has no effect: inputs are not quantised.
+  const float* row_scales(const Tensor& matrix) {
+    const std::string layer = matrix.name.substr(0, matrix.name.size() - kWeight.size());
+    const std::string name = fmt::format("{}{}", layer, kWeightScale);
+    const Tensor* stored = container_.find(name);
+    if (!stored)
+      throw InputError("{}: tensor '{}' is F8_E4M3, but the tensor of its scales, '{}', is missing",
+                       file_of(matrix), matrix.name, name);
+    const uint64_t rows = matrix.shape[0];
+    const bool is_one = stored->shape == Shape{} || stored->shape == Shape{1};
+    const bool is_float = stored->dtype == DType::kBf16 || stored->dtype == DType::kF32;
+    if (!is_float || !(is_one || stored->shape == Shape{rows} || stored->shape == Shape{rows, 1}))
+      throw InputError("{}: tensor '{}' is {} {}; expected BF16 or F32 [1] or [{}, 1]", file_of(*stored),
+                       name, stored->dtype, stored->shape, rows);
+    const Vector scales{stored->data.data(), stored->dtype == DType::kF32 ? Format::kF32 : Format::kBf16,
+                        static_cast<int>(is_one ? 1 : rows)};
+    for (int i = 0; i < scales.count; ++i)
+      if (!(scales[i] > 0 && std::isfinite(scales[i])))
+        throw InputError("{}: value {} of tensor '{}' is {}; expected a positive number", file_of(*stored), i,
+                         name, scales[i]);
+    used_.insert(stored);
+    if (const Tensor* input = container_.find(fmt::format("{}{}", layer, kInputScale))) used_.insert(input);
+    float* of_rows = row_scales_.emplace_back(rows * sizeof(float)).as<float>();
+    for (uint64_t row = 0; row < rows; ++row) of_rows[row] = scales[is_one ? 0 : static_cast<ptrdiff_t>(row)];
+    return of_rows;
+  }
+
   std::string file_of(const Tensor& tensor) const { return container_.files[tensor.file_index].string(); }
 
   [[noreturn]] void refuse_missing(const TensorSpec& spec, const StoredRows& stored) const {
@@ -146,6 +224,7 @@ class Checkpoint {
   const Config& config_;
   std::string source_;
   const Naming* naming_{nullptr};
+  std::vector<Buffer> row_scales_;
   std::unordered_set<const Tensor*> used_;
 };
 
@@ -169,7 +248,10 @@ TensorSource open_source(const fs::path& path) {
   opened->container = is_folder ? open_container_folder(path) : open_container(path);
   opened->config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
   const auto checkpoint = std::make_shared<Checkpoint>(opened->container, opened->config, path.string());
-  for (const TensorSpec& spec : tensor_specs(opened->config)) checkpoint->locate(spec);
+  for (const TensorSpec& spec : tensor_specs(opened->config))
+    if (checkpoint->locate(spec).row_scales)
+      throw InputError("{}: tensor '{}' is F8_E4M3, which nibble runs but does not convert", path.string(),
+                       spec.name);
   checkpoint->refuse_unused();
   return {.config = opened->config,
           .name = path.string(),
@@ -189,7 +271,11 @@ Weights open_weights(const fs::path& path) {
   Weights weights = bind_weights(config, [&](const TensorSpec& spec) { return checkpoint.locate(spec); });
   checkpoint.refuse_unused();
   weights.source = path.string();
-  weights.storage = container.storage;
+  struct Storage {
+    std::shared_ptr<const void> files;
+    std::vector<Buffer> row_scales;
+  };
+  weights.storage = std::make_shared<Storage>(Storage{container.storage, checkpoint.take_row_scales()});
   weights.files = container.mapped;
   return weights;
 }

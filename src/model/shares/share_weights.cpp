@@ -13,9 +13,11 @@ namespace {
 using Buffers = std::vector<Buffer>;
 
 ElementSize size_of(Format format) {
-  NIBBLE_CHECK(format == Format::kF32 || format == Format::kBf16 || format == Format::kMxfp4, "{}",
-               name(format));
+  NIBBLE_CHECK(format == Format::kF32 || format == Format::kBf16 || format == Format::kMxfp4 ||
+                   format == Format::kE4m3,
+               "{}", name(format));
   if (format == Format::kMxfp4) return {1, 2};
+  if (format == Format::kE4m3) return {1, 1};
   return {format == Format::kF32 ? sizeof(float) : sizeof(Bf16), 1};
 }
 constexpr ElementSize kScaleSize{1, 32};
@@ -31,6 +33,7 @@ class ShareTaker {
     };
     Elements own{.format = all.format, .data = part(all.data, size_of(all.format))};
     if (all.scales) own.scales = static_cast<const uint8_t*>(part(all.scales, kScaleSize));
+    if (all.row_scales) own.row_scales = all.row_scales + slice.rows.first;
     return {slice.rows.count, slice.cols.count, own};
   }
   Vector vectors(const Vector& first, int count, const IndexRange& part, Buffers& kept) const {

@@ -22,6 +22,7 @@
 #include "tests/backend/cpu/rounded_reference.h"
 #include "tests/backend/feeder.h"
 #include "tests/folders.h"
+#include "tests/model/fp8_checkpoint.h"
 
 namespace nibble::cpu {
 namespace {
@@ -270,6 +271,101 @@ TEST_P(GoldenOnCpu, ConvertedRandomModelsAgreeWithAReferenceThatIsGivenTheSameBy
       for (const GoldenPrompt& prompt : model.golden.prompts)
         if (prompt.ids.size() <= 50) expect_like_reference(options, model.weights, prompt.ids, 1e-3);
     }
+}
+
+// A random model's checkpoint whose dense layers a test turns into FP8.
+struct Fp8Model {
+  explicit Fp8Model(const std::string& name)
+      : golden(read_golden(kRoot / "tests/golden/random" / name / "golden.safetensors")) {
+    const auto from = kRoot / "tests/golden/random" / name;
+    tensors = read_tensors(from);
+    config = with_fp8_quantization(read_text_file(from / "config.json"));
+    layers = fp8_layers(read_config(from / "config.json").num_layers);
+  }
+  std::shared_ptr<const Weights> open() const {
+    const auto file = folder.path() / "model.safetensors";
+    std::filesystem::remove(file);
+    write_checkpoint(file, tensors, config);
+    return std::make_shared<const Weights>(open_weights(file));
+  }
+
+  TestFolder folder;
+  GoldenSet golden;
+  OwnedTensors tensors;
+  std::string config;
+  std::vector<std::string> layers;
+};
+
+// The reference decodes a code to the product of code and scale in float32: the value in the checkpoint of
+// dequantised weights. So its logits are the same bits. The bound for the CPU backend is that of
+// RandomModelsAgreeAtEveryPosition..., for prompts of the length for which it is derived: this backend
+// multiplies finished sums by the scale, which only reorders float32 operations (1e-6 if no key or value is
+// rounded in the other direction).
+TEST_P(GoldenOnCpu, AnFp8CheckpointHasTheLogitsOfItsDequantisedWeights) {
+  int num_compared = 0;
+  for (const char* name : {"a", "b"}) {
+    Fp8Model model(name);
+    for (const std::string& layer : model.layers)
+      make_fp8(model.tensors, layer,
+               {.is_per_row = layer.ends_with("o_proj") || layer == "lm_head",
+                .dtype = layer.ends_with("k_proj") ? DType::kF32 : DType::kBf16});
+    const auto fp8 = model.open();
+    for (const std::string& layer : model.layers) undo_fp8(model.tensors, layer);
+    const auto wide = model.open();
+    ASSERT_EQ(fp8->layers[0].q.format(), Format::kE4m3);
+    ASSERT_EQ(wide->layers[0].q.format(), Format::kF32);
+    const size_t vocab = fp8->config.vocab;
+    for (const GoldenPrompt& prompt : model.golden.prompts) {
+      if (prompt.ids.size() > 50) continue;
+      const ReferenceResult reference = rounded_reference(*wide, prompt.ids);
+      EXPECT_EQ(rounded_reference(*fp8, prompt.ids).logits, reference.logits) << name;
+      if (prompt.ids.size() > 12) continue;
+      ++num_compared;
+      const std::vector<float> logits = logits_on_cpu(options_for_golden(GetParam()), fp8, prompt.ids);
+      for (size_t t = 0; t < prompt.ids.size(); ++t)
+        EXPECT_LE(relative_l2(row(logits, t, vocab), row(reference.logits, t, vocab)), 1e-3)
+            << name << ", " << prompt.ids.size() << " tokens, position " << t;
+    }
+  }
+  EXPECT_EQ(num_compared, 2);
+}
+
+// Multiplication by a power of two commutes with every rounding, and BF16 holds its product with a code. So
+// the kernels of both formats, which add in the same order, give the same bits.
+TEST_P(GoldenOnCpu, AnFp8CheckpointWithScalesOfPowersOfTwoEqualsItsValuesInBf16) {
+  for (const char* name : {"a", "b"}) {
+    Fp8Model model(name);
+    for (const std::string& layer : model.layers)
+      make_fp8(model.tensors, layer, {.is_per_row = !layer.ends_with("q_proj"), .is_power_of_two = true});
+    const auto fp8 = model.open();
+    for (const std::string& layer : model.layers) undo_fp8(model.tensors, layer, DType::kBf16);
+    const auto bf16 = model.open();
+    ASSERT_EQ(fp8->layers[0].q.format(), Format::kE4m3);
+    ASSERT_EQ(bf16->layers[0].q.format(), Format::kBf16);
+    for (const ExpertActivations experts : {ExpertActivations::kFloat, ExpertActivations::kInt8})
+      for (const GoldenPrompt& prompt : model.golden.prompts) {
+        const TestOptions options = options_for_golden(GetParam(), experts);
+        EXPECT_EQ(logits_on_cpu(options, fp8, prompt.ids), logits_on_cpu(options, bf16, prompt.ids))
+            << name << ", " << prompt.ids.size() << " tokens";
+      }
+  }
+}
+
+// With the codes and scales that --fp8-layers computes from BF16, a checkpoint gives the same bits.
+TEST_P(GoldenOnCpu, AnFp8CheckpointEqualsTheBf16CheckpointThatIsQuantisedAtLoad) {
+  Fp8Model model("a");
+  const auto bf16 = open("tests/golden/random/a");
+  for (const std::string& layer : model.layers) make_fp8(model.tensors, layer, {.dtype = DType::kF32});
+  const auto fp8 = model.open();
+  for (const ExpertActivations experts : {ExpertActivations::kFloat, ExpertActivations::kInt8}) {
+    const TestOptions as_stored = options_for_golden(GetParam(), experts);
+    TestOptions quantised = as_stored;
+    quantised.dense = {Format::kE4m3, Format::kE4m3, Format::kE4m3};
+    const std::vector<TokenId>& ids = model.golden.prompts.front().ids;
+    const std::vector<float> expected = logits_on_cpu(quantised, bf16, ids);
+    EXPECT_EQ(logits_on_cpu(as_stored, fp8, ids), expected);
+    EXPECT_EQ(logits_on_cpu(quantised, fp8, ids), expected) << "--fp8-layers changes nothing";
+  }
 }
 
 // E4M3 rounds by 2^-4, BF16 by 2^-9. So an element rounded in the other direction causes 32 times the error,

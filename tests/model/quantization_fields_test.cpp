@@ -1,0 +1,95 @@
+// Which descriptions of FP8 weights a config.json may have.
+#include "model/quantization_fields.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "model/config.h"
+#include "tests/error_of.h"
+#include "tests/model/fp8_checkpoint.h"
+
+namespace nibble {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string error_with(const json& quantization) {
+  json object = json::parse(to_json(small_config()));
+  object["quantization_config"] = quantization;
+  return error_of([&] { parse_config(object.dump(), "config.json"); });
+}
+
+TEST(QuantizationFields, Fp8OfThreeToolsIsAccepted) {
+  EXPECT_EQ(error_with(fp8_quantization()), "accepted");
+  for (const char* text : {
+           R"({"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]})",
+           R"({"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3",
+               "weight_block_size": null, "modules_to_not_convert": null})",
+           R"({"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_scheme": null,
+               "ignore": ["lm_head"], "producer": {"name": "modelopt", "version": "0.33"},
+               "config_groups": {"group_0": {"targets": ["Linear"],
+                 "input_activations": {"dynamic": false, "num_bits": 8, "type": "float"},
+                 "weights": {"dynamic": false, "num_bits": 8, "type": "float"}}}})",
+       })
+    EXPECT_EQ(error_with(json::parse(text)), "accepted") << text;
+}
+
+struct Wrong {
+  const char *path, *value, *message;
+};
+
+// Each of these fields gives the bytes of the weights another meaning, or adds scales that nibble lacks.
+TEST(QuantizationFields, AFieldThatChangesTheWeightsIsRefusedByName) {
+  const Wrong wrongs[] = {
+      {"/format", "\"pack-quantized\"", "'format' is \"pack-quantized\"; expected \"float-quantized\" or"},
+      {"/format", "null", "'format' is missing"},
+      {"/quantization_status", "\"frozen\"", "'quantization_status' is \"frozen\"; expected \"compressed\""},
+      {"/kv_cache_scheme", R"({"num_bits":8})", "'kv_cache_scheme' is {\"num_bits\":8}; expected null"},
+      {"/transform_config", R"({"config_groups":{}})", "'transform_config' is"},
+      {"/sparsity_config", R"({"format":"sparse-24-bitmask"})", "'format' is \"sparse-24-bitmask\""},
+      {"/rotation", "true", "unknown field \"rotation\""},
+      {"/config_groups", "[]", "'config_groups': expected an object"},
+      {"/config_groups/group_0/format", "\"nvfp4-pack-quantized\"", "'group_0': 'format' is"},
+      {"/config_groups/group_0/weights", "null", "'group_0': 'weights' is missing"},
+      {"/config_groups/group_0/weights/num_bits", "4", "'weights': 'num_bits' is 4; expected 8"},
+      {"/config_groups/group_0/weights/num_bits", "null", "'num_bits' is missing; expected 8"},
+      {"/config_groups/group_0/weights/type", "\"int\"", "'type' is \"int\"; expected \"float\""},
+      {"/config_groups/group_0/weights/type", "null", "'type' is missing; expected \"float\""},
+      {"/config_groups/group_0/weights/strategy", "\"block\"",
+       "'strategy' is \"block\"; expected \"tensor\" or \"channel\""},
+      {"/config_groups/group_0/weights/symmetric", "false", "'symmetric' is false"},
+      {"/config_groups/group_0/weights/dynamic", "true", "'dynamic' is true"},
+      {"/config_groups/group_0/weights/group_size", "128", "'group_size' is 128; expected null"},
+      {"/config_groups/group_0/weights/actorder", "\"group\"", "'actorder' is \"group\"; expected null"},
+      {"/config_groups/group_0/weights/block_structure", "[128,128]", "'block_structure' is [128,128]"},
+  };
+  for (const Wrong& wrong : wrongs) {
+    json quantization = fp8_quantization();
+    quantization[json::json_pointer(wrong.path)] = json::parse(wrong.value);
+    EXPECT_THAT(error_with(quantization), AllOf(HasSubstr("config.json: 'quantization_config': "),
+                                                HasSubstr(wrong.message), Not(HasSubstr("\n"))))
+        << wrong.path;
+  }
+}
+
+TEST(QuantizationFields, OtherMethodsAndTheirVariantsAreRefused) {
+  EXPECT_THAT(error_with(json::parse(R"({"quant_method": "fp8", "weight_block_size": [128, 128]})")),
+              HasSubstr("'weight_block_size' is [128,128]; expected null"));
+  EXPECT_THAT(error_with(json::parse(R"({"quant_method": "fp8", "fmt": "e5m2"})")),
+              HasSubstr("'fmt' is \"e5m2\"; expected \"e4m3\""));
+  EXPECT_THAT(error_with(json::parse(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})")),
+              HasSubstr("'quant_algo' is \"NVFP4\"; expected \"FP8\""));
+  EXPECT_THAT(
+      error_with(json::parse(R"({"quant_method": "awq"})")),
+      HasSubstr(R"('quant_method' is "awq"; expected "mxfp4", "compressed-tensors", "fp8" or "modelopt")"));
+  EXPECT_THAT(error_with(json::parse(R"({"quant_method": 8})")), HasSubstr("'quant_method' is 8; expected"));
+}
+
+}  // namespace
+}  // namespace nibble
