@@ -67,7 +67,8 @@ def test_the_record_has_the_drafts_of_the_run():
     for drafts in first, second:
         assert 0 < drafts["drafts"] <= drafts["drafted_tokens"] >= drafts["accepted_tokens"] >= 0
         assert drafts["acceptance"] == pytest.approx(drafts["accepted_tokens"] / drafts["drafted_tokens"])
-    assert first["drafted_tokens"] + second["drafted_tokens"] == status["drafted_tokens"]
+    # The server also counts the drafts of the questions that follow the loads (`coherence`).
+    assert first["drafted_tokens"] + second["drafted_tokens"] < status["drafted_tokens"]
 
 
 def test_prompt_processing_is_the_time_to_the_first_event_less_the_latency(server):

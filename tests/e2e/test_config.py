@@ -157,7 +157,7 @@ def test_inspect_and_check_state_the_same_tokens_of_kv_cache():
         (["/nowhere"], "/nowhere"),
         (["tiny", "--host", "nowhere.example"], "--host 'nowhere.example'"),
         (["tiny", "--unix-socket", "/tmp/" + "x" * 120], "--unix-socket"),
-        (["tiny", "--api-key-file", "/dev/null"], "has no key"),
+        (["tiny", "--api-key-file", "/dev/null"], "/dev/null: is a device; expected a file"),
         (["tiny", "--context", "1000000"], "--context 1000000"),
         (["tiny", "--tokenizer", "/dev/null"], "/dev/null"),
         (["tiny", "--nonsense"], "--nonsense"),

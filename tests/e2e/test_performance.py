@@ -20,7 +20,7 @@ def performance(*flags):
 def copy(tmp_path):
     shutil.copytree(ROOT / "records", tmp_path / "records")
     shutil.copytree(ROOT / "docs" / "pictures", tmp_path / "docs" / "pictures")
-    for name in ("performance", "history", "kernels", "quality", "scaling", "operating"):
+    for name in ("performance", "history", "kernels", "quality", "scaling", "operating", "dgx-spark"):
         shutil.copy(ROOT / "docs" / f"{name}.md", tmp_path / "docs")
     return tmp_path
 

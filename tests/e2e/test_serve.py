@@ -666,7 +666,7 @@ def test_the_log_has_requests_and_no_texts():
     "flags, told",
     [
         (["--api-key-file", "/nowhere"], "--api-key-file '/nowhere' can't be read: No such file"),
-        (["--api-key-file", "/dev/null"], "--api-key-file '/dev/null' has no key. Expected one per line"),
+        (["--api-key-file", "/dev/null"], "/dev/null: is a device; expected a file"),
         (["--api-key", ""], "--api-key: the key is empty"),
         (["--host", "example.com"], "--host 'example.com': expected an address"),
         (["--max-sequences", "0"], "--max-sequences"),
