@@ -68,8 +68,8 @@ struct SchedulerOptions {
   int num_pages{0};         // of each KV cache, full and sliding; ids of cache c start at c * num_pages
   int window{128};          // positions that a sliding layer attends to
   bool prefix_cache{true};  // false: every prompt is run from its first token and nothing is shared
-  // The backend drafts within each step for the next one. A sequence with unverified drafts then keeps its
-  // place, with drafts, in a step that is planned ahead.
+  // The backend drafts within each step for the next one. A step planned ahead can then include a sequence
+  // with unverified drafts and give it new ones, unless the unverified ones may complete the answer.
   bool launches_before_drafts{false};
 };
 

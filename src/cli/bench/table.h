@@ -19,8 +19,8 @@ class BenchTable {
 
   std::string head() const;
   std::string add(const BenchResult& result);  // returns the text to append to the table
-  // Lines below the table: operations per second of prompts, contradictory results, and for a grid, which has
-  // no column for notes, the notes.
+  // Lines below the table: TFLOP/s of prefills, whether the data fits into the caches, contradictory results,
+  // and in a grid, which has no column for them, the notes of its cells.
   std::string notes() const;
 
  private:

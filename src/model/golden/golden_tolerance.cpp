@@ -17,7 +17,8 @@ namespace {
 // logits, three standard deviations are 3 sqrt(2) times as much.
 // Errors of this size often change a router's choice if its margin is below 1e-2. Another expert moves
 // log-probabilities by up to 0.4, independent of later rounding. Both were measured with bfloat16 arithmetic
-// on the miniature (tests/golden/README.md). Golden data do not record router margins of continuations.
+// on the miniature (tests/golden/README.md). Golden data have no router margins of continuations, so
+// greedy_gap always allows for another expert.
 constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
 constexpr double kOtherExpert{0.4};         // the most that another expert changes a log-probability
 

@@ -103,7 +103,7 @@ class Generation {
   void receive(size_t choice, Event event);
 
   EngineGate& gate_;
-  // by choice; nullopt if the choice has ended or was cancelled
+  // [choice]: the engine's id for it; nullopt if the choice has ended or was cancelled
   std::vector<std::optional<RequestId>> ids_;
   Stopwatch submitted_;
   std::deque<ChoiceEvent> events_;

@@ -88,7 +88,8 @@ class ChoiceListener {
  public:
   virtual ~ChoiceListener() = default;
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
-  // Called after each token; true ends the choice. Ends chats at stop strings, which the engine can't check.
+  // Called after each token; true ends the choice. For chats: their stop strings count only in the content of
+  // messages, which the engine does not parse.
   virtual bool has_enough(size_t choice) const = 0;
   // `text`: the text that the engine held back because it might have become a stop string.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;

@@ -53,7 +53,8 @@ namespace {
 // at different pages, some of them within a step. No model has such a window; attend_tiles() handles it.
 constexpr int kMostWindow{(kChunkPages - 1) * kPagePositions + 1};
 
-// Shared memory: the stages; ones, as 8 more columns of the values of 16 positions; totals put aside.
+// Shared memory: the stages; ones (the last 8 of 72 columns of the values of 16 positions); the totals that
+// TileSums::put_aside() moves out of registers in a rare step.
 constexpr int kOnesAt{(stages_bytes(PageStages::kStages, PageStages::kStageBytes) + 1023) / 1024 * 1024},
     kOnesBytes{16 * kCellBytes}, kAsideAt{kOnesAt + kOnesBytes};
 constexpr size_t kTileBytes{kAsideAt + sizeof(float) * TileSums::kAside * kTileThreads};

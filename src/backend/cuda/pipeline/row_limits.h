@@ -35,7 +35,7 @@ inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
 // Columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};
 
-// Most pairs for which the kernels that read pairs also form groups: a warp has one lane per pair.
+// The kernels that read pairs also form groups of them, up to this number of pairs: one per lane of a warp.
 inline constexpr int kMatchedPairs{32};
 // True if the kernels that read a step's pairs also form groups; no expert then has more than `size` pairs.
 // False if pairs are gathered in an image (`in_image`): the gathering kernel reads groups from memory.

@@ -63,7 +63,8 @@ class DeviceRoutingMailbox {  // routing of a few tokens, as a RoutingMailbox
   explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;
-  // Logits of all tokens: the kernel's segment sums of an expert, added in order, plus its bias.
+  // Checks the tags of the sums in the mailbox. Returns the logits [T, E]: the sums of an expert's segments,
+  // added in order, plus its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choices(Comparison& comparison, const std::vector<ExpectedRouting>& expected,

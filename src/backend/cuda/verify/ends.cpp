@@ -105,7 +105,7 @@ class HostInputs {
 
   void tell(InputHeader* (&turns)[2]) const { places_.tell(turns); }
   size_t room() const { return (num_bytes_ + 15) / 16 * 16; }
-  // The bytes after the rows must equal their copy on the device.
+  // Checks that embed copied the bytes after the rows (the rest of the step's input) unchanged.
   void check_rest(Comparison& comparison, const std::vector<uint8_t>& copied) const {
     for (size_t i = row_bytes_; i < num_bytes_; ++i)
       comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), copied[i], byte_of_rest(i));

@@ -110,7 +110,8 @@ class Branches {
   Fuel& fuel_;
   std::vector<std::string>& warnings_;
   std::map<const Json*, Alternatives> exclusive_;  // results of exclusive(), by schema
-  std::optional<Term> left_out_;                   // first term that drop_unknown() removed
+  // First term that drop_unknown() removed. If the grammar has no text, the refusal names it.
+  std::optional<Term> left_out_;
   uint32_t disjoint_depth_{0};
 };
 
