@@ -1,6 +1,7 @@
 // Converts a conversation to the API's messages; receives the streamed answer.
 import { streamChat } from "./api.js";
 import { newMessage } from "./message.js";
+import { kSampling } from "./settings.js";
 
 // The request for the next answer, without settings that the user left empty.
 export function requestOf(messages, settings) {
@@ -11,7 +12,7 @@ export function requestOf(messages, settings) {
     reasoning_effort: settings.effort,
   };
   if (settings.instructions) body.messages.unshift({ role: "system", content: settings.instructions });
-  if (settings.temperature !== "") body.temperature = Number(settings.temperature);
+  for (const { name } of kSampling) if (settings[name] !== "") body[name] = Number(settings[name]);
   if (settings.tools) body.tools = JSON.parse(settings.tools);
   if (settings.schema) {
     const schema = JSON.parse(settings.schema);

@@ -1,8 +1,9 @@
 // The open conversation: shows its branch, sends messages, receives answers, switches versions.
 import { addressed, showAddress } from "./address.js";
 import { newAnswer, receive, requestOf } from "./answer.js";
-import { showChips, showGauge } from "./composer.js";
+import { messageText, showChips, showFiles, showGauge } from "./composer.js";
 import { byId, notify, say } from "./dom.js";
+import { saveDraft, saveFiles } from "./drafts.js";
 import { isEmpty, newMessage } from "./message.js";
 import { settingsOf } from "./settings.js";
 import { maxContext } from "./server_state.js";
@@ -51,7 +52,7 @@ export function setUpConversation(onListChange) {
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
   const typed = byId("input").value;  // text typed while the conversations were loading
-  if (typed && typed !== open.draft) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
+  if (typed && typed !== open.draft) saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
   showConversation();
 }
@@ -96,6 +97,7 @@ export function showConversation() {
     update(stateOf(message, at, versions.get(message.parent) ?? []));
   });
   byId("welcome").hidden = branch.length > 0;
+  showFiles(open);
   showChips(open);
   showGauge(branch, maxContext);
   byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
@@ -145,10 +147,11 @@ function showVersion(message, by) {
   (same.disabled ? other : same).focus();
 }
 
-/** @param {string} text */
+/** Sends the draft. @param {string} text  of the field */
 export function ask(text) {
+  const content = messageText(text, open.files);
   byId("input").value = "";
-  send([newMessage(open.id, open.shown, { role: "user", content: text })], { endsDraft: true });
+  send([newMessage(open.id, open.shown, { role: "user", content })], { endsDraft: true });
 }
 
 /** Adds messages, each the parent of the next, and receives the answer. @param {Message[]} messages */
@@ -249,9 +252,10 @@ function redraw(message) {
 export function followChange(change, isNews) {
   if (change.kind === "deleted") stopAnswer(change.chat);
   if (change.kind === "deleted" && change.chat === open.id) {
-    const text = byId("input").value;
+    const text = byId("input").value, { files } = open;
     openConversation(store.newConversation());
-    if (text) store.saveDraft(open, byId("input").value = text);  // keeps what the user is typing
+    if (text) saveDraft(open, byId("input").value = text);  // keeps what the user is typing
+    if (files.length) saveFiles(open, files).then(() => showFiles(open));
   }
   showList();
   const chat = store.conversations.get(change.chat);
@@ -265,6 +269,7 @@ export function followChange(change, isNews) {
   const shows = change.kind === "shown" || (change.kind === "messages" && (isNews || change.messages.some(({ id }) => id === chat.shown)));
   if (shows && !running.has(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
   if (chat !== open || change.kind === "draft") return;
+  if (change.kind === "files") return showFiles(open);
   const isProgress = change.kind === "messages" && change.messages.length === 1 && branch.at(-1)?.id === change.messages[0].id;
   if (isProgress && chat.shown === branch.at(-1).id) redraw(chat.messages.get(chat.shown));
   else showConversation();
