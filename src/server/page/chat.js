@@ -14,6 +14,12 @@ import { setUpSidebar, showList } from "./sidebar.js";
 import * as store from "./store.js";
 import { titleOf } from "./tree.js";
 
+// Keyboards on screens have no Shift+Enter: there, Enter makes a new line, as their key says, and the button sends.
+const isTouch = matchMedia("(pointer: coarse)");
+const labelEnter = () => { byId("input").enterKeyHint = isTouch.matches ? "enter" : "send"; };
+isTouch.addEventListener("change", labelEnter);
+labelEnter();
+
 let isReady = false;  // the conversations are loaded
 
 function openConversation(chat) {
@@ -89,6 +95,7 @@ byId("input").addEventListener("keydown", (event) => {
     conversation.pressLast("user", ".edit");
   }
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  if (isTouch.matches && !event.ctrlKey && !event.metaKey) return;  // a new line
   event.preventDefault();
   send();
 });
