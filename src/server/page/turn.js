@@ -59,6 +59,11 @@ export function showTurn(message) {
   };
 }
 
+// Does not touch the page if nothing changes: a long conversation has thousands of these.
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 /** @param {Message} message @param {string} label */
 function copyIcon(message, label) {
   const button = iconButton("copy", label, { class: "copy" });
@@ -92,8 +97,8 @@ function showVersions(what) {
       state = changed;
       const { version, numVersions } = state;
       element.hidden = numVersions < 2;
-      name.textContent = `Version ${version + 1} of ${numVersions}`;
-      count.textContent = `${version + 1}/${numVersions}`;
+      setText(name, `Version ${version + 1} of ${numVersions}`);
+      setText(count, `${version + 1}/${numVersions}`);
       previous.disabled = version === 0;
       next.disabled = version === numVersions - 1;
     },
@@ -178,10 +183,10 @@ function showAnswer(element, message) {
     else if (!results.firstChild) results.append(resultsForm(message, (values) => state.sendResults?.(values)));
     const fault = [message.error, state.failure].filter(Boolean).join(" ");
     error.hidden = !fault;
-    if (error.textContent !== fault) error.textContent = fault;
-    end.textContent = outcome(message, state.isRunning);
+    setText(error, fault);
+    setText(end, outcome(message, state.isRunning));
     end.hidden = !end.textContent;
-    numbers.textContent = statistics(message);
+    setText(numbers, statistics(message));
     info.hidden = !numbers.textContent;
     tools.hidden = state.isRunning;
     retry.hidden = !state.retry;
