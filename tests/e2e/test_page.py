@@ -311,6 +311,47 @@ def test_a_key_is_asked_for_and_kept_for_the_tab_only(chromium):
         assert all(url.startswith(locked.url) for url in chromium.requests())
 
 
+def test_a_key_is_asked_for_once_for_all_tabs(chromium):
+    driver, opened = chromium.driver, chromium.driver.current_window_handle
+    model = "document.getElementById('model').textContent === 'tiny on cpu'"
+    with serving("--api-key", "sesame") as locked:
+        chromium.go(locked.url + "/")
+        chromium.wait("document.getElementById('key-dialog').open")
+        driver.switch_to.new_window("tab")
+        second = driver.current_window_handle
+        driver.get(locked.url + "/")
+        chromium.wait("document.getElementById('key-dialog').open")
+        chromium.type("#key", "wrong" + Keys.ENTER)
+        chromium.wait("document.getElementById('key-fault').textContent !== ''")
+        driver.switch_to.window(opened)
+        assert chromium.js("document.getElementById('key-dialog').open")  # a wrong key is not given to other tabs
+        driver.switch_to.window(second)
+        chromium.type("#key", "sesame" + Keys.ENTER)
+        chromium.wait(model)
+        driver.switch_to.window(opened)
+        chromium.wait(model)
+        assert not chromium.js("document.getElementById('key-dialog').open")
+        driver.switch_to.window(second)
+        driver.get(locked.url + "/status")
+        chromium.wait("document.querySelectorAll('#kernels td').length > 0")
+        driver.switch_to.new_window("tab")
+        driver.get(locked.url + "/")
+        chromium.wait(model)
+        assert not chromium.js("document.getElementById('key-dialog').open")
+        assert "sesame" not in chromium.js("JSON.stringify(localStorage)")
+        for handle in driver.window_handles:
+            driver.switch_to.window(handle)
+            if handle != opened:
+                driver.close()
+        driver.switch_to.window(opened)
+        chromium.go(locked.url + "/page/icon.svg")  # the last tab with the key is gone
+        chromium.js("sessionStorage.clear()")
+        chromium.go(locked.url + "/")
+        chromium.wait("document.getElementById('key-dialog').open")
+    chromium.console_errors()
+    chromium.requests()
+
+
 # Markdown, and what it must not let through
 
 

@@ -1,5 +1,6 @@
 // The dialogs: settings, API key, keyboard shortcuts.
 import { byId, h } from "./dom.js";
+import { keyOfOtherTab } from "./key.js";
 import { serverDefaults } from "./server_state.js";
 import { faultOf, kDefaultSettings, kSampling, saveSettings } from "./settings.js";
 
@@ -58,7 +59,7 @@ export function applyTheme(theme) {
 
 // Resolves to the key, or to null if the user enters none. Concurrent requests share one dialog.
 let asked = null;
-export function askForKey(wasRefused) {
+export function askForKey(wasRefused, refused) {
   asked ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
     byId("key-fault").textContent = wasRefused ? "The server rejected this key." : "";
@@ -69,8 +70,12 @@ export function askForKey(wasRefused) {
     };
     byId("cancel-key").onclick = () => dialog.close("");
     dialog.returnValue = "";
+    const other = keyOfOtherTab(refused, Infinity);
+    other.key.then((key) => { if (key !== null) dialog.close(key); });
     dialog.onclose = () => {
       asked = null;
+      other.end();
+      byId("key-fault").textContent = "";
       resolve(dialog.returnValue || null);
     };
     dialog.showModal();
