@@ -616,6 +616,9 @@ def test_the_status_shows_what_runs_and_how_it_was_set_up(page, server):
     page.wait("document.querySelector('.chart polyline').getAttribute('points')?.split(' ').length >= 2")
     speed = re.match(r"answers ([\d,]+), prompts \(dashed\) [\d,]+; highest [\d,]+", page.text(".chart figcaption"))
     assert int(speed[1].replace(",", "")) > 0
+    said = page.text("#summary")
+    assert "The server is ready. It runs tiny on the CPU (" in said and "1 answer is being written, and no requests wait." in said
+    assert "records/" not in page.text("main") and "docs/" not in page.text("main")
     facts = dict(zip(page.js("[...document.querySelectorAll('dt')].map((item) => item.textContent)"), page.js("[...document.querySelectorAll('dd')].map((item) => item.textContent)")))
     assert facts["running"] == "1" and int(facts["steps"].replace(",", "")) > 20 and facts["faults"] == "0"
     kernels = page.js("[...document.querySelectorAll('#kernels tbody tr')].map((row) => row.innerText.split('\\t'))")
