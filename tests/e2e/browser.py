@@ -19,6 +19,8 @@ kFlags = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--window-size=1000,700",
 ]
+# A mouse, which a headless browser lacks: it matches `hover: hover`.
+kMouse = "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"
 # Records the bodies of requests in `sent`, and adds the fields of `more` to them.
 kWatch = """
 window.sent = [];
@@ -129,10 +131,10 @@ class Page:
 
 
 @contextlib.contextmanager
-def chromium(preferences=None):
+def chromium(preferences=None, flags=()):
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for flag in kFlags:
+    for flag in [*kFlags, *flags]:
         options.add_argument(flag)
     if preferences:
         options.add_experimental_option("prefs", preferences)

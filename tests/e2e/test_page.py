@@ -1,5 +1,6 @@
 """Tests the page in headless Chromium, with the miniature model."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -131,7 +132,7 @@ def test_an_answer_can_be_stopped_and_gone_on_from(page, server):
     page.wait_for_end()
     kept = page.text(".answer")
     assert len(kept) > 20
-    assert re.match(r"\d+ tokens, .*; stopped$", page.last(".numbers"))
+    assert re.match(r"\d+ tokens, ", page.last(".numbers")) and page.last(".end") == "Stopped."
     # The engine stopped too.
     page.wait("fetch('/status.json').then((reply) => reply.json()).then(({engine}) => engine.running === 0)")
     page.ask(QUESTION)
@@ -277,8 +278,8 @@ def test_a_conversation_is_copied_and_exported(page, server, tmp_path):
     page.command("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
     page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
     page.ask(QUESTION)
-    page.click(".turn.assistant .tools button")
-    page.wait("document.querySelector('.turn.assistant .tools button').textContent === 'Copied'")
+    page.click(".turn.assistant .copy")
+    page.wait("document.querySelector('.turn.assistant .copy').getAttribute('aria-label') === 'Copied'")
     assert page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == "17 + 25 = 42."
     page.click("#export-json")
     page.click("#export-markdown")
@@ -308,6 +309,47 @@ def test_a_key_is_asked_for_and_kept_for_the_tab_only(chromium):
         assert "sesame" not in chromium.js("JSON.stringify(localStorage)")
         assert all("status of 401" in error for error in chromium.console_errors())
         assert all(url.startswith(locked.url) for url in chromium.requests())
+
+
+def test_a_key_is_asked_for_once_for_all_tabs(chromium):
+    driver, opened = chromium.driver, chromium.driver.current_window_handle
+    model = "document.getElementById('model').textContent === 'tiny on cpu'"
+    with serving("--api-key", "sesame") as locked:
+        chromium.go(locked.url + "/")
+        chromium.wait("document.getElementById('key-dialog').open")
+        driver.switch_to.new_window("tab")
+        second = driver.current_window_handle
+        driver.get(locked.url + "/")
+        chromium.wait("document.getElementById('key-dialog').open")
+        chromium.type("#key", "wrong" + Keys.ENTER)
+        chromium.wait("document.getElementById('key-fault').textContent !== ''")
+        driver.switch_to.window(opened)
+        assert chromium.js("document.getElementById('key-dialog').open")  # a wrong key is not given to other tabs
+        driver.switch_to.window(second)
+        chromium.type("#key", "sesame" + Keys.ENTER)
+        chromium.wait(model)
+        driver.switch_to.window(opened)
+        chromium.wait(model)
+        assert not chromium.js("document.getElementById('key-dialog').open")
+        driver.switch_to.window(second)
+        driver.get(locked.url + "/status")
+        chromium.wait("document.querySelectorAll('#kernels td').length > 0")
+        driver.switch_to.new_window("tab")
+        driver.get(locked.url + "/")
+        chromium.wait(model)
+        assert not chromium.js("document.getElementById('key-dialog').open")
+        assert "sesame" not in chromium.js("JSON.stringify(localStorage)")
+        for handle in driver.window_handles:
+            driver.switch_to.window(handle)
+            if handle != opened:
+                driver.close()
+        driver.switch_to.window(opened)
+        chromium.go(locked.url + "/page/icon.svg")  # the last tab with the key is gone
+        chromium.js("sessionStorage.clear()")
+        chromium.go(locked.url + "/")
+        chromium.wait("document.getElementById('key-dialog').open")
+    chromium.console_errors()
+    chromium.requests()
 
 
 # Markdown, and what it must not let through
@@ -477,6 +519,81 @@ def test_a_phone_shows_one_thing_at_a_time(page):
     page.command("Emulation.clearDeviceMetricsOverride")
 
 
+@contextlib.contextmanager
+def phone(page):
+    """The page on a phone: 390 pixels wide, with touch instead of a mouse."""
+    page.command("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
+    page.command("Emulation.setTouchEmulationEnabled", enabled=True)
+    try:
+        yield
+    finally:
+        page.command("Emulation.setTouchEmulationEnabled", enabled=False)
+        page.command("Emulation.clearDeviceMetricsOverride")
+
+
+SMALL = """[...document.querySelectorAll("button:not(.reference), select, input, textarea, summary, header a")].filter((target) => {
+  const {width, height} = target.getBoundingClientRect();
+  return target.checkVisibility() && !target.matches(".skip") && (width < 44 || height < 44);
+}).map((target) => target.outerHTML)"""
+
+
+def test_every_target_on_a_phone_has_44_pixels(page):
+    page.ask(QUESTION)
+    with phone(page):
+        page.js("document.querySelector('.retry').click()")
+        page.wait("window.sent.length === 2")
+        page.wait_for_end()
+        page.js("document.querySelector('.info').click()")
+        assert page.js(SMALL) == []
+        assert page.js("[...document.querySelectorAll('.actions')].every((actions) => getComputedStyle(actions).opacity === '1')")
+        page.click("#toggle-list")
+        assert page.js(SMALL) == []
+        page.click("#toggle-list")
+        page.click("#open-settings")
+        assert page.js(SMALL) == []
+        page.press(Keys.ESCAPE)
+        page.js("document.querySelector('.edit').click()")
+        assert page.js(SMALL) == [] and page.js("document.documentElement.scrollWidth") <= 390
+        assert page.js(SMALL.replace("44", "4400")) != []  # proves that it checks
+
+
+def test_enter_on_a_touch_screen_makes_a_new_line(page):
+    assert page.find("#input").get_attribute("enterkeyhint") == "send"
+    with phone(page):
+        page.wait("document.getElementById('input').enterKeyHint === 'enter'")
+        page.type("#input", "one" + Keys.ENTER + "two")
+        assert page.js("document.getElementById('input').value") == "one\ntwo"
+        page.click("#send")
+        page.wait("window.sent.length === 1")
+        page.wait_for_end()
+    page.wait("document.getElementById('input').enterKeyHint === 'send'")
+
+
+def test_actions_are_icons_that_hover_and_focus_show(server):
+    with browser.chromium(flags=[browser.kMouse]) as page:
+        page.go(server.url + "/")
+        page.wait_for_end()
+        page.ask(QUESTION)
+        opacity = "getComputedStyle(document.querySelector('.turn.assistant .actions')).opacity"
+        for selector, shown in ((".turn.user .said", "0"), (".turn.assistant .answer", "1"), (".turn.user .said", "0")):
+            browser.webdriver.ActionChains(page.driver).move_to_element(page.find(selector)).perform()
+            page.wait(f"{opacity} === '{shown}'")
+        assert violations(page, "light", 1000) == []
+        page.js("document.querySelector('.turn.assistant .retry').focus()")
+        page.wait(f"{opacity} === '1'")
+        names = "[...document.querySelectorAll('.actions button')].map((button) => [button.getAttribute('aria-label'), button.title, button.innerText])"
+        assert page.js(names) == [[name, name, ""] for name in ("Copy this message", "Edit this message", "Copy this answer", "Retry", "Statistics")]
+
+
+def test_statistics_are_shown_on_demand(page):
+    page.ask(QUESTION)
+    assert not page.find(".numbers").is_displayed()
+    page.click(".info")
+    assert page.find(".numbers").is_displayed() and page.find(".info").get_attribute("aria-expanded") == "true"
+    page.click(".info")
+    assert not page.find(".numbers").is_displayed()
+
+
 def test_the_theme_can_be_chosen(page):
     def back():
         return page.js("getComputedStyle(document.body).backgroundColor")
@@ -499,6 +616,9 @@ def test_the_status_shows_what_runs_and_how_it_was_set_up(page, server):
     page.wait("document.querySelector('.chart polyline').getAttribute('points')?.split(' ').length >= 2")
     speed = re.match(r"answers ([\d,]+), prompts \(dashed\) [\d,]+; highest [\d,]+", page.text(".chart figcaption"))
     assert int(speed[1].replace(",", "")) > 0
+    said = page.text("#summary")
+    assert "The server is ready. It runs tiny on the CPU (" in said and "1 answer is being written, and no requests wait." in said
+    assert "records/" not in page.text("main") and "docs/" not in page.text("main")
     facts = dict(zip(page.js("[...document.querySelectorAll('dt')].map((item) => item.textContent)"), page.js("[...document.querySelectorAll('dd')].map((item) => item.textContent)")))
     assert facts["running"] == "1" and int(facts["steps"].replace(",", "")) > 20 and facts["faults"] == "0"
     kernels = page.js("[...document.querySelectorAll('#kernels tbody tr')].map((row) => row.innerText.split('\\t'))")

@@ -3,10 +3,13 @@ state in the header."""
 
 import json
 
+import browser
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from test_page import QUESTION, SCHEMA, any_page, chromium, page, server  # noqa: F401: fixtures
-from test_serve import TOOLS
+from test_page_storage import tabs  # noqa: F401: a fixture
+from test_serve import TOOLS, serving
 
 DROP = """((type, name, bytes) => {
   const data = new DataTransfer();
@@ -18,34 +21,119 @@ DROP = """((type, name, bytes) => {
 VALUE = "document.getElementById('input').value"
 
 
-def test_an_attached_file_is_part_of_the_draft(page, tmp_path):
+FILES = "[...document.querySelectorAll('.file button:first-child')].map((file) => file.textContent)"
+SENT = "window.sent.at(-1).messages.at(-1).content"
+
+
+def test_attached_files_outlive_a_reload_and_are_sent_as_fenced_text(page, tmp_path):
     file = tmp_path / "my notes.md"
     file.write_text("# A\n```\ncode\n```")
     page.type("#input", "Look:")
     page.find("#attach-file").send_keys(str(file))
-    page.wait(f"{VALUE}.length > 10")
-    assert page.js(VALUE) == "Look:\n````my_notes.md\n# A\n```\ncode\n```\n````\n"
+    page.wait(f"{FILES}.length === 1")
+    page.js(DROP, "drop", "b.txt", list(b"two\n"))
+    page.wait(f"{FILES}.length === 2")
+    for _ in range(2):
+        assert page.js(FILES) == ["my notes.md", "b.txt"] and page.js(VALUE) == "Look:"
+        page.driver.refresh()
+        page.wait_for_end()
+    page.ask("")
+    assert page.js(SENT) == "Look:\n````my_notes.md\n# A\n```\ncode\n```\n````\n\n```b.txt\ntwo\n```\n"
+    assert page.js(FILES) == [] and page.js(VALUE) == ""
     page.driver.refresh()
     page.wait_for_end()
-    assert page.js(VALUE) == "Look:\n````my_notes.md\n# A\n```\ncode\n```\n````\n"
+    assert page.js(FILES) == [] and not page.find("#files").is_displayed()
+
+
+def test_files_alone_are_a_message_and_belong_to_their_conversation(page):
+    page.js(DROP, "drop", "a.txt", list(b"one\n"))
+    page.wait(f"{FILES}.length === 1")
+    assert page.text("nav .open") == "Draft: a.txt"
+    page.click("#new")
+    assert page.js(FILES) == []
+    page.driver.refresh()
+    page.wait_for_end()
+    page.click("nav .open")
+    assert page.js(FILES) == ["a.txt"]
+    page.ask("")
+    assert page.js(SENT) == "```a.txt\none\n```\n"
+
+
+def test_a_file_can_be_removed_attached_again_and_become_text(page):
+    page.js(DROP, "drop", "a.txt", list(b"one\n"))
+    page.wait(f"{FILES}.length === 1")
+    page.click(".file [aria-label='Remove a.txt']")
+    assert page.js(FILES) == []
+    assert page.driver.switch_to.active_element.text == "Attach a.txt again"
+    page.press(Keys.ENTER)
+    assert page.js(FILES) == ["a.txt"]
+    page.type("#input", "See")
+    page.click(".file button")
+    assert page.js(FILES) == [] and page.js(VALUE) == "See\n```a.txt\none\n```\n"
+
+
+def test_files_of_a_draft_are_exported_and_imported(page, server, tmp_path):
+    page.js(DROP, "drop", "a.txt", list(b"one\n"))
+    page.wait(f"{FILES}.length === 1")
+    page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
+    page.click("#export-all")
+    file = tmp_path / "nibble-conversations.json"
+    browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
+    page.command("Page.navigate", url=server.url + "/status")
+    page.forget(server.url)
+    page.go(server.url + "/")
+    page.wait_for_end()
+    page.find("#import-file").send_keys(str(file))
+    page.wait("document.querySelector('nav .open')?.textContent === 'Draft: a.txt'")
+    page.click("nav .open")
+    assert page.js(FILES) == ["a.txt"]
+
+
+def test_files_that_a_tab_attaches_are_shown_in_the_other(page, tabs):
+    first, second = tabs
+    first()
+    page.js(DROP, "drop", "a.txt", list(b"one\n"))
+    page.wait(f"{FILES}.length === 1")
+    second()
+    page.wait("document.querySelector('nav .open')?.textContent === 'Draft: a.txt'")
+    page.click("nav .open")
+    assert page.js(FILES) == ["a.txt"]
+    page.click(".file [aria-label='Remove a.txt']")
+    first()
+    page.wait(f"{FILES}.length === 0")
+
+
+def test_files_are_kept_while_another_tab_deletes_their_conversation(page, tabs):
+    first, second = tabs
+    first()
+    page.ask(QUESTION)
+    page.js(DROP, "drop", "a.txt", list(b"one\n"))
+    page.wait(f"{FILES}.length === 1")
+    second()
+    page.wait("document.querySelectorAll('nav .open').length === 1")
+    page.click("nav .delete")
+    page.driver.switch_to.alert.accept()
+    first()
+    page.wait("!document.querySelector('.turn')")
+    page.wait(f"{FILES}.length === 1")
 
 
 @pytest.mark.parametrize("way", ["drop", "paste"])
 def test_files_can_be_dropped_and_pasted(page, way):
     page.js(DROP, way, "a.txt", list(b"one\n"))
-    page.wait(f"{VALUE} === '```a.txt\\none\\n```\\n'")
+    page.wait(f"{FILES}.join() === 'a.txt'")
+    assert page.js(VALUE) == ""
 
 
 def test_a_file_that_is_no_text_changes_nothing(page):
     page.type("#input", "kept")
-    for content in ([0xFF, 0xFE, 0x00], [0x61, 0x00, 0x62]):
+    for count, content in enumerate([[0xFF, 0xFE, 0x00], [0x61, 0x00, 0x62]]):
         page.js(DROP, "drop", "b.bin", content)
         page.wait("document.getElementById('notice').textContent === '\"b.bin\" was not attached: it is not a text file.'")
-        page.js("document.getElementById('notice').textContent = ''")
-        assert page.js(VALUE) == "kept"
-        page.js(DROP, "drop", "", list(b""))  # ends the notice
-        page.wait(f"{VALUE}.length > 4")
-        page.fill("#input", "kept")
+        assert page.js(VALUE) == "kept" and len(page.js(FILES)) == count
+        page.js(DROP, "drop", "empty", list(b""))  # ends the notice
+        page.wait(f"{FILES}.length === {count + 1}")
+        assert page.text("#notice") == ""
 
 
 def test_a_long_paste_becomes_a_file(page):
@@ -56,7 +144,10 @@ def test_a_long_paste_becomes_a_file(page):
     })(...arguments)"""
     assert page.js(paste, "x" * 10_000) is True  # left to the browser
     assert page.js(paste, "x" * 10_001) is False
-    assert page.js(VALUE) == "```pasted.txt\n" + "x" * 10_001 + "\n```\n"
+    assert page.js(FILES) == ["pasted.txt"] and page.js(VALUE) == ""
+    page.js("(window.fetch = () => new Promise(() => {}), 0)")  # the model would read for a minute
+    page.type("#input", Keys.ENTER)
+    assert page.js("document.querySelector('.turn.user .said').textContent") == "```pasted.txt\n" + "x" * 10_001 + "\n```\n"
 
 
 def test_active_settings_are_always_visible(page):
@@ -69,6 +160,47 @@ def test_active_settings_are_always_visible(page):
     page.fill("#schema", "")
     page.click("#save-settings")
     assert "JSON schema" not in page.js(chips)
+
+
+def test_all_sampling_parameters_are_sent_and_the_defaults_of_the_server_shown(page):
+    values = {"temperature": "0.5", "top_p": "0.9", "top_k": "40", "min_p": "0.01", "presence_penalty": "-0.5", "frequency_penalty": "0.25",
+              "repetition_penalty": "1.1", "seed": "7", "max_tokens": "5"}  # fmt: skip
+    page.settings(**values)
+    page.ask(QUESTION)
+    assert {name: page.js("window.sent.at(-1)")[name] for name in values} == {name: json.loads(text) for name, text in values.items()}
+    assert page.js("window.sent.at(-1).seed") == 7 and "token limit was reached" in page.text("#turns")
+    page.settings(**dict.fromkeys(values, ""))
+    page.click(".retry")
+    page.wait("window.sent.length === 2")
+    page.wait_for_end()
+    assert not set(values) & set(page.js("window.sent.at(-1)"))
+
+
+def test_the_settings_show_what_the_server_does_by_default(chromium):
+    with serving("--temperature", "0.7", "--top-p", "0.95") as running:
+        chromium.go(running.url + "/")
+        chromium.wait("document.getElementById('model').textContent === 'tiny on cpu'")
+        chromium.click("#open-settings")
+        hints = {name: chromium.text(f"#{name}-hint").split("default: ")[1] for name in ("temperature", "top_p", "top_k", "seed", "max_tokens")}
+        assert hints == {"temperature": "0.7", "top_p": "0.95", "top_k": "0", "seed": "random", "max_tokens": "until the context is full"}
+    chromium.console_errors()
+    chromium.requests()
+
+
+def test_a_number_that_the_server_would_refuse_is_not_saved(page):
+    page.settings(top_p="1.5")
+    assert page.find("#settings").is_displayed()
+    page.fill("#top_p", "1")
+    page.fill("#seed", "1.5")
+    page.click("#save-settings")
+    assert page.find("#settings").is_displayed()
+    page.fill("#seed", "1")
+    page.click("#save-settings")
+    assert not page.find("#settings").is_displayed()
+    page.js("localStorage.setItem('nibble.settings', JSON.stringify({top_p: '1.5', min_p: 'x', top_k: '2.5', temperature: '0'}))")
+    page.driver.refresh()
+    page.wait_for_end()
+    assert page.js("[...document.querySelectorAll('#chips button')].map((chip) => chip.textContent)") == ["Effort: medium", "Temperature: 0"]
 
 
 def test_each_conversation_keeps_its_settings(page):

@@ -150,7 +150,7 @@ def test_a_tab_that_dies_during_an_answer_loses_nothing_that_it_showed(page, tab
     first()
     reload(page)
     page.click("nav .open")
-    assert page.text(".answer").startswith(begun[:200]) and page.last(".numbers").endswith("not complete")
+    assert page.text(".answer").startswith(begun[:200]) and page.last(".end") == "Not complete."
     page.click(".retry")
     page.wait("document.querySelector('.turn.assistant .versions').innerText.includes('2/2')")
     page.press(Keys.ESCAPE)
@@ -162,7 +162,7 @@ def test_a_question_outlives_the_tab_before_its_answer(page):
     page.type("#input", QUESTION + Keys.ENTER)
     page.wait("document.querySelectorAll('.turn').length === 2")
     reload(page)
-    assert page.js(QUESTIONS) == [QUESTION] and page.last(".numbers") == "no answer yet"
+    assert page.js(QUESTIONS) == [QUESTION] and page.last(".end") == "No answer yet."
     page.click(".retry")
     page.wait("window.sent.length === 1")
     page.wait_for_end()

@@ -39,7 +39,7 @@ def test_retry_keeps_the_old_answer_as_a_version(page):
     assert page.last(".answer") == "17 + 25 = 42."
     step(page, 1)
     stopped = page.last(".answer")
-    assert len(stopped) > 40 and page.last(".numbers").endswith("; stopped")
+    assert len(stopped) > 40 and page.last(".end") == "Stopped."
     reload(page)
     assert page.last(".answer") == stopped and versions(page) == "2/2"
     page.ask("What is 2 + 2?")
@@ -58,7 +58,7 @@ def test_a_retry_that_the_tab_does_not_outlive_leaves_the_old_answer(page):
     reload(page)
     assert page.last(".answer") == "17 + 25 = 42." and versions(page) == "1/2"
     step(page, 1)
-    assert page.last(".answer").startswith(begun) and page.last(".numbers").endswith("not complete")
+    assert page.last(".answer").startswith(begun) and page.last(".end") == "Not complete."
 
 
 def test_a_retry_of_which_nothing_came_leaves_no_version(page):

@@ -87,6 +87,28 @@ TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
   }
 }
 
+TEST(Page, OnlyThePageThatInstallsMayMakeATrustedTypesPolicy) {
+  const Server server(any_port());
+  for (const PageFile& file : page_files())
+    EXPECT_THAT(
+        value_of(page_answer(server, fmt::format("GET /page/{}", file.name)), "Content-Security-Policy"),
+        EndsWith(file.name == "install.html" ? "; trusted-types nibble-install" : "; trusted-types 'none'"));
+  for (const char* path : {"/", "/c/0011aa", "/status"})
+    EXPECT_THAT(
+        value_of(page_answer(server, std::string("GET ") + path, kAsBrowser), "Content-Security-Policy"),
+        EndsWith("; trusted-types 'none'"));
+}
+
+TEST(Page, TheServiceWorkerKnowsTheHashesOfAllOtherFiles) {
+  const Server server(any_port());
+  const std::string answer = page_answer(server, "GET /page/worker.js");
+  EXPECT_EQ(value_of(answer, "Service-Worker-Allowed"), "..");
+  for (const PageFile& file : page_files()) {
+    if (file.name == "worker.js") continue;
+    EXPECT_THAT(body_of(answer), HasSubstr(fmt::format("\"{}\":\"{}\"", file.name, file.hash)));
+  }
+}
+
 TEST(Page, IsSentAgainOnlyWhereItHasChanged) {
   const Server server(any_port());
   const std::string tag = value_of(page_answer(server, "GET /page/chat.js"), "ETag");

@@ -16,8 +16,13 @@ namespace {
 // model's text could not run as a script, even if it became markup despite markdown.js and trusted types.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
-    "trusted-types 'none'"};
+    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types "};
+
+// The page that registers the service worker needs a Trusted Types policy, and shows no text of a model.
+std::string content_policy(std::string_view file) {
+  return std::string(kContentPolicy) + (file == "install.html" ? "nibble-install" : "'none'");
+}
 
 asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange, std::string_view name) {
   const auto files = page_files();
@@ -31,7 +36,9 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   exchange.add_header("ETag", tag);
   exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
   exchange.add_header("Vary", "Accept, Accept-Encoding");
-  exchange.add_header("Content-Security-Policy", kContentPolicy);
+  exchange.add_header("Content-Security-Policy", content_policy(name));
+  // The service worker may answer for the whole page, one folder above its own.
+  if (name == "worker.js") exchange.add_header("Service-Worker-Allowed", "..");
   exchange.add_header("X-Content-Type-Options", "nosniff");
   exchange.add_header("Referrer-Policy", "no-referrer");
   if (exchange.header("If-None-Match").find(tag) != std::string_view::npos)

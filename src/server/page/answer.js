@@ -1,6 +1,7 @@
 // Converts a conversation to the API's messages; receives the streamed answer.
 import { streamChat } from "./api.js";
 import { newMessage } from "./message.js";
+import { kSampling } from "./settings.js";
 
 // The request for the next answer, without settings that the user left empty.
 export function requestOf(messages, settings) {
@@ -11,7 +12,7 @@ export function requestOf(messages, settings) {
     reasoning_effort: settings.effort,
   };
   if (settings.instructions) body.messages.unshift({ role: "system", content: settings.instructions });
-  if (settings.temperature !== "") body.temperature = Number(settings.temperature);
+  for (const { name } of kSampling) if (settings[name] !== "") body[name] = Number(settings[name]);
   if (settings.tools) body.tools = JSON.parse(settings.tools);
   if (settings.schema) {
     const schema = JSON.parse(settings.schema);
@@ -84,21 +85,23 @@ export function reasoningTitle(message, isRunning) {
 }
 
 // Returns "62 tokens, 410 tokens/s, the first after 23 ms; prompt of 90 tokens, 64 of them cached".
-export function statistics(message, isRunning) {
-  const { usage, firstMs, lastMs, firstTokens, finish } = message;
+export function statistics({ usage, firstMs, lastMs, firstTokens }) {
+  if (!usage) return "";
+  const seconds = (lastMs - firstMs) / 1000;
+  const speed = seconds > 0 ? `, ${rounded((usage.completion_tokens - firstTokens) / seconds)} tokens/s` : "";
+  const first = firstMs === undefined ? "" : `, the first after ${firstMs < 1000 ? `${Math.round(firstMs)} ms` : `${(firstMs / 1000).toFixed(1)} s`}`;
+  return `${usage.completion_tokens} tokens${speed}${first}; ` +
+    `prompt of ${usage.prompt_tokens} tokens, ${usage.prompt_tokens_details.cached_tokens} of them cached`;
+}
+
+// Returns why the answer ended, if it did not end as it should.
+export function outcome({ finish, complete }, isRunning) {
   const parts = [];
-  if (usage) {
-    const seconds = (lastMs - firstMs) / 1000;
-    const speed = seconds > 0 ? `, ${rounded((usage.completion_tokens - firstTokens) / seconds)} tokens/s` : "";
-    const first = firstMs === undefined ? "" : `, the first after ${firstMs < 1000 ? `${Math.round(firstMs)} ms` : `${(firstMs / 1000).toFixed(1)} s`}`;
-    parts.push(`${usage.completion_tokens} tokens${speed}${first}`);
-    parts.push(`prompt of ${usage.prompt_tokens} tokens, ${usage.prompt_tokens_details.cached_tokens} of them cached`);
-  }
-  if (finish === "length") parts.push("cut off: the token limit was reached");
-  if (finish === "stopped") parts.push("stopped");
-  if (finish === "none") parts.push("no answer yet");
-  if (!message.complete && !isRunning) parts.push("not complete");
-  return parts.join("; ");
+  if (finish === "length") parts.push("Cut off: the token limit was reached.");
+  if (finish === "stopped") parts.push("Stopped.");
+  if (finish === "none") parts.push("No answer yet.");
+  if (!complete && !isRunning) parts.push("Not complete.");
+  return parts.join(" ");
 }
 
 const rounded = (number) => number.toFixed(number < 10 ? 1 : 0);

@@ -1,8 +1,7 @@
 // Sends requests to the server. URLs are relative to this file: a proxy may serve the page under any path.
 
-import { session } from "./web_storage.js";
+import { currentKey, keepKey, keyOfOtherTab } from "./key.js";
 
-const kKeyItem = "nibble.key";
 const kBase = new URL("../", import.meta.url);
 
 // Set by the page: prompts the user for the key. Resolves to the key, or to null.
@@ -10,8 +9,9 @@ let askForKey = () => null;
 export const onKeyNeeded = (ask) => { askForKey = ask; };
 
 async function ask(path, options) {
-  for (;;) {
-    const key = session.get(kKeyItem);  // kept until the tab closes
+  const refused = new Set();
+  for (let isNew = false;;) {
+    const key = currentKey();
     // fetch() throws for a key that is not ASCII. Without a key the server answers 401, and the user can enter another.
     const headers = { ...options.headers, ...(/^[\x20-\x7e]+$/.test(key ?? "") ? { Authorization: `Bearer ${key}` } : {}) };
     let reply;
@@ -21,11 +21,15 @@ async function ask(path, options) {
       if (error.name === "AbortError") throw error;
       throw new Error("The server can't be reached. Is it running?");
     }
+    if (reply.status !== 401 && isNew) keepKey(key, true);
     if (reply.ok) return reply;
     if (reply.status === 401) {
-      const given = await askForKey(key !== null);
+      refused.add(key);
+      const known = await keyOfOtherTab(refused).key;
+      const given = known ?? (await askForKey(key !== null, refused));
+      isNew = known === null && given !== null;
       if (given !== null) {
-        session.set(kKeyItem, given);
+        keepKey(given, false);
         continue;
       }
     }

@@ -4,6 +4,7 @@ import { setUpComposer, showChips } from "./composer.js";
 import * as conversation from "./conversation.js";
 import { applyTheme, askForKey, setUpSettings } from "./dialogs.js";
 import { byId, copyText, notify, say } from "./dom.js";
+import { saveDraft } from "./drafts.js";
 import { exportAll, exportJson, exportMarkdown, importAll } from "./exchange.js";
 import { copyFormulas } from "./math.js";
 import { moveOldConversations } from "./old_storage.js";
@@ -12,6 +13,12 @@ import { settingsOf } from "./settings.js";
 import { setUpSidebar, showList } from "./sidebar.js";
 import * as store from "./store.js";
 import { titleOf } from "./tree.js";
+
+// Keyboards on screens have no Shift+Enter: there, Enter makes a new line, as their key says, and the button sends.
+const isTouch = matchMedia("(pointer: coarse)");
+const labelEnter = () => { byId("input").enterKeyHint = isTouch.matches ? "enter" : "send"; };
+isTouch.addEventListener("change", labelEnter);
+labelEnter();
 
 let isReady = false;  // the conversations are loaded
 
@@ -33,7 +40,7 @@ function remove(chat) {
 
 function send() {
   const text = byId("input").value;
-  if (isReady && text.trim() && !conversation.isRunning()) conversation.ask(text);
+  if (isReady && (text.trim() || conversation.open.files.length) && !conversation.isRunning()) conversation.ask(text);
 }
 
 async function copyLast() {
@@ -88,13 +95,14 @@ byId("input").addEventListener("keydown", (event) => {
     conversation.pressLast("user", ".edit");
   }
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  if (isTouch.matches && !event.ctrlKey && !event.metaKey) return;  // a new line
   event.preventDefault();
   send();
 });
 
 byId("input").addEventListener("input", () => {
   if (!isReady) return;
-  store.saveDraft(conversation.open, byId("input").value);
+  saveDraft(conversation.open, byId("input").value);
   if (conversation.open.messages.size === 0) showList();  // the title of an empty conversation is its draft
 });
 
@@ -126,7 +134,7 @@ await store.load(conversation.followChange, notify);
 setUpSidebar({ openId: () => conversation.open.id, open: openConversation, remove });
 store.reportDamage(await moveOldConversations());
 conversation.setUpConversation(showList);
-setUpComposer();
+setUpComposer(() => conversation.open, showList);
 showList();
 isReady = true;
 byId("log").removeAttribute("aria-busy");

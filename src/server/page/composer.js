@@ -1,7 +1,9 @@
-// The composer: files that become text of the message, the settings that are active, and how full the context is.
+// The composer: attached files, which become text of the message when it is sent, the settings that are active, and how full the context is.
 import { openSettings } from "./dialogs.js";
 import { byId, h, notify, say } from "./dom.js";
-import { settingsOf } from "./settings.js";
+import { saveFiles } from "./drafts.js";
+import { kSampling, settingsOf } from "./settings.js";
+import { conversations } from "./store.js";
 
 const kMostBytes = 1_000_000;    // of a file
 const kLongPaste = 10_000;       // characters; a longer paste becomes a file
@@ -28,14 +30,14 @@ function insert(text) {
 
 /** @param {Iterable<File>} files */
 async function attach(files) {
+  const chat = openChat();
   const faults = [];
   for (const file of files) {
     try {
       if (file.size > kMostBytes) throw new Error("it is larger than 1 MB");
       const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
       if (text.includes("\0")) throw new Error("it is not a text file");
-      insert(fenced(file.name, text));
-      say(`Attached: ${file.name}`);
+      add({ name: file.name, text }, chat);
     } catch (error) {
       faults.push(`"${file.name}" was not attached: ${error instanceof TypeError ? "it is not a text file" : error.message}.`);
     }
@@ -43,7 +45,72 @@ async function attach(files) {
   notify("attach", faults.join("\n"));
 }
 
-export function setUpComposer() {
+/**
+ * @typedef {{name: string, text: string}} Attachment
+ * @typedef {import("./message.js").Conversation} Conversation
+ */
+
+
+let openChat = () => /** @type {any} */ (null);
+let onChange = () => {};
+let shown = /** @type {any[]} */ ([]);
+let removed = /** @type {{chat: string, file: Attachment} | null} */ (null);  // the last one can be attached again
+
+/** The message of a draft. @param {string} text @param {Attachment[]} files */
+export const messageText = (text, files) =>
+  [text.trim() ? text : "", ...files.map((file) => fenced(file.name, file.text))].filter(Boolean).join("\n");
+
+/** @param {Attachment} file @param {Conversation} chat */
+function add(file, chat) {
+  const known = conversations.get(chat.id) ?? chat;  // another tab may have added to it
+  setFiles(known, [...known.files, file]);
+  say(`Attached: ${file.name}`);
+}
+
+/** @param {Conversation} chat @param {Attachment[]} files */
+function setFiles(chat, files) {
+  saveFiles(chat, files);
+  showFiles(openChat());
+  onChange();
+}
+
+/** Shows the files of the draft: each can be removed, or become text of the field. @param {Conversation} chat */
+export function showFiles(chat) {
+  const now = [chat.id, chat.files, removed];
+  if (now.every((part, at) => part === shown[at])) return;  // keeps the focus
+  shown = now;
+  const without = (file) => chat.files.filter((other) => other !== file);
+  const remove = (file) => {
+    removed = { chat: chat.id, file };
+    setFiles(chat, without(file));
+    byId("undo-remove").focus();
+  };
+  const edit = (file) => {
+    insert(fenced(file.name, file.text));
+    setFiles(chat, without(file));
+  };
+  const undo = () => {
+    const { file } = removed;
+    removed = null;
+    add(file, chat);
+    byId("input").focus();
+  };
+  const chips = chat.files.map((file) => h("span", { class: "file" },
+    h("button", { type: "button", dir: "auto", title: "Edit as text of the message", onclick: () => edit(file) }, file.name),
+    h("span", {}, sizeText(file.text)),
+    h("button", { type: "button", "aria-label": `Remove ${file.name}`, onclick: () => remove(file) }, "\u00d7")));
+  if (removed?.chat === chat.id)
+    chips.push(h("button", { type: "button", id: "undo-remove", onclick: undo }, `Attach ${removed.file.name} again`));
+  byId("files").hidden = chips.length === 0;
+  byId("files").replaceChildren(...chips);
+}
+
+const sizeText = (text) => (text.length < 1000 ? `${text.length} B` : `${(text.length / 1000).toFixed(text.length < 10_000 ? 1 : 0)} kB`);
+
+/** @param {() => Conversation} open  the open conversation @param {() => void} onFiles */
+export function setUpComposer(open, onFiles) {
+  openChat = open;
+  onChange = onFiles;
   byId("attach").addEventListener("click", () => byId("attach-file").click());
   byId("attach-file").addEventListener("change", async () => {
     const files = [...byId("attach-file").files];
@@ -58,7 +125,7 @@ export function setUpComposer() {
       attach(files);
     } else if (text.length > kLongPaste) {
       event.preventDefault();
-      insert(fenced("pasted.txt", text));
+      add({ name: "pasted.txt", text }, openChat());
     }
   });
   const main = document.querySelector("main");
@@ -70,12 +137,13 @@ export function setUpComposer() {
   });
 }
 
-/** Shows the settings that change answers; each opens its field. @param {import("./message.js").Conversation} chat */
+/** Shows the settings that change answers; each opens its field. @param {Conversation} chat */
 export function showChips(chat) {
-  const { effort, temperature, instructions, schema, tools } = settingsOf(chat);
+  const settings = settingsOf(chat);
+  const { effort, instructions, schema, tools } = settings;
   const numTools = tools ? JSON.parse(tools).length : 0;
   const chips = [["effort", `Effort: ${effort}`]];
-  if (temperature !== "") chips.push(["temperature", `Temperature: ${temperature}`]);
+  for (const { name, label } of kSampling) if (settings[name] !== "") chips.push([name, `${label}: ${settings[name]}`]);
   if (instructions) chips.push(["instructions", "Instructions"]);
   if (schema) chips.push(["schema", "JSON schema"]);
   if (numTools) chips.push(["tools", `Functions: ${numTools}`]);

@@ -1,14 +1,15 @@
 // The open conversation: shows its branch, sends messages, receives answers, switches versions.
 import { addressed, showAddress } from "./address.js";
 import { newAnswer, receive, requestOf } from "./answer.js";
-import { showChips, showGauge } from "./composer.js";
+import { messageText, showChips, showFiles, showGauge } from "./composer.js";
 import { byId, notify, say } from "./dom.js";
+import { saveDraft, saveFiles } from "./drafts.js";
+import { clearLog, drawLog, isScrolledToEnd, scrollLog, turnOf } from "./log.js";
 import { isEmpty, newMessage } from "./message.js";
 import { settingsOf } from "./settings.js";
 import { maxContext } from "./server_state.js";
 import * as store from "./store.js";
 import { branchOf, leafBelow, versionsOf } from "./tree.js";
-import { showTurn } from "./turn.js";
 import { session } from "./web_storage.js";
 
 /**
@@ -23,8 +24,6 @@ const kSaveMs = 200;              // maximum time that received text stays unsav
 export let open = store.newConversation();
 /** @type {Message[]} */
 let branch = [];
-/** @type {Map<string, ReturnType<typeof showTurn>>} */
-let turns = new Map();  // by message id; kept, so that a redraw does not end an edit
 /** @type {Map<string, {message: Message, stop: AbortController}>} */
 const running = new Map();  // by conversation; the user may have another conversation open
 /** @type {Map<string | null, string>} */
@@ -51,7 +50,7 @@ export function setUpConversation(onListChange) {
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
   const typed = byId("input").value;  // text typed while the conversations were loading
-  if (typed && typed !== open.draft) store.saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
+  if (typed && typed !== open.draft) saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
   showConversation();
 }
@@ -69,39 +68,31 @@ function showOpenAddress(isStep) {
 export function openConversation(chat, isStep = true) {
   if (isStep) notify("missing", "");
   open = chat;
-  turns = new Map();
-  byId("turns").replaceChildren();
+  clearLog();
   showOpenAddress(isStep);
   byId("input").value = chat.draft;
   showList();
   showConversation();
-  scrollTo(Infinity);
+  scrollLog(Infinity);
 }
 
 export function showConversation() {
-  const scrolled = isScrolledToEnd() ? Infinity : byId("log").scrollTop;
   branch = branchOf(open.messages, open.shown);
   const last = branch.at(-1);
   // Show an empty answer below an unanswered question: the page was closed, or no text arrived.
   if (last && last.role !== "assistant")
     branch.push(newMessage(open.id, last.id, { id: `after ${last.id}`, role: "assistant", reasoning: "", calls: [], finish: "none" }));
-  const shown = new Map(branch.map((message) => [message.id, turns.get(message.id) ?? showTurn(message)]));
-  for (const [id, { element }] of turns) if (!shown.has(id)) element.remove();
-  turns = shown;
   const versions = versionsOf(open.messages);
-  branch.forEach((message, at) => {
-    const { element, update } = turns.get(message.id);
-    // Do not move elements that are in place: a move takes the focus from them.
-    if (byId("turns").children[at] !== element) byId("turns").insertBefore(element, byId("turns").children[at] ?? null);
-    update(stateOf(message, at, versions.get(message.parent) ?? []));
-  });
+  const scrolled = isScrolledToEnd() ? Infinity : byId("log").scrollTop;
+  drawLog(branch, (message, at) => stateOf(message, at, versions.get(message.parent) ?? []));
   byId("welcome").hidden = branch.length > 0;
+  showFiles(open);
   showChips(open);
   showGauge(branch, maxContext);
   byId("export-json").disabled = byId("export-markdown").disabled = branch.length === 0;
   byId("send").hidden = isRunning();
   byId("stop").hidden = !isRunning();
-  scrollTo(scrolled);
+  scrollLog(scrolled);
 }
 
 /** @param {Message} message @param {number} at  its index in the branch @param {Message[]} versions */
@@ -140,15 +131,16 @@ function showVersion(message, by) {
   failures.delete(message.parent);
   store.saveShown(open);
   showConversation();
-  const buttons = [...turns.get(message.id).element.querySelectorAll(".versions button")];
+  const buttons = [...turnOf(message.id).element.querySelectorAll(".versions button")];
   const [same, other] = by < 0 ? buttons : buttons.reverse();
   (same.disabled ? other : same).focus();
 }
 
-/** @param {string} text */
+/** Sends the draft. @param {string} text  of the field */
 export function ask(text) {
+  const content = messageText(text, open.files);
   byId("input").value = "";
-  send([newMessage(open.id, open.shown, { role: "user", content: text })], { endsDraft: true });
+  send([newMessage(open.id, open.shown, { role: "user", content })], { endsDraft: true });
 }
 
 /** Adds messages, each the parent of the next, and receives the answer. @param {Message[]} messages */
@@ -184,7 +176,7 @@ async function answer(chat, parent) {
   store.saveProgress(chat, message, false);
   showList();
   showConversation();
-  scrollTo(Infinity);
+  scrollLog(Infinity);
   say("Answering");
   let timer, saved = -kSaveMs;
   const save = () => {
@@ -235,23 +227,24 @@ function showProgress(chat, message) {
     if (!isRunning() || at < 0) return;
     const follows = isScrolledToEnd();
     redraw(message);
-    if (follows) scrollTo(Infinity);
+    if (follows) scrollLog(Infinity);
   });
 }
 
 /** @param {Message} message */
 function redraw(message) {
   const versions = versionsOf(open.messages).get(message.parent) ?? [];
-  turns.get(message.id)?.update(stateOf(message, branch.indexOf(message), versions));
+  turnOf(message.id)?.update(stateOf(message, branch.indexOf(message), versions));
 }
 
 /** Shows a change made in another tab. @param {import("./store.js").Change} change @param {boolean} isNews */
 export function followChange(change, isNews) {
   if (change.kind === "deleted") stopAnswer(change.chat);
   if (change.kind === "deleted" && change.chat === open.id) {
-    const text = byId("input").value;
+    const text = byId("input").value, { files } = open;
     openConversation(store.newConversation());
-    if (text) store.saveDraft(open, byId("input").value = text);  // keeps what the user is typing
+    if (text) saveDraft(open, byId("input").value = text);  // keeps what the user is typing
+    if (files.length) saveFiles(open, files).then(() => showFiles(open));
   }
   showList();
   const chat = store.conversations.get(change.chat);
@@ -265,18 +258,10 @@ export function followChange(change, isNews) {
   const shows = change.kind === "shown" || (change.kind === "messages" && (isNews || change.messages.some(({ id }) => id === chat.shown)));
   if (shows && !running.has(chat.id) && chat.messages.has(change.shown)) [chat.shown, chat.leaf] = [change.shown, change.leaf];
   if (chat !== open || change.kind === "draft") return;
+  if (change.kind === "files") return showFiles(open);
   const isProgress = change.kind === "messages" && change.messages.length === 1 && branch.at(-1)?.id === change.messages[0].id;
   if (isProgress && chat.shown === branch.at(-1).id) redraw(chat.messages.get(chat.shown));
   else showConversation();
-}
-
-function isScrolledToEnd() {
-  const log = byId("log");
-  return log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-}
-
-function scrollTo(top) {
-  byId("log").scrollTop = Math.min(top, byId("log").scrollHeight);
 }
 
 /** The last answer with text, complete or not. */
@@ -285,6 +270,6 @@ export const lastAnswer = () => branch.filter((message) => message.role === "ass
 /** Presses a button of the last turn of a role: `.edit`, `.retry`. @param {string} role @param {string} button */
 export function pressLast(role, button) {
   const message = branch.filter((known) => known.role === role).at(-1);
-  const found = message && turns.get(message.id).element.querySelector(button);
+  const found = message && turnOf(message.id)?.element.querySelector(button);
   if (found && !found.hidden) found.click();
 }

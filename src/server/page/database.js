@@ -2,7 +2,8 @@
 //
 //   messages  [chat, id]  one record per message: message.js. Complete records never change
 //   chats     id          {id, leaf, changed, title, settings}: which branch is shown, the user's title; or {id, deleted: true}
-//   drafts    id          {id, text, changed}: the composer's text, by conversation
+//   drafts    id          {id, text, changed}: the composer's text, by conversation; and its attached files, apart
+//                         because the text is saved at each key press: {id: filesKey(chat), chat, files: [{name, text}]}
 //   damaged   number      {store, key, record, reason, found}: records that the page could not use
 
 const kName = "nibble", kVersion = 1;
@@ -95,6 +96,9 @@ export function committed(transaction) {
     transaction.onabort = () => reject(transaction.error ?? new DOMException("The transaction was aborted.", "AbortError"));
   });
 }
+
+/** The key in `drafts` of the files attached to a conversation's draft. @param {string} chat */
+export const filesKey = (chat) => `files of ${chat}`;
 
 /** The keys of all messages of a conversation. @param {string} chat */
 export const messagesOf = (chat) => IDBKeyRange.bound([chat], [chat, []]);

@@ -1,8 +1,10 @@
 // The dialogs: settings, API key, keyboard shortcuts.
-import { byId } from "./dom.js";
-import { faultOf, saveSettings } from "./settings.js";
+import { byId, h } from "./dom.js";
+import { keyOfOtherTab } from "./key.js";
+import { serverDefaults } from "./server_state.js";
+import { faultOf, kDefaultSettings, kSampling, saveSettings } from "./settings.js";
 
-const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
+const kFields = Object.keys(kDefaultSettings);
 
 /** Opens the settings at a field. @param {string} name */
 export function openSettings(name) {
@@ -13,6 +15,9 @@ export function openSettings(name) {
 /** @param {() => any} current  the settings to show @param {(settings: any, isSaved: boolean) => void} onChange */
 export function setUpSettings(current, onChange) {
   const dialog = byId("settings");
+  byId("sampling").append(...kSampling.map(({ name, label, min, max, isWhole }) =>
+    h("label", {}, label, h("input", { id: name, type: "number", min, max, step: isWhole ? "1" : "any", "aria-describedby": `${name}-hint` }),
+      h("span", { id: `${name}-hint`, class: "note" }))));
   const showFault = (name, fault) => {
     const line = byId(`${name}-fault`);
     if (!line) return;
@@ -25,6 +30,7 @@ export function setUpSettings(current, onChange) {
       byId(name).value = settings[name];
       showFault(name, "");
     }
+    for (const parameter of kSampling) byId(`${parameter.name}-hint`).textContent = hintOf(parameter);
     dialog.showModal();
   });
   byId("settings-form").addEventListener("submit", (event) => {
@@ -39,6 +45,13 @@ export function setUpSettings(current, onChange) {
   byId("cancel-settings").addEventListener("click", () => dialog.close());
 }
 
+/** "0 to 2; default: 1". While the server is offline, its default is unknown. */
+function hintOf({ name, range, fixed }) {
+  const known = serverDefaults[name];
+  const text = fixed ?? (typeof known === "number" ? String(Number(known.toPrecision(6))) : "the server's");
+  return `${range}; default: ${text}`;
+}
+
 export function applyTheme(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
@@ -46,7 +59,7 @@ export function applyTheme(theme) {
 
 // Resolves to the key, or to null if the user enters none. Concurrent requests share one dialog.
 let asked = null;
-export function askForKey(wasRefused) {
+export function askForKey(wasRefused, refused) {
   asked ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
     byId("key-fault").textContent = wasRefused ? "The server rejected this key." : "";
@@ -57,8 +70,12 @@ export function askForKey(wasRefused) {
     };
     byId("cancel-key").onclick = () => dialog.close("");
     dialog.returnValue = "";
+    const other = keyOfOtherTab(refused, Infinity);
+    other.key.then((key) => { if (key !== null) dialog.close(key); });
     dialog.onclose = () => {
       asked = null;
+      other.end();
+      byId("key-fault").textContent = "";
       resolve(dialog.returnValue || null);
     };
     dialog.showModal();

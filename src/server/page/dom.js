@@ -37,7 +37,7 @@ export function download(title, ending, type, text) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);  // browsers may read it after the click
 }
 
-// Makes a button that copies what `read` returns, and shows the outcome for a while.
+// Makes a button with text that copies what `read` returns, and shows the outcome for a while.
 export function copyButton(read, label) {
   const button = h("button", { type: "button", "aria-label": label }, "Copy");
   button.addEventListener("click", async () => {

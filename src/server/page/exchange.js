@@ -1,12 +1,13 @@
 // The file formats of conversations: JSON for all or one of them, Markdown for one.
 //
-//   {"format": "nibble.conversations", "version": 1, "conversations": [{id, title, settings, leaf, draft, messages: [...]}], "damaged": [...]}
+//   {"format": "nibble.conversations", "version": 1, "conversations": [{id, title, settings, leaf, draft, files, messages: [...]}], "damaged": [...]}
 //
 // Imports also accept exports of earlier versions: {id, changed, messages}, a conversation without branches.
 import { download } from "./dom.js";
+import { saveDraft, saveFiles } from "./drafts.js";
 import { damagedRecords, merge } from "./merge.js";
 import { messageOf } from "./message.js";
-import { conversation, listed, saveDraft, saveFields } from "./store.js";
+import { areFiles, conversation, listed, saveFields } from "./store.js";
 import { branchOf, titleOf, versionsOf } from "./tree.js";
 
 /**
@@ -31,7 +32,7 @@ function inOrder(messages) {
 /** @param {Conversation[]} chats @param {object[]} damaged */
 const fileOf = (chats, damaged) => JSON.stringify({
   format: kFormat, version: 1,
-  conversations: chats.map((chat) => ({ id: chat.id, title: chat.title, settings: chat.settings, leaf: chat.leaf, draft: chat.draft, messages: inOrder(chat.messages) })),
+  conversations: chats.map((chat) => ({ id: chat.id, title: chat.title, settings: chat.settings, leaf: chat.leaf, draft: chat.draft, files: chat.files, messages: inOrder(chat.messages) })),
   damaged,
 }, null, 2) + "\n";
 
@@ -102,6 +103,7 @@ export async function importAll(text) {
     if (typeof source.title === "string" && !chat.title) chat.title = source.title;
     if (chat.title || chat.settings) saveFields(chat);
     if (typeof source.draft === "string" && source.draft.trim() && !chat.draft) saveDraft(chat, source.draft);
+    if (areFiles(source.files) && !chat.files.length) saveFiles(chat, source.files);
   }
   const parts = [`Imported messages: ${numAdded}`];
   if (numKnown) parts.push(`already here: ${numKnown}`);

@@ -31,6 +31,7 @@
  * @property {string | null} shown   the last message of the branch that this tab shows
  * @property {number} changed
  * @property {string} draft
+ * @property {{name: string, text: string}[]} files  attached to the draft
  * @property {object} [settings]     settings.js; without them, the defaults are used
  * @property {string} [title]        the user's title; without it, the first line is shown
  */

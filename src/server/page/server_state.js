@@ -8,6 +8,8 @@ const kTexts = { offline: "Offline", loading: "Loading the model", ready: "Ready
 
 /** The longest context of the loaded model. @type {number | undefined} */
 export let maxContext;
+/** The server's defaults of sampling parameters, by name. @type {Record<string, number>} */
+export let serverDefaults = {};
 let shown = "";
 
 async function stateNow() {
@@ -33,9 +35,10 @@ export async function followServer(onReady) {
 
 async function showModel(onReady) {
   try {
-    const { model, state, setup, max_context } = await getJson("status.json");
+    const { model, state, setup, max_context, defaults } = await getJson("status.json");
     byId("model").textContent = setup ? `${model} on ${setup.backend}` : `${model} (${state})`;
     maxContext = max_context;
+    serverDefaults = defaults ?? {};
     onReady();
   } catch (error) {
     byId("model").textContent = error.message;

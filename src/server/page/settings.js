@@ -4,8 +4,21 @@ import { local } from "./web_storage.js";
 
 const kItem = "nibble.settings";
 
-export const kDefaultSettings =
-  { effort: "medium", temperature: "", instructions: "", tools: "", schema: "", theme: "system" };
+/** The sampling parameters of the chat endpoint, and the numbers that it accepts; without `fixed`, the server reports the default. */
+export const kSampling = [
+  { name: "temperature", label: "Temperature", range: "0 to 2", min: 0, max: 2 },
+  { name: "top_p", label: "Top p", range: "above 0 to 1", min: 1e-6, max: 1 },
+  { name: "top_k", label: "Top k", range: "0: all", min: -1, max: 2 ** 31 - 1, isWhole: true },
+  { name: "min_p", label: "Min p", range: "0 to 1", min: 0, max: 1 },
+  { name: "presence_penalty", label: "Presence penalty", range: "-2 to 2", min: -2, max: 2 },
+  { name: "frequency_penalty", label: "Frequency penalty", range: "-2 to 2", min: -2, max: 2 },
+  { name: "repetition_penalty", label: "Repetition penalty", range: "0.01 to 100", min: 0.01, max: 100 },
+  { name: "seed", label: "Seed", range: "a whole number", min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER, isWhole: true, fixed: "random" },
+  { name: "max_tokens", label: "Max tokens", range: "1 or more", min: 1, max: 2 ** 31 - 1, isWhole: true, fixed: "until the context is full" },
+];
+
+export const kDefaultSettings = { effort: "medium", ...Object.fromEntries(kSampling.map(({ name }) => [name, ""])),
+  instructions: "", tools: "", schema: "", theme: "system" };
 
 /**
  * Fields that are missing or damaged get their defaults.
@@ -28,8 +41,11 @@ export function loadSettings() {
  */
 export function settingsOf(chat) {
   const settings = loadSettings();
-  for (const name of Object.keys(settings))
-    if (name !== "theme" && chat.settings && faultOf(name, chat.settings[name]) === "") settings[name] = chat.settings[name];
+  for (const name of Object.keys(settings)) {
+    if (name === "theme" || !chat.settings) continue;
+    const text = chat.settings[name] ?? kDefaultSettings[name];  // missing: saved before the page had this setting
+    if (faultOf(name, text) === "") settings[name] = text;
+  }
   return settings;
 }
 
@@ -42,7 +58,10 @@ export const saveSettings = (settings) => local.set(kItem, JSON.stringify(settin
  */
 export function faultOf(name, text) {
   if (typeof text !== "string") return "This is not text.";
-  if (text === "" || (name !== "tools" && name !== "schema")) return "";
+  if (text === "") return "";
+  const number = kSampling.find((parameter) => parameter.name === name);
+  if (number) return isNumberOf(number, Number(text)) ? "" : `This must be a number: ${number.range}.`;
+  if (name !== "tools" && name !== "schema") return "";
   let value;
   try {
     value = JSON.parse(text);
@@ -53,3 +72,6 @@ export function faultOf(name, text) {
   if (name === "tools" && !Array.isArray(value)) return "This must be a list: [{\"type\": \"function\", \"function\": {...}}]";
   return "";
 }
+
+/** Values that the API does not accept would make every question fail. */
+const isNumberOf = ({ min, max, isWhole }, value) => value >= min && value <= max && (!isWhole || Number.isInteger(value));

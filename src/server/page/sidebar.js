@@ -43,7 +43,7 @@ const words = () => byId("search").value.toLowerCase().split(/\s+/).filter(Boole
 function found() {
   const wanted = words();
   if (!wanted.length) return store.listed();
-  const textOf = (chat) => [titleOf(chat), chat.draft, ...[...chat.messages.values()].flatMap((message) => [message.content, message.reasoning ?? ""])].join("\n").toLowerCase();
+  const textOf = (chat) => [titleOf(chat), chat.draft, ...chat.files.map((file) => file.text), ...[...chat.messages.values()].flatMap((message) => [message.content, message.reasoning ?? ""])].join("\n").toLowerCase();
   return store.listed().filter((chat) => {
     const text = textOf(chat);
     return wanted.every((word) => text.includes(word));

@@ -3,6 +3,7 @@ import { getJson, onKeyNeeded } from "./api.js";
 import { Chart } from "./chart.js";
 import { askForKey } from "./dialogs.js";
 import { byId, h } from "./dom.js";
+import { plainReason, sentences } from "./summary.js";
 
 const kIntervalMs = 1000;
 
@@ -89,14 +90,16 @@ function showSetup(setup) {
     { what: "left free at the start", bytes: Math.max(setup.memory_budget - planned, 0) }];
   fill("memory", parts.map(({ what, bytes }) => h("tr", {}, cell(what), cell(bytesText(bytes), "right"))));
   fill("kernels", setup.kernels.map((row) =>
-    h("tr", {}, ...["operation", "weights", "activations", "rows", "kernel", "reason"].map((name) => cell(row[name])))));
+    h("tr", {}, ...["operation", "weights", "activations", "rows", "kernel"].map((name) => cell(row[name])), cell(plainReason(row.reason)))));
 }
 
 let before = null, beforeMs = 0;
 async function poll() {
   try {
-    const { model, version, state, max_context, engine, answers, requests, setup } = await getJson("status.json");
+    const status = await getJson("status.json");
+    const { model, version, state, max_context, engine, answers, requests, setup } = status;
     byId("fault").textContent = "";
+    byId("summary").replaceChildren(...sentences(status).map((text) => h("li", {}, text)));
     byId("model").textContent = engine
       ? `${model}, ${state}; ${setup.backend}: ${setup.device}; up to ${whole(max_context)} tokens; version ${version}`
       : `${model}, ${state}`;
@@ -111,6 +114,7 @@ async function poll() {
     }
   } catch (error) {
     byId("fault").textContent = error.message;
+    byId("summary").replaceChildren();  // what it says may be over
     before = null;  // the server may have restarted
   }
   setTimeout(next, kIntervalMs);

@@ -1,6 +1,6 @@
 // All conversations: in memory, stored in IndexedDB, and synchronised with other tabs. If the storage is
 // blocked or full, everything works from memory, and `onFault` reports it.
-import { begin, committed, connect, messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
+import { begin, committed, connect, filesKey, messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
 import { isEmpty, messageOf, newId } from "./message.js";
 import { leafBelow, repairLinks } from "./tree.js";
 
@@ -9,7 +9,7 @@ import { leafBelow, repairLinks } from "./tree.js";
  * @typedef {import("./message.js").Conversation} Conversation
  * @typedef {{kind: "messages", chat: string, messages: Message[], leaf: string | null, shown: string | null, revives?: boolean} |
  *   {kind: "shown", chat: string, leaf: string | null, shown: string | null} | {kind: "dropped", chat: string, id: string} |
- *   {kind: "draft", chat: string, text: string} | {kind: "fields", chat: string, title?: string, settings?: object} | {kind: "deleted", chat: string}} Change  a change made in another tab
+ *   {kind: "draft", chat: string, text: string} | {kind: "files", chat: string, files: {name: string, text: string}[]} | {kind: "fields", chat: string, title?: string, settings?: object} | {kind: "deleted", chat: string}} Change  a change made in another tab
  */
 
 /** @type {Map<string, Conversation>} */
@@ -22,7 +22,8 @@ const pending = new Set();  // messages that write() is still saving
 /** @type {Set<Message>} */
 const unsaved = new Set();  // messages that write() could not store; a write that succeeds retries the next conversation
 let isLoaded = false;
-let reportFault = (kind, text) => {};
+/** @type {(kind: string, text: string) => void} */
+export let reportFault = (kind, text) => {};
 
 const kFull =
   "This conversation is not saved: the browser's storage for this page is full. Export and delete conversations to make room.";
@@ -30,10 +31,9 @@ const kBlocked =
   "The browser does not let this page store conversations. They last until the page is closed; export them to keep them.";
 const kNotLoaded = "The stored conversations could not be loaded and are not listed. Reload the page to see them.";
 const kDeleted = "This conversation was deleted in another tab and is not saved any more. Export and import it to keep it.";
-const kDraftLost = "This draft is not saved. Is the browser's storage for this page full?";
 
 /** @param {string} id @returns {Conversation} */
-const emptyConversation = (id) => ({ id, messages: new Map(), leaf: null, shown: null, changed: Date.now(), draft: "" });
+const emptyConversation = (id) => ({ id, messages: new Map(), leaf: null, shown: null, changed: Date.now(), draft: "", files: [] });
 export const newConversation = () => emptyConversation(newId());
 
 /** The conversation with this id, created if it is missing. @param {string} id */
@@ -44,7 +44,7 @@ export function conversation(id) {
 
 /** Conversations with a message or a draft, the latest first. */
 export const listed = () =>
-  [...conversations.values()].filter((chat) => chat.messages.size || chat.draft.trim()).sort((one, other) => other.changed - one.changed);
+  [...conversations.values()].filter((chat) => chat.messages.size || chat.draft.trim() || chat.files.length).sort((one, other) => other.changed - one.changed);
 
 /**
  * Adds a message to the memory. Complete messages are final; an incomplete one is updated.
@@ -72,10 +72,7 @@ export async function load(onChange, onFault) {
     const faults = [];
     for (const record of chats.records) if (record.deleted) deleted.add(record.id);
     for (const record of messages.records) take(record, faults);
-    for (const record of drafts.records) {
-      if (typeof record.text === "string") conversation(record.id).draft = record.text;
-      else faults.push({ store: "drafts", key: record.id, record, reason: "its text is damaged" });
-    }
+    for (const record of drafts.records) takeDraft(record, faults);
     await repair(faults);
     restoreBranches(chats.records, drafts.records);
     const numUnreadable = messages.numUnreadable + chats.numUnreadable + drafts.numUnreadable;
@@ -96,6 +93,17 @@ function take(record, faults) {
   }
 }
 
+/** @param {any} record @param {object[]} faults */
+function takeDraft(record, faults) {
+  if (areFiles(record.files) && record.id === filesKey(record.chat)) conversation(record.chat).files = record.files;
+  else if (typeof record.text === "string") conversation(record.id).draft = record.text;
+  else faults.push({ store: "drafts", key: record.id, record, reason: "its text is damaged" });
+}
+
+/** Whether a stored or imported value is a list of attached files. @param {any} files */
+export const areFiles = (files) => Array.isArray(files) && files.length > 0 &&
+  files.every((file) => typeof file?.name === "string" && typeof file.text === "string");
+
 /** Sets damaged records aside and closes the gaps that they and earlier ones leave. @param {any[]} faults */
 async function repair(faults) {
   const before = await readAll(openedDatabase(), "damaged").catch(() => ({ records: [] }));
@@ -111,8 +119,8 @@ function restoreBranches(chats, drafts) {
     const ages = [...chat.messages.values()].map((message) => message.created);
     chat.changed = ages.reduce((newest, age) => Math.max(newest, age), 0);
   }
-  for (const { id, leaf, changed, title, settings } of [...drafts, ...chats]) {
-    const chat = conversations.get(id);
+  for (const { id, chat: owner, leaf, changed, title, settings } of [...drafts, ...chats]) {
+    const chat = conversations.get(owner ?? id);
     if (!chat) continue;
     Object.assign(chat, { title: typeof title === "string" ? title : chat.title, settings: settings ?? chat.settings });
     if (chat.messages.has(leaf)) chat.leaf = leaf;
@@ -139,9 +147,10 @@ export function append(chat, messages, leaf, { endsDraft = false } = {}) {
   messages.forEach(keep);
   chat.leaf = leaf;
   chat.changed = Date.now();
-  if (endsDraft) chat.draft = "";
+  if (endsDraft) Object.assign(chat, { draft: "", files: [] });
   post({ kind: "messages", chat: chat.id, messages, leaf, shown: chat.shown });
   if (endsDraft) post({ kind: "draft", chat: chat.id, text: "" });
+  if (endsDraft) post({ kind: "files", chat: chat.id, files: [] });
   return write(chat, messages, { endsDraft });
 }
 
@@ -218,7 +227,7 @@ export async function write(chat, messages, { endsDraft = false, revives = false
     }
     const { title, settings } = hasFields ? chat : { ...chat, ...record };
     chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed, title, settings });
-    if (endsDraft) transaction.objectStore("drafts").delete(chat.id);
+    if (endsDraft) for (const key of [chat.id, filesKey(chat.id)]) transaction.objectStore("drafts").delete(key);
     await done;
     for (const message of wanted) unsaved.delete(message);
     const next = [...unsaved].find(isKept);
@@ -234,24 +243,6 @@ export async function write(chat, messages, { endsDraft = false, revives = false
   }
 }
 
-/** Saves the composer's text at each key press, so that closing the page loses none. @param {Conversation} chat @param {string} text */
-export async function saveDraft(chat, text) {
-  chat.draft = text;
-  chat.changed = Date.now();
-  conversations.set(chat.id, chat);
-  post({ kind: "draft", chat: chat.id, text });
-  try {
-    const transaction = await begin("drafts");
-    const drafts = transaction.objectStore("drafts");
-    committed(transaction).then(() => reportFault("draft", ""), () => reportFault("draft", kDraftLost));
-    if (text) drafts.put({ id: chat.id, text, changed: chat.changed });
-    else drafts.delete(chat.id);
-    transaction.commit();
-  } catch {
-    // The storage is blocked, which is reported already.
-  }
-}
-
 /** Deletes a conversation in the storage and in all tabs. @param {Conversation} chat */
 export async function remove(chat) {
   conversations.delete(chat.id);
@@ -260,7 +251,7 @@ export async function remove(chat) {
   const transaction = await begin(["messages", "chats", "drafts"]).catch(() => null);
   if (!transaction) return;  // blocked, which the page has reported
   transaction.objectStore("messages").delete(messagesOf(chat.id));
-  transaction.objectStore("drafts").delete(chat.id);
+  for (const key of [chat.id, filesKey(chat.id)]) transaction.objectStore("drafts").delete(key);
   transaction.objectStore("chats").put({ id: chat.id, deleted: true });  // so that no tab adds to it
   await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation could not be deleted: ${error.message}`));
 }
@@ -290,6 +281,7 @@ function follow(onChange) {
       if (change.kind === "messages") change.messages.forEach(keep);
       if (change.kind === "dropped") chat.messages.delete(change.id);
       if (change.kind === "draft") chat.draft = change.text;
+      if (change.kind === "files") chat.files = change.files;
       if (change.kind === "fields") Object.assign(chat, { title: change.title, settings: change.settings });
       // Progress of two answers in two tabs would keep swapping their places in the list.
       if (change.kind !== "dropped" && change.kind !== "fields" && isNews) chat.changed = Date.now();

@@ -73,5 +73,6 @@ export function titleOf(conversation) {
   const oldest = [...conversation.messages.values()].filter((message) => message.parent === null).sort(byAge)[0];
   const firstLine = (text) => text.trim().split("\n")[0].slice(0, 80);
   if (oldest) return firstLine(oldest.content) || "New conversation";
-  return conversation.draft.trim() ? `Draft: ${firstLine(conversation.draft)}` : "New conversation";
+  const begun = firstLine(conversation.draft) || conversation.files[0]?.name;
+  return begun ? `Draft: ${begun}` : "New conversation";
 }

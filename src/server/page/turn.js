@@ -1,7 +1,8 @@
 // Shows one message of a conversation.
-import { reasoningTitle, statistics, waitText } from "./answer.js";
+import { outcome, reasoningTitle, statistics, waitText } from "./answer.js";
 import { codeBlock } from "./code.js";
-import { copyButton, h } from "./dom.js";
+import { copyText, h, notify, say } from "./dom.js";
+import { iconButton, setIcon } from "./icons.js";
 import { renderMarkdown } from "./markdown.js";
 import { session } from "./web_storage.js";
 
@@ -43,10 +44,10 @@ export function showTurn(message) {
   const element = h("article", { class: `turn ${message.role}` }, h("h2", {}, kNames[message.role]));
   if (message.role === "assistant") return showAnswer(element, message);
   let state = /** @type {TurnState | null} */ (null);
-  const edit = h("button", { type: "button", class: "edit", onclick: () => beginEdit(element, message, () => state.edit) }, "Edit");
+  const edit = iconButton("edit", "Edit this message", { class: "edit", onclick: () => beginEdit(element, message, () => state.edit) });
   const versions = showVersions("message");
-  const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this message"), edit, versions.element);
-  element.append(h("div", { class: "said", dir: "auto" }, message.content), tools);
+  const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this message"), edit);
+  element.append(h("div", { class: "said", dir: "auto" }, message.content), h("div", { class: "tools" }, tools, versions.element));
   if (session.get(unsentItem(message.id)) !== null) beginEdit(element, message, () => state.edit);
   return {
     element,
@@ -58,10 +59,33 @@ export function showTurn(message) {
   };
 }
 
+// Does not touch the page if nothing changes: a long conversation has thousands of these.
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** @param {Message} message @param {string} label */
+function copyIcon(message, label) {
+  const button = iconButton("copy", label, { class: "copy" });
+  button.addEventListener("click", async () => {
+    try {
+      await copyText(message.content);
+      notify("copy", "");
+    } catch (error) {
+      return notify("copy", `Not copied: ${error.message}.`);
+    }
+    setIcon(button, "done", "Copied");
+    say("Copied");
+    setTimeout(() => setIcon(button, "copy", label), 2000);
+  });
+  return button;
+}
+
 // Shows "‹ 2/3 ›" if a message has several versions.
 function showVersions(what) {
   let state = /** @type {TurnState | null} */ (null);
-  const step = (label, text, by) => h("button", { type: "button", "aria-label": label, onclick: () => state.showVersion(by) }, text);
+  const step = (label, text, by) =>
+    h("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick: () => state.showVersion(by) }, text);
   const previous = step(`Previous version of this ${what}`, "‹", -1), next = step(`Next version of this ${what}`, "›", 1);
   const count = h("span", {});
   const name = h("span", { class: "off-screen" });
@@ -73,8 +97,8 @@ function showVersions(what) {
       state = changed;
       const { version, numVersions } = state;
       element.hidden = numVersions < 2;
-      name.textContent = `Version ${version + 1} of ${numVersions}`;
-      count.textContent = `${version + 1}/${numVersions}`;
+      setText(name, `Version ${version + 1} of ${numVersions}`);
+      setText(count, `${version + 1}/${numVersions}`);
       previous.disabled = version === 0;
       next.disabled = version === numVersions - 1;
     },
@@ -121,11 +145,17 @@ function showAnswer(element, message) {
   const calls = h("div");
   const results = h("div");
   const error = h("p", { class: "error", role: "alert" });
-  const numbers = h("p", { class: "numbers" });
-  const retry = h("button", { type: "button", class: "retry", onclick: () => state.retry() }, "Retry");
+  const end = h("p", { class: "note end" });
+  const numbers = h("p", { class: "numbers", hidden: true });
+  const info = iconButton("info", "Statistics", { class: "info", "aria-expanded": "false", onclick: toggleNumbers });
+  function toggleNumbers() {
+    numbers.hidden = !numbers.hidden;
+    info.setAttribute("aria-expanded", String(!numbers.hidden));
+  }
+  const retry = iconButton("retry", "Retry", { class: "retry", onclick: () => state.retry() });
   const versions = showVersions("answer");
-  const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this answer"), retry);
-  element.append(stage, reasoning, answer, calls, results, error, numbers, tools, versions.element);
+  const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this answer"), retry, info);
+  element.append(stage, reasoning, answer, calls, results, error, end, h("div", { class: "tools" }, tools, versions.element), numbers);
 
   let drawn = "";
   function drawText() {
@@ -153,8 +183,11 @@ function showAnswer(element, message) {
     else if (!results.firstChild) results.append(resultsForm(message, (values) => state.sendResults?.(values)));
     const fault = [message.error, state.failure].filter(Boolean).join(" ");
     error.hidden = !fault;
-    if (error.textContent !== fault) error.textContent = fault;
-    numbers.textContent = statistics(message, state.isRunning);
+    setText(error, fault);
+    setText(end, outcome(message, state.isRunning));
+    end.hidden = !end.textContent;
+    setText(numbers, statistics(message));
+    info.hidden = !numbers.textContent;
     tools.hidden = state.isRunning;
     retry.hidden = !state.retry;
     versions.update(state);
