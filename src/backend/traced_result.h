@@ -1,4 +1,4 @@
-// What one operation of a step computed, to find where two backends, formats or builds differ.
+// The result of one operation of a step, to find where two backends, formats or builds differ.
 #pragma once
 
 #include <vector>

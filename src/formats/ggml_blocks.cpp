@@ -210,8 +210,12 @@ void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks) {
   }
 }
 
-// In nibble's layout, byte b of the codes holds elements 2b and 2b + 1; in GGUF's, byte j holds j and j + 16.
-void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales) {
+namespace {
+
+// Writes the scales of MXFP4 blocks, and the codes by unpack(16 bytes of a block, destination).
+template <typename Unpack>
+void for_mxfp4_blocks(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales,
+                      const Unpack& unpack) {
   const size_t count = blocks.size() / kMxfp4Bytes;
   NIBBLE_CHECK(blocks.size() % kMxfp4Bytes == 0 &&
                    (codes.empty() || codes.size() == count * kMxfp4CodeBytes) &&
@@ -220,27 +224,25 @@ void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, s
   for (size_t i = 0; i < count; ++i) {
     const uint8_t* block = bytes_at(blocks.data(), i * kMxfp4Bytes);
     if (!scales.empty()) scales[i] = block[0];
-    if (codes.empty()) continue;
-    const uint8_t* qs = block + 1;
-    uint8_t* to = codes.data() + i * kMxfp4CodeBytes;
+    if (!codes.empty()) unpack(block + 1, codes.data() + i * kMxfp4CodeBytes);
+  }
+}
+
+}  // namespace
+
+// In nibble's layout, byte b of the codes holds elements 2b and 2b + 1; in GGUF's, byte j holds j and j + 16.
+void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales) {
+  for_mxfp4_blocks(blocks, codes, scales, [](const uint8_t* qs, uint8_t* to) {
     for (size_t b = 0; b < kMxfp4CodeBytes / 2; ++b) {
       to[b] = static_cast<uint8_t>((qs[2 * b] & 15) | (qs[2 * b + 1] & 15) << 4);
       to[b + 8] = static_cast<uint8_t>(qs[2 * b] >> 4 | (qs[2 * b + 1] >> 4) << 4);
     }
-  }
+  });
 }
 
 void split_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales) {
-  const size_t count = blocks.size() / kMxfp4Bytes;
-  NIBBLE_CHECK(blocks.size() % kMxfp4Bytes == 0 &&
-                   (codes.empty() || codes.size() == count * kMxfp4CodeBytes) &&
-                   (scales.empty() || scales.size() == count),
-               "{} bytes, {} codes, {} scales", blocks.size(), codes.size(), scales.size());
-  for (size_t i = 0; i < count; ++i) {
-    const uint8_t* block = bytes_at(blocks.data(), i * kMxfp4Bytes);
-    if (!scales.empty()) scales[i] = block[0];
-    if (!codes.empty()) std::copy_n(block + 1, kMxfp4CodeBytes, codes.data() + i * kMxfp4CodeBytes);
-  }
+  for_mxfp4_blocks(blocks, codes, scales,
+                   [](const uint8_t* qs, uint8_t* to) { std::copy_n(qs, kMxfp4CodeBytes, to); });
 }
 
 void pack_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales,

@@ -1,4 +1,4 @@
-// Which descriptions of FP8 weights a config.json may have.
+// Tests the descriptions of FP8 weights in a config.json that are accepted, and those that are refused.
 #include "model/quantization_fields.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a model computes for some tokens, operation by operation or layer by layer.
+// The results of a model for some tokens, by operation or by layer.
 #pragma once
 
 #include <filesystem>

@@ -177,7 +177,7 @@ constexpr StartFlag kGpus[]{
     {"--data-parallel-size --dp-size --dp -dp", kVS, kValue, "1", kUnneeded,
      "one server holds one copy of the model"},
     {"--data-parallel-size --dp-size --dp -dp", kVS, kValue, "", kRefused,
-     "one server holds one copy of the model: start several servers behind a proxy, or use "
+     "a server holds one copy of the model. Start several servers behind a proxy, or use "
      "--data-parallel-attention"},
     {"--context-parallel-size --cp-size --decode-context-parallel-size -dcp", kVT, kValue, "1", kUnneeded,
      "contexts are not divided"},

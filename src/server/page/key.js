@@ -9,7 +9,7 @@ let channel = /** @type {BroadcastChannel | null} */ (null);
 try {
   channel = new BroadcastChannel(`nibble.key ${new URL("../", import.meta.url).pathname}`);
 } catch {
-  // Blocked like the storage: each tab asks for the key.
+  // Session storage is blocked too, so each tab asks for the key.
 }
 /** @type {Set<(key: string) => void>} */
 const waiting = new Set();

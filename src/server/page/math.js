@@ -8,7 +8,7 @@ import { h } from "./dom.js";
 const kMaxDisplay = 5000, kMaxInline = 1000;  // characters
 const kPairs = [["$$", "$$"], ["\\[", "\\]"], ["\\(", "\\)"]];
 
-// What may contain a formula's delimiters without beginning one: fenced code, inline code, escapes, addresses.
+// Text in which a delimiter does not begin a formula: fenced code, inline code, escapes, addresses.
 const kToken =
   /^(?:[ \t>]|(?:[-*+]|\d{1,9}[.)])[ \t]+)*(`{3,}|~{3,})(?=[^`\n]*$)|(`+)|\\[^]?|\$\$?|https?:\/\/[^\s<>"`|]*|\]\([^\s)]*/gm;
 

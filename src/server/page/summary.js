@@ -1,4 +1,4 @@
-// What the server does, in sentences for operators.
+// Summarises the state of the server in sentences, for operators.
 
 const whole = (number) => Math.round(number).toLocaleString("en");
 const percent = (part, all) => `${Math.round(all > 0 ? (100 * part) / all : 0)} %`;

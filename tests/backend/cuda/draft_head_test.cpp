@@ -80,7 +80,7 @@ TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * 0.98 * rounds.golden.in_a_round());
 }
 
-// What one sequence contributes to a step: its next tokens, of which the last num_drafted are drafts.
+// The tokens of one sequence in a step. The last num_drafted of them are drafts.
 struct DraftingPart {
   int sequence;
   std::span<const TokenId> tokens;

@@ -1,4 +1,4 @@
-// Compares predictions for replicas with measurements of two servers of the bundled model behind a proxy.
+// Tests predictions for replicas against measurements: two servers of the bundled model behind a proxy.
 #include "cli/predict/serving.h"
 #include "core/json.h"
 

@@ -23,7 +23,7 @@ struct SeenPositions {
   int first, last;
 };
 
-// What a CTA computes: one row, one key/value head, and every chunk_step-th chunk from first_chunk down.
+// The work of a CTA: one row, one key/value head, and every chunk_step-th chunk from first_chunk down.
 struct RowShare {
   int kv_head;
   int launch_row, row_index;  // the row, counted from the launch's first row and from the step's
