@@ -36,7 +36,7 @@ struct DeviceMemory {
 // Defaults of a device, which depend on its prompt kernels, its memory and its speed.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
-  int max_rows_with_answers{0};  // as in EngineOptions
+  int max_shared_rows{0}, max_rows_with_answers{0};  // as in EngineOptions
 };
 
 // Facts that must be equal on all nodes that share a model: `kernels` is everything that affects the bits

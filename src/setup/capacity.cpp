@@ -89,8 +89,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.num_kv_caches = options.num_kv_caches;
   engine.num_pages = options.num_pages;
   engine.max_batch_tokens = options.max_batch_tokens;
-  // A CPU step of 512 tokens of gpt-oss-20b delays all sequences by seconds. 128 are as fast per token.
-  if (!setup.backend->device) engine.max_shared_rows = 128;
+  engine.max_shared_rows = setup.max_shared_rows;
   engine.itl_target = setup.itl_target;
   engine.max_rows_with_answers = setup.max_rows_with_answers;
   engine.max_sequences = capacity.num_sequences;

@@ -144,6 +144,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.context = settings.context;
   setup.max_sequences = settings.max_sequences.value_or(sizes.max_sequences);
   setup.itl_target = settings.itl_target.value_or(0) / 1000;
+  setup.max_shared_rows = sizes.max_shared_rows;
   if (!settings.itl_target) setup.max_rows_with_answers = sizes.max_rows_with_answers;
   setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache;

@@ -48,6 +48,7 @@ struct ResolvedSettings {
   std::optional<int> context{};  // --context
   int max_sequences{0};
   double itl_target{0};                           // --itl-target, in seconds; 0: none
+  int max_shared_rows{0};                         // the device's default
   int max_rows_with_answers{0};                   // without --itl-target: the device's default
   std::optional<double> device_memory_share{};    // --gpu-memory-utilization
   bool shares_prefixes{false};                    // --prefix-cache

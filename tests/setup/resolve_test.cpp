@@ -63,6 +63,10 @@ TEST(Resolve, DefaultsQuantiseNothingAndRunOnTheBestBackend) {
   EXPECT_TRUE(setup.requirements.empty());
 }
 
+TEST(Resolve, OnACpuSequencesThatShareAStepHaveFewPromptRows) {
+  EXPECT_EQ(resolve(on_backend("cpu")).max_shared_rows, 128);
+}
+
 TEST(Resolve, ATargetForTheTimeBetweenTokensReplacesTheDefaultLimitOfRows) {
   Settings settings;
   const int rows = best_backend().making.batch_sizes({}).max_rows_with_answers;
