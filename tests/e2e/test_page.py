@@ -291,13 +291,15 @@ def test_a_conversation_is_copied_and_exported(page, server, tmp_path):
 
 
 def test_a_key_is_asked_for_and_kept_for_the_tab_only(chromium):
+    asked = "document.getElementById('key-dialog').open"
+    asked_again = asked + " && document.getElementById('key-fault').textContent !== ''"
     with serving("--api-key", "sesame") as locked:
         chromium.go(locked.url + "/")
-        chromium.wait("document.getElementById('key-dialog').open")
+        chromium.wait(asked)
         chromium.type("#key", "\N{LEFT DOUBLE QUOTATION MARK}sesame\N{RIGHT DOUBLE QUOTATION MARK}" + Keys.ENTER)
-        chromium.wait("document.getElementById('key-fault').textContent !== ''")
+        chromium.wait(asked_again)
         chromium.type("#key", "wrong" + Keys.ENTER)
-        chromium.wait("document.getElementById('key-fault').textContent !== ''")
+        chromium.wait(asked_again)
         chromium.type("#key", "sesame" + Keys.ENTER)
         chromium.wait("document.getElementById('model').textContent === 'tiny on cpu'")
         chromium.driver.refresh()

@@ -66,6 +66,7 @@ export function askForKey(wasRefused, refused) {
     byId("key").value = "";
     byId("key-form").onsubmit = (event) => {
       event.preventDefault();
+      byId("key-fault").textContent = "";
       dialog.close(byId("key").value);
     };
     byId("cancel-key").onclick = () => dialog.close("");
@@ -75,7 +76,6 @@ export function askForKey(wasRefused, refused) {
     dialog.onclose = () => {
       asked = null;
       other.end();
-      byId("key-fault").textContent = "";
       resolve(dialog.returnValue || null);
     };
     dialog.showModal();
