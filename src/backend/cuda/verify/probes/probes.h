@@ -1,4 +1,4 @@
-// Probes that `nibble verify` runs on a GPU before it checks the kernel table. Each takes under a second.
+// Probes that `nibble verify` runs on a GPU before it checks the kernel table. Each takes less than a second.
 #pragma once
 
 #include <span>
@@ -17,6 +17,6 @@ ProbeFinding probe_memory_kind();
 ProbeFinding probe_device();
 ProbeFinding probe_dependent_launches();
 
-std::span<const MachineProbe> machine_probes();  // in the order in which they run
+std::span<const MachineProbe> machine_probes();  // in the order of their runs
 
 }  // namespace nibble::cuda::verify
