@@ -36,9 +36,9 @@ struct Card {
   OwnedStream stream;
   std::vector<std::unique_ptr<Rank>> ranks;
   StepGraphs graphs;
-  OwnedEvent end[2];  // recorded after the last two launched steps, alternately
+  OwnedEvent end[2];  // the ends of the last two launched steps, alternately
 
-  // Returns the first rank's shape of the step uploaded last. Other ranks have different numbers of own rows.
+  // Returns the first rank's shape of the step uploaded last. Other ranks may have other numbers of own rows.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -109,8 +109,8 @@ class CudaBackend final : public Backend {
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // Whether the graph ends before sampling: if sampling waits for masks, or if ranks are processes. These
-  // must all capture NCCL's work in the same step, although only the first one knows how tokens are chosen.
+  // Whether the graph ends before sampling: if sampling waits for masks, or if ranks are processes. All
+  // processes must capture NCCL's work in the same step, but only the first one knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const {
     return shape.have_masks || connection_.has_processes();
   }
@@ -299,7 +299,7 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
 }
 
 // Every GPU uploads its input and captures its graph before any GPU launches. Both may allocate memory, and
-// an allocation may wait for running kernels. These must not be waiting for a launch that comes later.
+// an allocation may wait for running kernels, which must not be waiting for a later launch.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   Launched& step = launched_[num_launched_ % launched_.size()];

@@ -20,7 +20,7 @@ struct CudaOptions {
   // GPUs that share the model (empty: the first ones; a test may name one twice), and ratio of their shares.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
-  bool have_whole_experts{false};  // each rank holds some experts; false: a part of each expert
+  bool have_whole_experts{false};  // each rank holds whole experts; false: a part of each expert
   // Each rank computes attention for some sequences, with its own KV cache (BackendOptions::num_kv_caches);
   // false: for some heads of all sequences.
   bool have_own_sequences{false};

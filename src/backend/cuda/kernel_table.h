@@ -36,7 +36,7 @@ class EnumSet {
   unsigned bits_{0};
 };
 
-// Families for which a kernel is valid. If it uses instructions of sm_90a or sm_120a, only that family is.
+// The families for which a kernel is valid: only one, if it uses instructions of sm_90a or sm_120a.
 using Families = EnumSet<Family>;
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121},
@@ -46,7 +46,7 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 // The instructions that multiply matrices. A plan uses mma.sync and at most one other engine. That engine's
 // table rows replace mma.sync rows of the same operation, weights and numbers of rows.
 enum class MatrixEngine {
-  kAny,          // kernels of any plan, whatever its engine
+  kAny,          // for any plan, whatever its engine
   kMma,          // mma.sync
   kWgmma,        // wgmma or, for a batch, mma.sync on the same images (layout/activations.h)
   kBlockScaled,  // block-scaled products; KernelRow::activations is their format

@@ -52,7 +52,7 @@ struct FreeMemory {
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, const FreeMemory& free);
 
-// Returns the GPU's free bytes, less kStagingBytes for loading: for weights, cache and workspace.
+// Returns the GPU's free bytes for weights, cache and workspace, which exclude kStagingBytes for loading.
 size_t loadable_bytes(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

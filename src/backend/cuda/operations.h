@@ -1,4 +1,4 @@
-// The operations of a step. They take their arguments from its recipe. forward.cpp calls those of a layer.
+// The operations of a step, with arguments from its recipe. forward.cpp calls a layer's operations in order.
 #pragma once
 
 #include "backend/cuda/memory/device_weights.h"
@@ -12,7 +12,7 @@ namespace nibble::cuda {
 
 // What a rank computes with: its share of the model (model/shares/share.h), and its KV cache.
 struct Model {
-  const Config& config;  // config of the rank's share
+  const Config& config;  // that of the rank's share
   const DeviceWeights& weights;
   const KvStorage& kv;
   float* logits;  // [rows of a launch, V], in the first rank's memory, where samples are drawn
@@ -31,7 +31,7 @@ inline StepRows rows_of(const StepShape& shape) { return {shape.num_tokens, shap
 
 void embed(const Step& step, const MadeDrafts& last_drafts = {});
 
-// The operations of a layer. One launches nothing if the recipe makes it a part of another launch.
+// The operations of a layer. An operation launches nothing if the recipe makes it a part of another launch.
 void norm_before_attention(const Step& step, size_t layer);
 void qkv(const Step& step, size_t layer);
 void append(const Step& step, size_t layer);

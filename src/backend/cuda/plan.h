@@ -1,6 +1,5 @@
 // The plan of a model on a GPU: the kernel table's rows for its operations, chosen once at load. The forward
-// pass calls the plan, which picks a row by the step's number of rows. How a step's kernels fit together:
-// recipe.h.
+// pass calls it; it picks a row by the step's number of rows. How a step's kernels fit together: recipe.h.
 #pragma once
 
 #include <optional>
@@ -29,8 +28,7 @@ class Plan {
        const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
-  // The table row that runs an operation for `num_rows` rows. If none does, find() returns null, row()
-  // throws.
+  // Return the table row that runs an operation for `num_rows` rows; if none does, null or an exception.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step

@@ -44,7 +44,7 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // in the first layer; in all others
+  NormIn first_attention_norm, attention_norm;  // of the first layer; of all others
   // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read

@@ -12,7 +12,7 @@ namespace nibble::cuda {
 enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
   void* data;      // [page, keys and values, Nkv, 32, D]
-  int is_sliding;  // whether the layer uses the rows' page table for sliding layers
+  int is_sliding;  // whether rows use their page table for sliding layers
   KvFormat format;
 };
 
@@ -55,13 +55,13 @@ struct AttendArgs {
   LayerPages pages;
   int window;          // 0: no window
   const float* sinks;  // [Nq]
-  // Whether attend_rows() also writes k and v of the rows; then each row must be of another sequence.
+  // Whether attend_rows() also writes the rows' k and v. If so, no two rows may be of one sequence.
   int writes_kv;
   int first_row, max_chunks;
   float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]: a partial softmax per chunk
-  unsigned* tickets;  // [rows of the launch, Nkv]: finished CTAs; zero before and after a launch
+  unsigned* tickets;  // [rows of the launch, Nkv]: number of finished CTAs; zero between launches
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs exchange; zero between launches
+  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs exchange. Zero between launches.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
@@ -71,7 +71,7 @@ inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
-// Sequences with fewer rows in a step use attend_rows() instead of attention in tiles.
+// Fewest rows of a sequence that are computed in tiles. Shorter runs of rows use attend_rows().
 inline constexpr int kMinTiledRows{32};
 
 // Attention in tiles, after append(): consecutive rows of one sequence share the K and V that are loaded.
@@ -82,11 +82,11 @@ struct AttendTilesArgs {
   int window;            // 0: no window
   const float* sinks;    // [Nq]
   Activations attended;  // [T, Nq D]: on input the queries from append(), on output the result
-  // [kMostTileCtas, kTileTotals]: sums of a tile that the next CTA continues; zero between launches
+  // [kMostTileCtas, kTileTotals]: sums of a tile, which a CTA leaves for the next one. Zero between launches.
   float* mailbox{nullptr};
 };
 inline constexpr int kMostTileCtas{144};                    // number of SMs of a full GH100
-inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that a CTA passes on
+inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that one CTA passes to the next
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 

@@ -9,12 +9,12 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Up to kKeepThreads drafts of a run, which a CTA examines together, and the moves of accepted drafts.
+// Up to kKeepThreads drafts of a run, which a CTA examines together, and the moves of the accepted drafts.
 struct KeptTile {
   int parents[kKeepThreads];
   bool fit[kKeepThreads];
   int right[kKeepThreads];    // rows of the run that hold accepted drafts
-  uint2 moves[kKeepThreads];  // source and destination, as numbers of key rows [D] in a layer's cache
+  uint2 moves[kKeepThreads];  // source and destination: indices of key rows [D] in a layer's cache
   int num_right, last;
 };
 

@@ -54,7 +54,7 @@ struct KvCodec<KvFormat::kE4m3> {
   // Exponent and mantissa are shifted to their places in bfloat16, which gives the value times 2^-120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
+      const uint32_t high = __byte_perm(codes, 0, selector);  // each upper byte holds a code
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
       const __nv_bfloat162 value =
           __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
@@ -77,8 +77,8 @@ struct Rotation {
   }
 };
 
-// Returns a query element as keys are multiplied with it: divided by sqrt(D) = 8, and multiplied by log2(e)
-// so that exponentials are powers of two. Both factors are applied before the only rounding.
+// Returns a query element in the form in which keys are multiplied with it: divided by sqrt(D) = 8, and
+// multiplied by log2(e) so that exponentials are powers of two. It is rounded only once, after both factors.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
@@ -86,7 +86,7 @@ __device__ inline __nv_bfloat16 query_of(float rotated) {
 // A row of q, k and v from qkv(), stored as one or two partial sums (dense/args.h). operator() adds them.
 struct QkvRow {
   const float* row;
-  size_t rest;  // distance from the first partial sum to the second; 0: there is no second
+  size_t rest;  // distance between the two partial sums; 0: only one
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
 // `args`: AttendArgs or AppendArgs.
@@ -149,7 +149,7 @@ __device__ void take_exponentials(const float (&scores)[4][4], float reference, 
 // Multiplies a row's exponentials by a power of two, which is exact.
 template <int half>
 __device__ void scale(Exponentials& exponentials, float power) {
-  // The upper half of a float32 power of two is its bfloat16.
+  // The upper half of a float32 power of two is the same power in bfloat16.
   const __nv_bfloat162 factor = __high2bfloat162(reinterpret_cast<const __nv_bfloat162&>(power));
 #pragma unroll
   for (int n = 0; n < 4; ++n) {

@@ -5,9 +5,9 @@
 // Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): The first product is heads x positions. A
 // lane's B registers are 16 bytes of the key of position g; the lane gets the scores of head g at positions 2
 // t and 2 t + 1. The second product is heads x D, summed over positions. Its A registers are the exponentials
-// of those scores, so a lane reads what the same lane of another warp stored. A lane loads 16 bytes of the
-// value of one position. Values are stored in swizzled pieces, which avoids bank conflicts both for the
-// stores and for the transposing loads of 8 columns.
+// of the first product's scores, so a lane reads what the same lane of another warp stored. A lane loads 16
+// bytes of the value of one position. Values are stored in swizzled pieces, which avoids bank conflicts both
+// for the stores and for the transposing loads of 8 columns.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -72,8 +72,8 @@ struct PageRegisters {
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // Calls keys_from(position, element) with the lane's first position and element. The result is a function
-  // of compile-time (positions, elements), which returns the address at that distance from the first.
+  // keys_from(position, element) is called with the lane's first position and element. It returns a function
+  // of compile-time (positions, elements), which gives the address at that distance from the first.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -125,7 +125,7 @@ struct ChunkPages {
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  float factors[2];  // factors of pages 2 t and 2 t + 1
+  float factors[2];  // of pages 2 t and 2 t + 1
   if (is_scaled) {
     const auto reference_at = [&](int page) {
       return page < num_pages ? pages.references[page][g] : reference;
@@ -166,8 +166,8 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
   return {reference, total[0], {out[0], out[1]}};
 }
 
-// Finds, loads and attends to a warp's pages. It holds the keys and values of the current chunk's page in
-// registers, and the place of the page in the CTA's next chunk.
+// Finds, loads and attends to a warp's pages. Holds the keys and values of the current chunk's page in
+// registers, and knows where the page of the CTA's next chunk is.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
@@ -199,7 +199,7 @@ class WarpPages {
     prefetch_to_l2(key);
     prefetch_to_l2(key + to_value_);
   }
-  // Loads part of the next page into registers that held the current page.
+  // load_next_keys() and load_next_values() load the next page into the registers of the current page.
   __device__ void load_next_keys() {
     if (next_.is_there) page_.load_keys(keys_from(next_));
   }
@@ -208,7 +208,7 @@ class WarpPages {
   }
   __device__ void advance() { here_ = next_; }
 
-  // If the page contains the row's own position, inserts the row's key and value, also in the cache.
+  // If the page contains the row's own position: inserts the row's key and value, also in the cache.
   __device__ void add_own(int chunk, const RowQkv<format>& own) {
     if (share_.seen.last / kPagePositions != page_of(chunk)) return;
     const int position = share_.seen.last % kPagePositions, lane = threadIdx.x % 32;
@@ -223,9 +223,9 @@ class WarpPages {
     put(keys + to_value_, own.value);
   }
   // Stores the exponentials and values of the warp's page in `pages`, and returns whether any head has its
-  // own reference on this page. `reference`: head_reference() of head g. The row must see at least one
-  // position of the page; positions that it does not see are masked, and pages without any skip the masking
-  // code. The next page's keys are loaded once the key registers are free.
+  // own reference on this page. `reference`: head_reference() of head g. The row sees at least one position
+  // of the page; other positions are masked. Pages of which the row sees everything skip the masking code.
+  // Loads the next page's keys once the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];  // A registers of four products, each over 16 columns of D
     own.load_queries(queries);
@@ -281,7 +281,7 @@ class WarpPages {
   struct Place {
     bool is_there;      // false: the row has no such page
     uint32_t keys;      // index of the head's keys of this page in the cache, in units of kPageElements
-    uint32_t lane_key;  // in_trees only: key_on_path()
+    uint32_t lane_key;  // in_trees only: the lane's key, see key_on_path()
   };
 
   // Returns the number of the warp's page in a chunk, counted from the sequence's first page.

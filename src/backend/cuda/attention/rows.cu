@@ -114,8 +114,8 @@ struct ChunkOfRow {
   bool is_scaled;  // whether a page has another reference than its head
 };
 
-// Multiplies a chunk's exponentials with its values, and stores the result: the output if the row has only
-// this chunk, otherwise the chunk's partial softmax.
+// Multiplies a chunk's exponentials with its values. Stores the output if the row has only this chunk;
+// otherwise stores the chunk's partial softmax.
 __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkOfRow& of,
                              float sink) {
   const auto& [pages, chunk, is_scaled] = of;
@@ -159,10 +159,10 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
   outputs.store(join_chunks<kAhead>(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
 
-// `in_trees`: the last positions that a row sees may follow a path of a draft tree (RowPath); if false, each
-// key's slot is its position. It changes where keys are read, not what a lane computes. `num_ctas`: CTAs that
-// must fit on an SM. `group_heads`: query heads per key/value head; the host divides, to spare the kernel
-// that.
+// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); if false, each key's
+// slot is its position. It changes where keys are read, not what a lane computes. `group_heads`: query heads
+// per key/value head; an argument, because a division in the kernel is slow. `num_ctas`: CTAs that must fit
+// on an SM.
 template <KvFormat format, bool in_trees, Chunks chunks, int num_ctas>
 __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
@@ -179,8 +179,8 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // The sink of the lane's head in the products. It is loaded here but used only after the wait: a use before
-  // would stall on the page loads issued earlier, and delay the loads of q.
+  // The sink of the lane's head. It is loaded here but used only after the wait: using it earlier would stall
+  // on the page loads issued before it, and delay the loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
   // This kernel leaves SMs free; the next launch can prefetch its first weights on them.

@@ -7,7 +7,7 @@
 // next CTA needs, last the tile that needs the previous CTA's totals. They have arrived by then, unless one
 // tile is longer than a stretch. A CTA waits only for the previous CTA, which started earlier: no deadlock.
 //
-// With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs are 5.2 waves, which take as long as 6.
+// With one CTA per tile, 688 tiles of 17,000 positions would take 5.2 waves of 132 SMs, as slow as 6 waves.
 #pragma once
 
 #include <cub/block/block_scan.cuh>

@@ -17,9 +17,9 @@ namespace nibble::cuda {
 
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // the warps that multiply
 
-// The partial softmax of a lane's two rows: sums of the current chunk, and of all earlier chunks (the total).
-// Both are relative to the row's largest reference so far, so adding a chunk takes no factors. The two rows
-// belong to the same head, so they start with the same reference.
+// The partial softmax of a lane's two rows: sums of the current chunk, and the total of all earlier chunks.
+// Chunk and total are relative to the row's largest reference so far, so adding a chunk takes no factors. The
+// two rows belong to the same head, so they start with the same reference.
 class TileSums {
  public:
   // Product tiles 0 to 7: outputs, 8 columns of D each. Tile 8: sums of exponentials in elements 0 and 2.
@@ -60,7 +60,7 @@ class TileSums {
   __device__ void end_chunk() {
     for_sums<half>([](float& of_chunk, float& total) {
       total += of_chunk;
-      of_chunk = from_here(0.0f);  // a plain 0 passes through a uniform register
+      of_chunk = from_here(0.0f);  // the compiler would move a plain 0 through a uniform register
     });
   }
   __device__ void end_chunk() {
@@ -138,10 +138,10 @@ struct Tile {
 };
 
 // A lane's two rows: index in the step, position, and first position that the row sees. If the tile has fewer
-// rows than the CTA, the extra rows repeat the tile's last row and are not stored.
+// than 24 rows, missing rows repeat the tile's last row and are not stored.
 class TileLane {
  public:
-  // `page`: the caller's first page, counted from the tile's first. Chunks of all rows begin there.
+  // `page`: the caller's first page, counted from the tile's first. Each row starts a chunk at this page.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -153,7 +153,7 @@ class TileLane {
   }
 
   // Loads the lane's A registers for the four products of q and k. A product takes 4 columns of each of four
-  // adjacent pieces of 8 columns, as in attend_rows(). in_order: the product's columns keep their order.
+  // adjacent pieces of 8 columns, as in attend_rows(). With in_order, the product's columns keep their order.
   // Otherwise lane t takes the columns of piece t, which makes its B registers contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {

@@ -49,7 +49,7 @@ class PageCopier {
         });
       }
       end_copies();
-    } else {  // through registers, to convert to bfloat16: stores the page loaded by the previous call
+    } else {  // through registers, to convert to bfloat16; stores the page that the previous call loaded
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
           *reinterpret_cast<uint4*>(stages_ + loaded_stage_ * kStageBytes + place) =
@@ -65,8 +65,8 @@ class PageCopier {
       }
     }
   }
-  // Number of pages whose copies start before the pages being multiplied are done. In FP8 a page reaches its
-  // stage only when the next page is started.
+  // Number of pages that are being copied while others are multiplied. In FP8 a page reaches its stage only
+  // when the copy of the next page is started.
   static constexpr int kAhead{kStages - kPagesAtOnce};
   // Waits until this thread's copies of the oldest kPagesAtOnce pages have arrived.
   __device__ void wait() const {
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     attend_tiles_kernel(const __grid_constant__ AttendTilesArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   NIBBLE_DYNAMIC_SHARED(__align__(128) uint8_t, stages);
-  // CTAs start with the longest rows, so that a launch ends with short tiles.
+  // CTAs with the longest rows start first, so that a launch ends with short tiles.
   const Tile tile(args, args.input.tiles[gridDim.y - 1 - blockIdx.y], static_cast<int>(blockIdx.x));
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
     __syncthreads();
-    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // all warps have finished reading these stages
+    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // no warp still reads these stages
     const int page = tile.first_page + n;
     const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
     const bool sees_first = lane.sees(page), sees_second = lane.sees(page + 1);

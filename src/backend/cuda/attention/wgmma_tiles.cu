@@ -12,11 +12,11 @@
 // instructions: 32 subtract R, 32 are exponentials, 16 round. With 4 x 64 FLOP per row and position, 132 SMs
 // at 1.85 GHz would reach 940 TFLOP/s if products and exponentials overlapped completely.
 //
-// The bits equal those of attend_rows() (rows.cu). There, a lane loads 8 adjacent columns of a key for two
-// products, so each product has the same 4 columns of four pieces of 8. The order of columns within a product
-// does not change the bits (docs/decisions/0014), but the set of columns does. So keys are copied in half
-// pieces, which makes the columns of a product contiguous. Values keep their order. They are 64 of the 72
-// columns of their product; the last 8 columns are ones, which sum the exponentials.
+// The bits equal those of attend_rows() (rows.cu). In attend_rows() a lane loads 8 adjacent columns of a key
+// for two products, so each product has the same 4 columns of four pieces of 8. The order of columns within a
+// product does not change the bits (docs/decisions/0014), but the set of columns does. So keys are copied
+// here in half pieces, which makes the columns of a product contiguous. Values keep their order: they are 64
+// of the 72 columns of their product; the last 8 columns are ones, which sum the exponentials.
 //
 // docs/decisions/0024 describes the limits of this loop and the variants that were dropped.
 #include <algorithm>
@@ -43,7 +43,7 @@ static_assert(kChunkPages % kStepPages == 0);
 // because otherwise GPU families without wgmma would warn about unused members.
 struct PageStages {
   static constexpr int kStages{6}, kStageBytes{2 * kStepBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  // Stages whose copies may still be in flight when a loading warp starts to fill the next stage.
+  // Copies of this number of stages may be in flight when a loading warp starts the next stage.
   static constexpr int kUnderWay{3};
 };
 
@@ -243,7 +243,7 @@ __device__ void start_scores(uint32_t keys, const uint32_t (&queries)[4][4], Ste
 // columns of ones stay where they are, so the distance to them shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
-// Starts sums += exponentials v. `values`: descriptor of v, with 8 columns of ones for the sums.
+// Starts sums += exponentials v. `values`: descriptor of v, including 8 columns of ones, which give the sums.
 __device__ void start_outputs(uint32_t values, const StepExponentials& exponentials, float (&sums)[9][4]) {
   fence_products();
 #pragma unroll
@@ -307,7 +307,7 @@ class StepSoftmax {
   __device__ void join(TileSums& sums, uint32_t keys, int page) {
     const bool is_rare = __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0;
     if (__builtin_expect(is_rare, false)) {
-      // With the totals in registers, the compiler spills in the loop: 425 TFLOP/s instead of 479.
+      // With the totals in registers the compiler would spill in the loop: 425 TFLOP/s instead of 479.
       sums.put_aside(aside_);
       float before[2]{1, 1};
 #pragma unroll
@@ -393,7 +393,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
     sums.receive(mailbox_of(tile.args, -1));
     softmax.note_references(sums);
   }
-  // These are locals, so that the compiler keeps them in uniform registers.
+  // These copies are locals, so that the compiler keeps them in uniform registers.
   const unsigned first_stage = part.first_stage;
   const int first_page = tile.first_page + part.first_page, num_steps = part.num_steps;
   const bool has_chunks = tile.args.window == 0;
@@ -433,7 +433,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
 
 #endif
 
-// Has no body for GPU families without wgmma; the kernel table (kernel_table.cpp) never launches it on them.
+// The body is empty for GPU families without wgmma; the kernel table (kernel_table.cpp) has no row for them.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {

@@ -23,7 +23,7 @@ struct DeviceProperties {  // properties of a GPU, as reported by its driver
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
 };
 
-// Adds the features of the code that runs on the chip. sm_100 runs the PTX of sm_80, which has none of them.
+// The properties, and the features of the chip's code. sm_100 runs sm_80's PTX, which has no feature.
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
@@ -34,16 +34,16 @@ struct DeviceCaps : DeviceProperties {
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
-// Returns the properties with the features of the chip's family. A chip without a family of its own gets the
-// nearest older family that runs the code of sm_80: that code is also compiled as PTX, which later chips can
-// run. Throws InputError below compute capability 8.0.
+// Returns the properties with the features of the chip's family. A chip without its own family gets the
+// nearest older one that runs code of sm_80, which is also compiled as PTX. Throws InputError below
+// capability 8.0.
 DeviceCaps caps_of(const DeviceProperties& properties);
 // Returns `caps` with the features of code for this compute capability, which must run on the GPU (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // in one line
 
-// Throws InputError if the chip supports no budget, or if the options request more than it has.
+// Throws InputError if the chip has too little shared memory for a budget, or less than the options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, used for predictions (predict/predict.h).
@@ -56,9 +56,8 @@ struct ChipSpeeds {
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 
-// A link between GPUs of one kind in one host, or a network cable between two GB10. sum_seconds: time that
-// NCCL takes to all-reduce a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its
-// bytes.
+// A link between GPUs of one kind in one host, or a cable between two GB10. sum_seconds: time in which NCCL
+// all-reduces a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second in one direction; 0: unknown

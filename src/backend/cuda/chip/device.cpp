@@ -77,7 +77,7 @@ namespace {
 bool is_divided(int device) {
   int by_mps = 0;
   if (cudaDeviceGetAttribute(&by_mps, cudaDevAttrMpsEnabled, device) == cudaSuccess) return by_mps != 0;
-  static_cast<void>(cudaGetLastError());  // a driver may not know the attribute; clears its error
+  static_cast<void>(cudaGetLastError());  // clears the error: the driver may lack this attribute
   return false;
 }
 

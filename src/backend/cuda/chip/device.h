@@ -14,8 +14,8 @@ namespace nibble::cuda {
 std::string why_no_device();  // in one line; empty if a GPU is usable
 
 const DeviceCaps& device_caps();  // properties of the calling thread's GPU; queried only once
-// Returns the GPU memory that is free now. It queries the driver: for planning, not for launches. If a GPU
-// shares the host's memory, the host's available memory counts, because the driver counts the page cache as
+// Returns the GPU memory that is free now. It queries the driver: use it for planning, not for launches. If
+// host and GPU share memory, returns the host's available memory, because the driver counts the page cache as
 // used.
 size_t free_device_bytes(const DeviceCaps& caps);
 

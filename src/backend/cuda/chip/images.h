@@ -11,7 +11,7 @@
 namespace nibble::cuda {
 
 struct Image {
-  int compute_capability{0};                   // the compute capability it is compiled for; 90: sm_90
+  int compute_capability{0};                   // the compute capability of the code; 90: sm_90
   bool is_specific{false};                     // as in sm_90a: runs on that compute capability only
   bool has_machine_code{true}, has_ptx{true};  // the driver compiles PTX when it loads the image
   bool operator==(const Image&) const = default;
@@ -21,8 +21,8 @@ struct Image {
 std::vector<Image> parse_images(std::string_view architectures);
 std::string describe(std::span<const Image> images);  // for example "sm_80 (also PTX), sm_90a"
 
-// The image that the CUDA runtime selects. Machine code is preferred: it runs on its compute capability and,
-// without "a", on later ones of the same major version. The driver compiles PTX for any later chip.
+// The image that the CUDA runtime selects. Machine code runs on its compute capability and, without "a", on
+// later ones of the same major version. If no machine code runs, the driver compiles PTX of an older chip.
 struct SelectedImage {
   Image image;
   bool is_compiled_at_start{false};

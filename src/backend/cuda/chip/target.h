@@ -1,5 +1,4 @@
-// A GPU for which kernels are chosen: the chip, or a smaller one by options. Needs no GPU. C++17 for device
-// code.
+// A GPU for which kernels are chosen: the chip or, by options, a smaller one. Needs no GPU; C++17.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ namespace nibble::cuda {
 // records the time, copies the step's input from the host, and fills in tokens chosen by the previous step.
 struct EmbedArgs {
   StepExchange exchange;
-  uint8_t* input;                  // device copy of the step's input, where embed fills in all tokens
+  uint8_t* input;                  // device copy of the step's input; embed fills in all tokens
   const __nv_bfloat16* embedding;  // [V, H]: one row per token id
   int hidden;
   float* x;                          // [T, H], output: the residual stream
@@ -46,7 +46,7 @@ struct RmsNormArgs {
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 
-// qkv() computes parts = W norm(x) + b W [Nq D + 2 Nkv D, H]
+// qkv() computes parts = W norm(x) + b, with W [Nq D + 2 Nkv D, H].
 struct QkvArgs {
   NormInput norm;
   Activations normed;  // [T, H]: the norm, for kernels that do not compute it themselves
@@ -60,7 +60,7 @@ struct QkvArgs {
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // reads the norm from `normed`
 
-// project() computes parts = x + W attended + b W [H, Nq D]
+// project() computes parts = x + W attended + b, with W [H, Nq D].
 struct ProjectArgs {
   Activations attended;
   int cols;
@@ -71,13 +71,13 @@ struct ProjectArgs {
   int num_tokens;
   float* parts;          // [2, T, H], output: terms of each sum; the first includes x and b
   float* sums{nullptr};  // scratch of project_split(): [segments, T, rows in whole strips]
-  // Number of chunks of the longest row in the attention launched before this product; 0: no attention. While
-  // a short attention runs, project() prefetches less (spares_attention() in dense/stream.cu).
+  // Number of chunks of the longest row in the attention launched just before; 0: no attention. While a short
+  // attention runs, project() prefetches less (spares_attention() in dense/stream.cu).
   int attended_chunks{0};
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);
 
-// unembed() computes logits = W norm(x) of selected rows. W [V, H]
+// unembed() computes logits = W norm(x) of selected rows, with W [V, H].
 struct UnembedArgs {
   NormInput norm;
   const int* rows;  // [num_rows]: rows of the step for which to compute logits

@@ -39,7 +39,7 @@ inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
 }
 
 struct DealTable {
-  // Slots for the counter's answers, used in turn. Static arrays must stay below 1 KB (chip/target.h).
+  // Slots for the counter's answers, used in turn. Many more would take static arrays past 1 KB (target.h).
   static constexpr int kRoom{96};
 
   // Upper half: index of the hand in the CTA, plus 1. Lower half: index of the hand in the matrix.
@@ -98,8 +98,7 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k once hand k - 1 is known: so a CTA's hands ascend, and those past the matrix's end are
-  // last.
+  // Requests hand k once hand k - 1 is known, so that a CTA's hands ascend; hands past the matrix come last.
   __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);

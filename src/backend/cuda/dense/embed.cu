@@ -16,10 +16,10 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   const TokenSource source = row.token.source();
   if (source == TokenSource::kDraftChain)
     row = row_of_chain(args.last_drafts, num_chains, row);
-  else if (source == TokenSource::kOutputRow)  // token is -1 if all logits were -infinity
+  else if (source == TokenSource::kOutputRow)  // its token is -1 if all logits were -infinity
     row.token = TokenInput::of(max(args.last_results[row.token.index()].token, 0));
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
-  const int num_eights = args.hidden / 8;  // hidden is a multiple of 8: check_shapes() in limits.h
+  const int num_eights = args.hidden / 8;  // hidden is a multiple of 8 (check_shapes() in limits.h)
   const auto* const from =
       reinterpret_cast<const uint4*>(args.embedding) + size_t{1} * row.token.id() * num_eights;
   auto* const to = reinterpret_cast<float4*>(args.x) + size_t{2} * blockIdx.x * num_eights;

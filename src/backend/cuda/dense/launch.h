@@ -18,7 +18,7 @@ struct DenseLaunch {
   unsigned num_ctas{0}, num_passes{0};
   StreamShape stream{};
 };
-// For kernels that share strips evenly (dense/stream.cu).
+// Returns the launch of a kernel that shares strips evenly (dense/stream.cu).
 inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
   const unsigned ctas = num_ctas_for(target, weights);
   const int units =
@@ -27,7 +27,7 @@ inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int
   return {ctas, static_cast<unsigned>((num_tokens + stream.columns - 1) / stream.columns), stream};
 }
 
-// For the kernel that schedules strips dynamically (dense/unembed_dealt.cu).
+// Returns the launch of the kernel that schedules strips dynamically (dense/unembed_dealt.cu).
 inline DenseLaunch dealt_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
   const unsigned ctas = num_ctas_for(target, weights);
   // A CTA needs room for the most units it can get: a fast one takes up to twice its even share.

@@ -17,7 +17,7 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   const NormWeights<kWarps, ahead> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const int from = args.rows ? args.rows[token] : token;  // read after the wait, because embed may write it
+  const int from = args.rows ? args.rows[token] : token;  // read after the wait: embed may write the rows
   const NormedRows out{args.normed.data, hidden, args.normed.image_rows};
   norm_weights.load(
       args.norm, [&](int) { return from; }, {row, activation_stride(hidden), 1},

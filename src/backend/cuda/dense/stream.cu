@@ -17,7 +17,7 @@ struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
   bool whole_strips{false};  // each CTA computes whole strips; false: whole segments
-  bool spares{false};        // until the activations have arrived, prefetch one slot fewer per ring
+  bool spares{false};        // prefetch one slot fewer per ring until the activations have arrived
 };
 
 // What a kernel does in stream_matrix(), as functions:
@@ -90,7 +90,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether a warp of qkv() and project() has only a few units: on Hopper 1 or 2 in MXFP4, each filling a slot.
+// Whether a warp of qkv() and project() has few units: in MXFP4 on Hopper 1 or 2, each of which fills a slot.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
@@ -131,10 +131,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Whether project() prefetches one slot per ring fewer while attention may still run; attention's reads would
-// queue after the prefetches. With FP8 weights and short attention, steps of 1, 2, 4 and 8 rows took 0.4,
-// 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain. Steps of one row took 0.8 %
-// longer in BF16 and 0.4 % in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
+// Whether project() prefetches one slot per ring fewer while attention may still run, because attention's
+// reads queue after the prefetches. With FP8 weights and short attention, steps of 1, 2, 4 and 8 rows took
+// 0.4, 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain. Steps of one row took 0.8
+// % longer in BF16 and 0.4 % in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};

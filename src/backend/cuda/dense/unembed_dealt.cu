@@ -1,5 +1,5 @@
 // unembed of few rows, with dynamic scheduling of strips (dealt.cuh). It reads more than any other launch:
-// 1.2 GB in bfloat16. In MXFP4 the scheduling does not pay: there strips are shared evenly (dense/stream.cu).
+// 1.2 GB in bfloat16. In MXFP4 dynamic scheduling gains nothing, so dense/stream.cu shares the strips evenly.
 #include <algorithm>
 #include <climits>
 

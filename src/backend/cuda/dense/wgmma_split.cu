@@ -1,6 +1,6 @@
-// qkv and project for a batch, by wgmma. An item is one segment of four strips: 720 items for gpt-oss, spread
-// over all CTAs. Items of whole strips would be only 80 (qkv) and 45 (project) for 132 SMs, each as slow as
-// 45 or 64 tiles one after another. Two CTAs share an SM: while one waits, the other multiplies.
+// qkv and project for a batch, by wgmma. An item is one segment of four strips: gpt-oss has 720 items, spread
+// over all CTAs. With whole strips there would be only 80 (qkv) and 45 (project) items for 132 SMs, each as
+// slow as 45 or 64 tiles one after another. Two CTAs share an SM: while one waits, the other multiplies.
 //
 // The sums of segments go through memory: 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
 // the order of DenseSums (items.cuh): bias and residual, then the partial sums before and after the strip's
@@ -50,14 +50,14 @@ struct JoinArgs {
   Strips weights;
   const float* sums;  // [segments, T, rows in whole strips], written by split_kernel
   int num_tokens;
-  unsigned cuts;  // CTAs among which kernels for few tokens divide strips (cut_of())
+  unsigned cuts;  // number of CTAs for which cut_of() tells where strips are cut
   DenseOutput to;
 };
-constexpr int kJoinThreads{64};  // a small number: 16 tokens of 2,880 rows then have 192 CTAs
+constexpr int kJoinThreads{64};  // small: 16 tokens of 2,880 rows have 192 CTAs
 
 constexpr int kFour{4};
 
-// Each thread adds up four adjacent rows of a token. Numbers of rows are multiples of 4 (64 n or 32 n).
+// Each thread adds up four adjacent rows of a token. A matrix has 64 n or 32 n rows, a multiple of 4.
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
   constexpr int kRun{16};  // segments requested at once; 4,096 columns have 13 segments

@@ -220,7 +220,7 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
 }
 
 // Runs the head's layer for one draft of every chain, on inputs in the workspace. Returns g
-// (reference/draft_head.h). Stores K and V of all drafts except the first; fill_slots() stored those.
+// (reference/draft_head.h). Stores K and V of all drafts except the first, which fill_slots() has stored.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

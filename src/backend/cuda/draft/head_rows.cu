@@ -17,8 +17,7 @@ __device__ float4 scaled(float4 x, float factor, float4 weights) {
 }
 
 // Returns the factor of the RMS norm of a row of `size` elements. Each thread holds `fours` float4s of the
-// row (zeros past its end). All threads must call it. The next call needs other `sums`: warps may still read
-// these.
+// row (zeros past its end). All threads must call it. Consecutive calls need different `sums`.
 template <int fours>
 __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, float (&sums)[kWarps]) {
   float squares = 0;

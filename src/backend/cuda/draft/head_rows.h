@@ -37,7 +37,7 @@ struct PlaceDraftsArgs {
   ChosenTokens choices;
   int num_chains, num_drafts, max_position;
   DraftSlot* slots;  // [T], output: each row's next token and chain
-  // [T], output: position of each row in the head's cache; -1: a rejected draft of a tree. null if no trees.
+  // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
   // [num_drafts, num_chains], output. Positions are limited to max_position; drafts beyond it are not used.
   RowInput* chain_rows;
@@ -56,7 +56,7 @@ struct DraftInputArgs {
   const SampleResult* chosen;  // [chains]: the tokens drafted last, as token ids of the head
   const int* tokens;           // [draft vocabulary]: the model's id for each token id of the head
   __nv_bfloat16* z;            // [rows, 2 H], output, or null
-  // Rows of chains also write z to chain_z, and f to `residual`; if this is set, norm(f) instead of f.
+  // Rows of chains also write z to chain_z, and f (if this is set: norm(f)) to `residual`.
   bool norm_before_residual;
   __nv_bfloat16* chain_z;  // [chains, 2 H], output: z of the chains' rows
   float* residual;         // [chains, H], output: the residual stream before attention

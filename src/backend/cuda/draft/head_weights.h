@@ -31,10 +31,9 @@ void check_head(const DraftHead& head, Format format, const Target& target);
 // Returns device bytes, without what the head shares with the model (see upload_head()).
 size_t head_weight_bytes(const BackendOptions& options);
 
-// Uploads options.draft_head in options.draft_head_format. Loading takes up to kStagingBytes more. An
-// embedding or unembedding that the head lacks is the model's: a view of `device`, which must outlive the
-// result, or an upload of `model` if `device` has another format. Throws InputError for a format that no
-// kernel reads.
+// Uploads options.draft_head in options.draft_head_format; loading takes up to kStagingBytes more. If the
+// head has no (un)embedding, the model's is used: a view of `device`, which must outlive the result, or an
+// upload of `model` if `device` has another format. Throws InputError for a format that no kernel reads.
 HeadWeights upload_head(const Weights& model, const DeviceWeights& device, const BackendOptions& options);
 
 }  // namespace nibble::cuda

@@ -22,7 +22,7 @@ struct UpWeights {
 struct ExpertsUpArgs {
   Activations normed;  // [T, H]: the norm of each token
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: number of groups for which the grid has CTAs
+  int num_tokens, experts_per_token, max_groups;  // max_groups: most groups that the grid covers
   UpWeights up;
   Activations gated;  // [T K, I], output, in the layout of `normed`; an image has its rows in group order
   Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): each pair's norm
@@ -43,7 +43,7 @@ struct RouteAndExpertsUpArgs {
   const float* router_bias;
   int num_tokens, experts_per_token;
   IndexRange own;  // the experts whose weights this rank holds
-  float* x;        // [T, H], output: the residual stream, its two parts added
+  float* x;        // [T, H], output: the residual stream, the sum of its parts
   RoutingMailbox routing;
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I], output

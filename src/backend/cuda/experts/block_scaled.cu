@@ -54,7 +54,7 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// Items start at strip 12 n and matrices have whole blocks, so a block's four warps all have a strip, or
+// Items start at multiples of 12 strips, and matrices have whole blocks: all four warps have a strip, or
 // none.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
           });
           gathered.sync();
           const int block = strip / kGatherWarps;
-          // A tile has two blocks. If the matrix ends after a tile's first, zeros are stored as the second.
+          // A tile has two blocks. If the matrix ends after a tile's first, the second is stored as zeros.
           const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
           gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
             const bool is_there = column < item.columns;

@@ -12,7 +12,7 @@
 namespace nibble::cuda {
 
 // `first_column`: index of the group's first pair in Groups::pairs. A lane holds the pairs of columns 32 n +
-// lane of its warp. They are loaded with the item, so that no lane waits for them when the sums are ready.
+// lane of its warp. Pairs are loaded with the item, so that no lane waits for them when the sums are ready.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
@@ -32,7 +32,7 @@ __device__ int column_of_lane(int part) {
 // reads the groups from L2. experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // true of the weights, unless an expert has several groups
+  static constexpr bool kAreReadOnce{true};  // each group reads its weights once
   const Groups& groups;
   const RowOf& row_of;  // row_of(pair): the row of the activations for that pair
   int num_row_blocks;
@@ -57,8 +57,7 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// For sums of rows g and g + 8 of a strip: calls store(pair, load(pair), upper, lower) for each pair of the
-// lane.
+// Calls store(pair, load(pair), upper, lower) for each pair of the lane with its sums of rows g and g + 8.
 template <typename Load, typename Store>
 struct PairSums {
   Load load;
@@ -66,7 +65,7 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-// The lane's pairs, and the data loaded for each pair. Held until the item's sums are ready.
+// The lane's pairs and the data loaded for them, held until the item's sums are ready.
 template <typename Shape, typename Loaded>
 struct PairsOfLane {
   int pair[GroupItem<Shape>::kParts];

@@ -19,7 +19,7 @@ constexpr unsigned num_places(const Strips& weights, int num_groups) {
 // Returns the first strip of the share that begins at `place`.
 constexpr int first_strip_at(const Strips& weights, unsigned place) {
   const int pitch = weights.num_strips + kCrossingStrips;
-  // Crossings take places too, so the quotient is the place's group or a later one.
+  // The quotient is the place's group or a later one, because crossings take places too.
   auto group = static_cast<int>(weights.by_strips.quotient(place));
   while (group * pitch > static_cast<int>(place)) --group;
   const int strip = static_cast<int>(place) - group * pitch;
@@ -42,7 +42,7 @@ class TurnShares {
         factor_((uint64_t{1} << 48) / (kSlopeOne * num_ctas * num_ctas) + 1) {}
   // Returns the first of `count` items of a turn's share. The share ends where the next turn's begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
-    const unsigned part = turn * (first_ - slope_ * turn);  // fraction of `count`, times kSlopeOne num_ctas^2
+    const unsigned part = turn * (first_ - slope_ * turn);  // fraction of count * kSlopeOne * num_ctas^2
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);
   }
 

@@ -33,7 +33,7 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
 // slot. If other ranks hold some of the chosen experts, the rows that become free help: with two of four
 // chosen experts on this rank, each gets two rows; with three, the fourth row does nothing.
 struct SlotWork {
-  int slot, expert;        // index among the token's chosen experts; index among this rank's experts
+  int slot, expert;        // slot: index among the token's experts; expert: among this rank's
   unsigned row, num_rows;  // this row's index among the slot's rows, and their number (0: no work)
 };
 // Returns the work of this CTA's row. `expert`: in lane n, the expert of slot n. A whole warp must call it.
@@ -85,12 +85,11 @@ __device__ inline Columns columns_of(const Group& group, int experts_per_token,
 }
 
 // Adds up the segments of units, and computes kRows values per strip and column. prepare(strip, row)
-// prefetches biases. take(strip, row, column, prepared, sum) stores a value; sum(row) returns the sum of a
-// strip row.
+// prefetches biases. take(strip, row, column, prepared, sum) stores a value; sum(row) is a strip row's sum.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Prefetches the biases of the first sums before any weights; otherwise they would queue after the weights.
+  // Prefetches the biases of the first sums before any weights; these loads would queue after the weights.
   __device__ Epilogue(const Strips& weights, const GroupUnits& units, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), units_(units), count_(count), prepare_(prepare), take_(take) {

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// An expert and its pairs: the list `pairs`, or the bits of `matched`; if both are unset, the token's slot.
+// An expert and its pairs: the list `pairs`, the bits of `matched` or, if both are unset, only `slot`.
 struct Group {
   int expert, count;
   const int* pairs;
@@ -22,8 +22,7 @@ struct Group {
 };
 
 // Finds a CTA's groups. All groups are loaded at once, because one load takes as long as streaming a strip.
-// Few pairs (are_matched()) are grouped here, one pair per lane: an expert's first lane holds the expert's
-// group.
+// Few pairs (are_matched()) are grouped here, one pair per lane: an expert's first lane holds its group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
@@ -54,8 +53,7 @@ class GroupTable {
   }
 
  private:
-  // Groups one pair per lane. `expert`: the pair's expert; negative if another rank has it, or there is no
-  // pair.
+  // Groups one pair per lane. `expert`: of the lane's pair; negative: no pair, or another rank's expert.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;
@@ -73,7 +71,7 @@ class GroupTable {
   const Groups& groups_;
   int expert_{0}, index_{-1}, count_{0};  // expert and index (-1: none) of the lane's group; number of groups
   bool is_matched_{false};
-  unsigned pairs_{0};  // if is_matched_, bit n for pair n of the lane's group; else its number of pairs
+  unsigned pairs_{0};  // is_matched_: bit n for pair n of the lane's group; otherwise the number of its pairs
 };
 
 }  // namespace nibble::cuda

@@ -48,18 +48,18 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 }
 
 struct ExpertsDownLaunch {
-  bool is_single{false};  // one token: each of its experts has its own CTAs
-  bool has_all{true};     // for one token: whether this rank holds all experts
+  bool is_single{false};  // the step has one token; each of its experts has its own CTAs
+  bool has_all{true};     // this rank holds all experts; only for one token
   bool has_two{false};    // whether shared memory fits the activations of two groups (GroupRows)
-  unsigned slope{0};  // excess of the first CTA's share: (strips - mean) / mean, times TurnShares::kSlopeOne
+  unsigned slope{0};      // (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne
   dim3 grid{};
   StreamShape stream{};
 
   TurnShares shares() const { return TurnShares(grid.x, slope); }
 };
 
-// Returns the slope of TurnShares, if CTAs have `mean` strips on average. On an H100 the first CTA gets 1.4
-// strips more, the last 1.4 fewer. Steps of more tokens gained nothing; other chips were not measured.
+// Returns the slope of TurnShares, for an average of `mean` strips per CTA. On an H100 the first CTA gets 1.4
+// strips more and the last 1.4 fewer. Steps of more tokens gained nothing; other chips were not measured.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;

@@ -37,7 +37,7 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
 // A warp's part of the router: one segment of one strip.
 struct RouterShare {
   RouterSegment segment;
-  int unit;  // index of the segment among those of all the router's strips
+  int unit;  // index of the segment among the segments of all router strips
   uint32_t tag;
   float bias;  // router bias of the expert whose logit this thread adds up
 };
@@ -54,7 +54,7 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
                               const Columns& columns, const RouterMemory& memory,
                               const Meanwhile& meanwhile) {
   const RouterSegment& segment = share.segment;
-  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n holds the sums of both tokens
+  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n: sums of both tokens
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;
   const int expert = thread - token * kMaxExperts, lane = thread % 32, strip = expert / kStripRows;
@@ -111,7 +111,7 @@ class SlotRouting {
   }
 
  private:
-  // Chooses the experts of slots `from` to `to` - 1. Returns the expert of the last one.
+  // Chooses the experts of slots `from` to `to` - 1. Returns the last chosen expert.
   __device__ int take(int from, int to) {
     int expert = 0;
 #pragma unroll 1  // not unrolled, as in choose_experts()

@@ -115,8 +115,8 @@ class DownCta {
   const Timestamps& timestamps;
   int slot;  // for a single token: index among its chosen experts
 
-  // Whether this warp polls for a single token's experts. It then calls init_ring() after polling; the other
-  // warps initialize their rings earlier.
+  // Whether this warp polls for a single token's experts. The polling warp calls init_ring() after polling;
+  // the other warps initialize their rings earlier.
   __device__ bool polls() const { return is_single && threadIdx.x < 32; }
   __device__ void init_ring() const { ring_.init(); }
   // Whether the previous launch has chosen the experts, so that this kernel forms the groups.
@@ -164,7 +164,7 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. It requests weights once route_and_experts_up has published its choice.
+// experts_down() of one token. It requests weights as soon as route_and_experts_up has published its choice.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -177,7 +177,7 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   __shared__ unsigned turn;
   if constexpr (has_all) {
     if (threadIdx.x == 0) {
-      // Issued before the poll below, so that the atomic's latency overlaps with polling.
+      // The atomic is issued before the poll, so that both are in flight at the same time.
       const unsigned own_turn = atomicInc(args.turns + cta.slot, gridDim.x - 1);
       taken.expert = chosen(cta.slot);
       turn = own_turn;

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // Lanes of adjacent g hold one unit each, in two columns. A swap gives each lane two units of one
+          // Lanes of adjacent g hold one unit each, in two columns. They swap: each gets two units of one
           // column.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;

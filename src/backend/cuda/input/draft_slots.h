@@ -13,7 +13,7 @@ namespace nibble::cuda {
 
 // A run (adjacent rows of one sequence), with the data needed to accept its drafts and to make new ones.
 struct DraftRun {
-  int32_t first_row, num_rows;        // rows of the step; num_rows 0: padding of the array instead of a run
+  int32_t first_row, num_rows;        // rows of the step; num_rows 0: an unused entry of the array
   int32_t num_drafted;                // the last num_drafted of these rows are drafts
   OptionalIndex next;                 // the token after the last row; none: the step samples it from that row
   int32_t first_output, num_outputs;  // the run's range of ChosenTokens::output_rows
@@ -29,7 +29,7 @@ struct DraftSlot {
 
 struct ChainStart {
   int32_t position;  // position of the last accepted row of the run
-  int32_t token;     // token sampled from that row, which precedes the first draft; -1: the chain is absent
+  int32_t token;     // token sampled from that row, before the first draft; -1: the chain is absent
 };
 
 // The draft chains that a step made. The next step reads them.
@@ -40,7 +40,8 @@ struct MadeDrafts {
 };
 
 // Fills in a row from a draft chain. The first row of its run gets the token before the drafts, the other
-// rows get the drafts. If the chain is absent, the run's results are not used; its pages cover the positions.
+// rows get the drafts. If the chain is absent, the run has pages for its positions, but its results are not
+// used.
 constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
@@ -62,10 +63,10 @@ struct ChosenTokens {
   const SampleResult* results;  // [outputs]: the token sampled for each output
 };
 
-struct DraftStart {  // the last row of a run whose token is known to be right
+struct DraftStart {  // the last row of a run whose token is certain
   int32_t row;       // index of the row in the run
   int32_t token;     // the token after that row
-  bool is_chosen;    // whether the step sampled `token` from this row; then a chain of drafts may follow
+  bool is_chosen;    // whether the step sampled `token` from this row; if so, a chain of drafts may follow
 };
 
 // Returns the output in which a row of the run chooses a token, or -1 if the row has no output.

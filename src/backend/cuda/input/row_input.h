@@ -62,11 +62,11 @@ inline constexpr int kTileRows{24};
 
 // Path of a row of a draft tree: KV cache slots of its last positions. Without a tree, slots are positions.
 struct RowPath {
-  // Positions from `first` to the row's own are on the path. Earlier positions are their own slots.
+  // Positions from `first` to the row's own are on the path. Earlier positions equal their slots.
   int32_t first;
   uint32_t slots;  // index into page_ids, minus `first`: slot of position p is page_ids[slots + p]
 };
-inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first if every position of the row is its own slot
+inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first if slot and position are equal for every position
 
 struct StepInput {
   const RowInput* rows;      // [T]: token, position and page tables of each row

@@ -33,8 +33,8 @@ static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // RowOutputs foll
 struct StepExchange {
   InputHeader* inputs[2]{};
   StepOutput* outputs[2]{};
-  // [T], for steps with draft trees. The entry of a run's last known row, and of each accepted draft, is the
-  // index in the run of the next accepted draft; -1: none. Other entries are not written.
+  // [T], for steps with draft trees. Entries of a run's last known row and of accepted drafts: index in the
+  // run of the next accepted draft; -1: none. Other entries are not written.
   int32_t* kept[2]{};
 };
 

@@ -13,7 +13,7 @@ namespace nibble::cuda {
 
 enum class ActivationLayout {
   kRows,   // row by row, in bfloat16
-  kImage,  // an image of bfloat16 (see cell_of), read by kernels that multiply by wgmma
+  kImage,  // an image (below) of bfloat16, for kernels that use wgmma
   kBlocks  // row by row, in a block-scaled format (block_rows.h)
 };
 

@@ -24,7 +24,7 @@ constexpr BlockForm form_of(BlockFormat format) {
   return format == BlockFormat::kMxfp4 ? BlockForm::kMxfp4 : BlockForm::kMxfp8;
 }
 constexpr int num_terms(BlockFormat format) { return format == BlockFormat::kMxfp8x2 ? 2 : 1; }
-// Bytes of the codes: of eight adjacent columns, which one lane quantises; of a row in one tile.
+// eight_bytes(): code bytes of 8 adjacent columns, one lane's share. row_tile_bytes(): of a row in one tile.
 constexpr int eight_bytes(BlockFormat format) { return form_of(format) == BlockForm::kMxfp8 ? 8 : 4; }
 constexpr int row_tile_bytes(BlockFormat format) { return num_terms(format) * 8 * eight_bytes(format); }
 

@@ -73,8 +73,7 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// A tile's weights, unpacked by group; a[m]: registers of product m. MXFP4 and E4M3 codes are loaded only
-// once.
+// A tile's weights, unpacked by group; a[m]: registers of product m. MXFP4 and E4M3 codes are loaded once.
 template <Layout layout>
 class TileWords {
  public:

@@ -1,4 +1,4 @@
-// The layout of matrices on the device: in the register order of the tensor cores, read once and in sequence.
+// The layout of matrices on the device: in register order of the tensor cores, read once and in sequence.
 //
 // A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. Zeros pad the
 // contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8 (g =
@@ -75,8 +75,7 @@ struct Strips {
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
   // Distances from a warp's segment to its next: advance_segments and advance_bytes, plus wrap_bytes at the
-  // end of a strip. The host computes them for each launch (stream_shape.h), because divisions in kernels are
-  // slow.
+  // end of a strip. The host computes them (stream_shape.h), because divisions in kernels are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that compute the matrix together
 
@@ -121,9 +120,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
   return {static_cast<int>(part_of(count, cta, strips.by_ctas) * scale),
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
-// Returns the segment of a strip at which a second CTA takes over, or num_segments if one CTA computes the
-// strip. A divided strip's sums have two parts (dense/args.h). CTAs never outnumber strips, so two parts are
-// enough.
+// Returns the segment of a strip at which a second CTA takes over, or num_segments if one CTA has the whole
+// strip. A divided strip's sums have two parts (dense/args.h): CTAs never outnumber strips.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

@@ -76,9 +76,8 @@ size_t device_weight_bytes(const Config& whole, const Share& share, const DenseF
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report) {
   const Config& whole = weights.config;
-  // Memory that host and device share cannot hold both the weights and their copy in the page cache, and a
-  // page cache filled by a download leaves nothing to allocate. Elsewhere the page cache speeds up a second
-  // start.
+  // Memory that host and device share cannot hold both the weights and their page cache, and a page cache
+  // filled by a download leaves nothing to allocate. Elsewhere the page cache speeds up a second start.
   const MappedFiles dropped_files = device_caps().is_integrated ? weights.files : MappedFiles{};
   drop_all_pages(dropped_files);
   DeviceBuffer storage(device_weight_bytes(whole, share, dense));
@@ -90,7 +89,7 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
     if (report)
       report(static_cast<size_t>(static_cast<const uint8_t*>(end) - device.storage.as<uint8_t>()), total);
   };
-  report_until(device.embedding);  // 0 bytes: seconds of pinning precede the first upload
+  report_until(device.embedding);  // nothing is uploaded yet: pinning the buffers takes seconds
   Uploader uploader(weights.source, dropped_files, num_threads);
   uploader.rows(weights.embedding, "the embedding", device.embedding);
   const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),

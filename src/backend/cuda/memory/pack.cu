@@ -127,8 +127,7 @@ __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   return static_cast<uint8_t>(max(exponent - 2, 0));
 }
 
-// Returns the E2M1 code of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 (also above 6). Ties go to the even
-// code.
+// Returns the E2M1 code of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; above 6: of 6.
 __device__ uint8_t nearest_code(float value) {
   const float magnitude = fabsf(value);
   const uint8_t sign = signbit(value) ? 8 : 0;

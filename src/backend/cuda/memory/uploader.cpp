@@ -43,7 +43,7 @@ Uploader::Uploader(std::string source, MappedFiles dropped_files, int num_thread
     half.pinned = PinnedBuffer(kPieceBytes);
     check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "creating an event");
   }
-  since_ = {};  // do not measure pinning, which takes seconds
+  since_ = {};  // the measured time excludes pinning, which takes seconds
 }
 
 Uploader::~Uploader() {

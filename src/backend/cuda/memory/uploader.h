@@ -26,8 +26,7 @@ void drop_all_pages(const MappedFiles& files);
 // other is transferred. Methods throw InputError for a format that no kernel reads; `what` names the matrix.
 class Uploader {
  public:
-  // `source` names the weights in messages. Pages of `dropped_files` leave the page cache once they are
-  // copied.
+  // `source` names the weights in messages. Pages of `dropped_files` leave the page cache after their copy.
   Uploader(std::string source, MappedFiles dropped_files, int num_threads);
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;

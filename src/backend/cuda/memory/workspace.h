@@ -54,8 +54,7 @@ struct Workspace {
   ActivationRoom attended, normed, gated;
   // Image of gathered pairs (ExpertsUpArgs). It shares memory with qkv_parts, which is no longer needed then.
   Activations gathered;
-  // Scratch of qkv_split() and project_split(). Shares memory with attend_partials, which only attention
-  // uses.
+  // Scratch of qkv_split() and project_split(), in the memory of attend_partials, which only attention uses.
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};

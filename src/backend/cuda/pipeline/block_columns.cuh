@@ -1,7 +1,7 @@
-// Matrix products of many tokens (pipeline.cuh): MXFP4 weights times block-scaled activations (block_rows.h),
-// 192 rows x 64 columns. GPUs without the instruction run its software twin (ptx/block_mma.cuh). For each
-// tile, a sum adds the products of columns 0-31, then of 32-63; MXFP8x2 then adds those of the second terms.
-// The order within the instruction is unknown, so bits differ from stream.cuh.
+// Matrix products of many tokens (pipeline.cuh): MXFP4 weights times block-scaled activations (block_rows.h).
+// An item is 192 rows x 64 columns. GPUs without the instruction run its software twin (ptx/block_mma.cuh).
+// For each tile, a sum adds the products of columns 0-31, then 32-63; in MXFP8x2, then those of the second
+// terms. The order within the instruction is unknown, so bits differ from stream.cuh.
 #pragma once
 
 #include "backend/cuda/layout/block_rows.h"
@@ -21,7 +21,7 @@ struct WholeBlockRows : BlockRows {  // rows are padded to whole tiles, in globa
 template <BlockFormat format>
 class BlockLane;
 
-// `gathered_bytes`: shared memory after the stages that the kernel uses for rows it gathers.
+// `gathered_bytes`: shared memory after the stages, which the kernel may use to gather rows.
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};
@@ -61,7 +61,7 @@ class BlockLane {
     const uint4 codes = load_shared_16(stage + weights_ + lane_ * 16);
     const uint32_t a_scales =
         weight_scales(load_shared_4(stage + weights_ + kTileCodeBytes + lane_ / 4 * 4), lane_);
-    // Two sums take turns: a sum's products wait for each other. More sums need too many registers.
+    // Two sums take turns, because a sum's products wait for each other. More would need too many registers.
     constexpr int kAtOnce{2};
     static_assert(tiles % 2 == 0);
     if constexpr (kForm == BlockForm::kMxfp8) {

@@ -7,10 +7,11 @@
 // the first stages while that kernel ends. Items must therefore be known earlier (group_items.cuh). This warp
 // cannot run ahead further than the stages, because the warps that empty stages wait for the previous kernel.
 //
-// An MXFP4 stage is a whole segment (five tiles). It is multiplied in an unrolled loop with two sets of A
-// registers: while products read one set, the other is unpacked. BF16 and E4M3 weights have 4 and 2 times the
-// bytes, so their stages are one tile. Three warpgroups share each copy of the columns. A small batch has few
-// columns and items; with one warpgroup per CTA it has three times the items, which keeps the memory busy.
+// An MXFP4 stage is a whole segment (five tiles), multiplied in an unrolled loop with two sets of A
+// registers: while products read one, the next tile is unpacked into the other. BF16 and E4M3 weights have 4
+// and 2 times the bytes, so their stages are one tile. Three warpgroups share each copy of the columns. A
+// small batch has few columns and items: one warpgroup per CTA makes three times the items, which keeps
+// memory busy.
 #pragma once
 
 #include "backend/cuda/layout/activations.h"
@@ -106,7 +107,7 @@ struct ImageShape {
 
 #if NIBBLE_WGMMA
  private:
-  // Runs multiply_item() with the smallest tile count from `tiles` on that holds the item's columns.
+  // Runs multiply_item() with the smallest number of tiles, from `tiles` on, that holds the item's columns.
   template <int tiles, typename Item, typename Begin>
   static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const Item& item,
                                                           unsigned cuts, Stages<ImageShape>& stages,
@@ -188,7 +189,7 @@ struct ImageShape {
     }
   }
   struct StagePiece {
-    uint32_t place;  // byte offset in the stage of the copied bytes
+    uint32_t place;  // byte offset in the stage at which the bytes are stored
     const uint8_t* from;
     int num_bytes;
   };
@@ -245,7 +246,7 @@ struct ImageShape {
         mma_bf16(sums, a[1], b[2], b[3]);
       }
     };
-    // A whole segment is a loop without branches: the next tile's loads overlap with this tile's products.
+    // The loop over a whole segment has no branch: the next tile's loads overlap with this tile's products.
     if (num_tiles == kMaxSegmentTiles) {
 #pragma unroll
       for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);

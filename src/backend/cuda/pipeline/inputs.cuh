@@ -228,7 +228,7 @@ __device__ inline void prefetch_rows(RowMatrix from, SharedRows to, WorkThread t
   prefetch_rows(
       from, [](int row) { return row; }, to, thread);
 }
-// Waits for prefetch_rows(). All threads of the CTA call it; it synchronizes them.
+// Waits for the copies of prefetch_rows(). All threads of the CTA must call it; it synchronizes them.
 __device__ inline void wait_for_rows() {
   wait_for_copies<0>();
   __syncthreads();
@@ -265,7 +265,7 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // for up to 4,096 elements
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // kAhead: for rows of up to 4,096
 
   template <typename RowAt>
   static __device__ uint2 four(RowMatrix from, int i, const RowAt& row_at) {

@@ -1,5 +1,5 @@
-// A mailbox is memory in which CTAs leave float32 words for CTAs that wait for them. A 0 has not arrived yet:
-// zeros are stored as -0, which changes no sum that starts with 0. A word's only reader resets it to 0.
+// A mailbox is memory in which CTAs leave float32 words for other CTAs. A word of 0 has not arrived: zeros
+// are stored as -0, which changes no sum that starts with 0. A word's only reader resets the word to 0.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"

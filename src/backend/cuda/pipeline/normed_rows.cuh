@@ -1,4 +1,4 @@
-// Where kernels store a norm they computed: plain rows, or an image of swizzled tiles (layout/activations.h).
+// The memory where kernels store norms: plain rows, or an image of swizzled tiles (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,7 +20,7 @@ struct NormedRows {
     *reinterpret_cast<uint32_t*>(cell + place_in_cell(row, 4 * i)) = four.x;
     *reinterpret_cast<uint32_t*>(cell + place_in_cell(row, 4 * i + 2)) = four.y;
   }
-  // Zeros the padding of the row's last tile in an image. All threads of a CTA call it.
+  // Zeros the padding of the row's last tile in an image. All threads of the CTA must call it.
   __device__ void pad(int row) const {
     const int piece = kFirstPaddingPiece + static_cast<int>(threadIdx.x);
     if (image_rows && has_padding(hidden) && piece < kCellPieces)

@@ -40,11 +40,11 @@ constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / pro
 // A shape derives from PromptWarps and also defines:
 //  kLayout       layout of the weights
 //  kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
-// kRowBytes, kScaleBytes: per column and tile, bytes of the activations and of their scales (0 or 4)
+//  kRowBytes, kScaleBytes: bytes of a column's activations in a tile, and of their scales (0 or 4)
 //  kStages, kStageBytes, kBytes: a stage holds weights, columns, scales; kBytes is all shared memory
-// Rows activations in global memory. row(i): address of a row. has_piece(p): false if the row ends
-//               before 16-byte piece p. scales_of(i): scales of a row, if kScaleBytes is 4
-// Lane one lane's part of a product: add_stage<tiles>(stage, sums)
+//  Rows          activations in global memory. row(i): address of a row. has_piece(p): false if the row ends
+//                before 16-byte piece p. scales_of(i): scales of a row, if kScaleBytes is 4
+//  Lane          one lane's part of a product: add_stage<tiles>(stage, sums)
 
 // A warp's sums: in lane 4 g + t, element [n][i] is of row g + 8 (i / 2), column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
@@ -54,11 +54,11 @@ struct PromptItem {
   int matrix, first_strip, first_column, columns;
   int image_row{0};  // the row of an image of activations for first_column
 };
-struct SegmentItem : PromptItem {  // has one segment of each strip (dense/wgmma_split.cu)
+struct SegmentItem : PromptItem {  // covers only one segment of each strip
   int segment;
 };
 
-// `cuts`: cut strips where kernels for few tokens on `cuts` CTAs would (cut_of()); 0: strips stay whole.
+// `cuts`: number of CTAs for which cut_of() tells where strips are cut into two parts; 0: strips stay whole.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;

@@ -8,8 +8,8 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. In larger steps,
-// weights are read once per kManyColumns tokens or pairs (pipeline.cuh).
+// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. Larger steps
+// read the weights once per kManyColumns tokens or pairs (pipeline.cuh).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 // Up to kOwnNorms tokens, each kernel computes the norm that it reads, and one launch routes and starts the
 // experts. Larger steps launch rms_norm once, because every CTA would read the rows one after another: 8 rows
@@ -21,16 +21,16 @@ inline constexpr int kRouterNorms{32};
 // Columns of a wgmma pass over MXFP4 if there are enough pairs. With 128 columns the tensor cores could be 2
 // % busier, but the sums need more registers, and ptxas then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of a wgmma pass if few pairs of a batch share an expert. It is the smallest pass that wgmma allows,
-// and leaves shared memory for more stages.
+// Columns of a wgmma pass for batches, in which few pairs share an expert. It is the smallest pass that wgmma
+// allows, and leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
 // From kManyTokens tokens on, wgmma groups have up to kManyColumns pairs; from kWideTokens on, kMostColumns.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Up to kSplitTokens tokens, CTAs share the contraction of qkv and project by wgmma (dense/wgmma_split.cu).
 // The sums of segments go through memory, which takes longer with more tokens.
 inline constexpr int kSplitTokens{kManyColumns};
-// Up to this number of tokens, dense products by wgmma use the kernels for batches, with more and smaller
-// items. project has half as many rows as qkv: up to 320 tokens, all its items run at once (gpt-oss).
+// Up to kNarrowTokens tokens, dense products by wgmma use the kernels for batches, with more and smaller
+// items. project has half the rows of qkv: up to kNarrowProject tokens, all its items run at once (gpt-oss).
 inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
 // Columns (tokens or pairs) of a pass for few tokens. It is n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};

@@ -1,8 +1,8 @@
 // Streams weights from memory into the tensor cores, for all matrix products of few tokens. A unit is one
-// segment of one strip. A CTA computes units `first` to `last`; its warps take them in turn. Each warp has
+// segment of one strip. A CTA computes units `first` to `last`, which its warps take in turn. Each warp has
 // its own ring buffer in shared memory for the weights that its lanes read, so warps do not wait for each
-// other. A unit yields 16 sums per column (token) in `partials`; then the CTA adds up each strip's units in
-// order.
+// other. A unit yields 16 sums per column (token) in `partials`; then the CTA adds up the units of each
+// strip.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -30,12 +30,11 @@ inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
 }
 
 // A warp's ring buffer. A slot's barrier signals that the slot is full; the slot is empty once the warp, its
-// only reader, has read it. From sm_90 on, one lane makes the copy engine fill it; on older chips all lanes
-// copy.
+// only reader, has read it. From sm_90 on, one lane starts a bulk copy per slot; before, all lanes copy.
 template <Layout layout, int slots>
 class Ring {
  public:
-  struct Later {};  // selects a constructor after which the caller must call init()
+  struct Later {};  // with Later, the caller must call init()
 
   __device__ Ring(uint8_t* memory, unsigned lane) : Ring(memory, lane, Later()) { init(); }
   __device__ Ring(uint8_t* memory, unsigned lane, Later) : memory_(shared_address(memory)), lane_(lane) {}
@@ -100,7 +99,7 @@ struct Columns {
 
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
       : activations(activations), stride(stride), count(count), row(row) {}
-  // Column n of the pass reads row n of the activations.
+  // This constructor lets column n of the pass read row n of the activations.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
   // The column that a lane reads: g = lane / 4, but at most the last column. Products of columns past the end
@@ -170,8 +169,7 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
-  // start_prefetch() requests the first `ahead` slots of weights; fill_ring(), after the activations, the
-  // rest.
+  // start_prefetch() requests the first `ahead` slots of weights; fill_ring() requests the rest later.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
@@ -191,7 +189,7 @@ class UnitStream {
   }
 
  private:
-  // With a single column, only every fourth lane has sums that are needed, half of its sums.
+  // With a single column, only every fourth lane has sums that are needed, and only half of its sums are.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),

@@ -1,6 +1,5 @@
 // Chooses warps, ring slots and shared memory for launches that stream weights for few columns (stream.cuh).
-// A warp adds up whole segments, so no choice changes a bit of a result. Needs no GPU; C++17, for device
-// code.
+// No choice changes a bit, because a warp adds up whole segments. Needs no GPU; C++17, for device code.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,7 @@ namespace nibble::cuda {
 // rows. Larger steps make long prompts faster, but every running answer waits for them.
 inline constexpr double kMostStepSeconds{0.75};
 
-inline constexpr double kMostSpeed{0.9};  // lowest allowed speed of prompts, relative to the largest steps
+inline constexpr double kMostSpeed{0.9};  // least speed of prompts; 1: with the largest steps
 
 // True from 64 GB on, which is enough for the workspace of large steps and the KV cache of many sequences.
 bool has_much_memory(const DeviceCaps& caps);

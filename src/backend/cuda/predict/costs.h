@@ -14,9 +14,8 @@ inline constexpr double kReadShare{0.96}, kCacheShare{0.38};
 // Weights that a multiprocessor converts per clock; the same for all formats.
 inline constexpr double kWeightsPerClock{26};
 
-// Fractions of ChipSpeeds::products_per_clock: kWgmmaShare for matrices and kWgmmaAttendShare for attention
-// by wgmma; kMmaShare (a guess) for mma.sync, which on Hopper reaches only kMostMmaProducts products per
-// clock.
+// Fractions of ChipSpeeds::products_per_clock: kWgmmaShare (matrices) and kWgmmaAttendShare (attention) by
+// wgmma; kMmaShare (a guess) by mma.sync, which on Hopper reaches only kMostMmaProducts products per clock.
 inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.59}, kMostMmaProducts{0.2};
 
 // Seconds per launch in which a kernel reaches none of these rates: launch boundaries, latency of

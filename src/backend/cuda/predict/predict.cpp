@@ -80,7 +80,7 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   }
 }
 
-// Pairs and experts of a step, on a device that has all experts or an equal part of every expert.
+// Returns pairs and experts of a step on a device that has all experts, or an equal part of every expert.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
   return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),

@@ -61,7 +61,7 @@ __device__ inline void wait(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// Synchronises num_threads threads (whole warps) at barrier number 1 to 15; __syncthreads() uses barrier 0.
+// Synchronises num_threads threads (whole warps) at `barrier`: 1 to 15, since __syncthreads() uses 0.
 __device__ inline void sync_warps(int barrier, int num_threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(num_threads) : "memory");
 }
@@ -82,8 +82,7 @@ __device__ inline void copy_16(uint32_t to, const void* from, int num_bytes) {
                : "memory");
 }
 
-// end_copies() ends a group of this thread's copies. wait_for_copies() waits for all but the `later` last
-// groups.
+// end_copies() ends a group of this thread's copies. wait_for_copies() leaves at most `later` groups pending.
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int later>
 __device__ void wait_for_copies() {

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// These loads take a shared address (shared_address()); from a pointer the compiler would compute it again.
+// A shared address (shared_address()) is the argument: from a pointer the compiler would compute it again.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -72,7 +72,7 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// Accesses to words that pass data between CTAs. They order no other accesses: words must hold all the data.
+// Accesses to words that pass data between CTAs. They order no other accesses: all data must be in the words.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");

@@ -49,8 +49,8 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
 }
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
-// Biased exponent of the largest magnitude minus 8, plus one if the mantissa is above 1.75: E4M3's largest
-// value is 448 = 1.75 * 2^8.
+// Biased exponent of the largest magnitude minus 8, plus one if its mantissa is above 1.75. E4M3 ends at 448,
+// which is 1.75 * 2^8.
 constexpr uint8_t mxfp8_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
@@ -117,7 +117,7 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
-      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);  // adding 2^22 rounds to halves
+      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);  // rounds to halves
   const uint32_t above_1 = ((magnitude + 0x1FFFFFu + (magnitude >> 22 & 1u)) >> 22) - (126u << 1);
   const uint32_t code = magnitude < bits_of(1.0f) ? below_1 : magnitude >= bits_of(6.0f) ? 7u : above_1;
   return (bits >> 28 & 8u) | code;
@@ -146,7 +146,7 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // of the whole block
+constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // errors of the whole block
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }
 __host__ __device__ inline uint32_t quantise_mxfp4(const float (&x)[8], uint32_t largest, uint8_t scale) {

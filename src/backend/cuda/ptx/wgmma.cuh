@@ -3,9 +3,8 @@
 // products mma.m16n8k16 in the same order: `nibble verify` checks this for every kernel that uses wgmma.
 //
 // B starts at a multiple of 1,024 bytes. Each column takes 128 bytes, the 64 elements of a tile; 16-byte
-// piece p of column c is stored at p ^ (c % 8). B of 72 columns may also be stored row by row
-// (wgmma_bf16_by_rows): 64 columns as 128 bytes per row r, with piece p at p ^ (r % 8), and the last 8
-// columns elsewhere.
+// piece p of column c is stored at p ^ (c % 8). wgmma_bf16_by_rows takes B of 72 columns row by row: 64
+// columns in 128 bytes per row r, with piece p at p ^ (r % 8), and the last 8 columns elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ namespace nibble::cuda {
 // Orders earlier ordinary accesses to registers (A and sums) before the products that follow.
 __device__ inline void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 // end_products() ends a group of products. wait_for_products() waits until at most the last `later` groups
-// are in flight. A and sums of a group must not be touched before.
+// are in flight. Before that, A and sums of a group must not be touched.
 __device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int later>
 __device__ void wait_for_products() {
@@ -36,8 +35,7 @@ __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shar
 
 // Returns the lower word of the descriptor of B stored column by column, in units of 16 bytes, for 16 of a
 // tile's 64 columns. The upper word is constant (128-byte swizzle, 1,024 bytes from 8 columns or rows to the
-// next 8); to leave it out of address arithmetic saves 64-bit operations, a twelfth of a batch's
-// instructions.
+// next 8). Adding to the lower word alone saves 64-bit operations, a twelfth of a batch's instructions.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
 // Returns the descriptor of B stored row by row; its last 8 columns are at the higher address last_columns.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {

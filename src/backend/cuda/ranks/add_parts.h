@@ -8,12 +8,12 @@
 
 namespace nibble::cuda {
 
-// add_parts(): out = x + part 0 + part 1 + ..., in this order, in float32. The bits equal those of sum.h.
+// add_parts(): out = x + part 0 + part 1 + ... in this order, in float32, with the same bits as sum.h.
 struct AddArgs {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;       // up to kMaxExpertsPerToken, and to kMaxRanks
   size_t part_stride, row_stride;
-  const float* x;  // [rows, hidden], or null: nothing to add
+  const float* x;  // [rows, hidden]; null: nothing is added to the parts
   float* out;      // [rows, hidden]; may be the same as x
   int num_rows, hidden;
   const float* weights{nullptr};  // [rows, num_parts]: parts of weight 0 count as 0; null: all count

@@ -25,9 +25,9 @@ struct SumTerms {
   const float* x;  // [T, H]
   float* out;      // [T, H]
   SumNorm norm;
-  // [T, num_parts]: parts of weight 0 count as zeros, and are not read. null: all parts count.
+  // [T, num_parts]: a part of weight 0 counts as zeros and is not read. null: all parts count.
   const float* weights{nullptr};
-  // [T]: index in `parts` of each row of the step; -1: this rank has none. null: the row's own index.
+  // [T]: index in `parts` of each row of the step; -1: this rank has none of it. null: the row's own index.
   const int* part_rows{nullptr};
 };
 

@@ -48,7 +48,7 @@ std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection
                                                     std::span<const LocalRank> ranks);
 // Returns the error message for a trial (RankSum::run_trial()) that gave wrong sums.
 std::string why_wrong(const Connection& connection, int num_ranks);
-// Returns rows for the list of kernels that describe the sum after an operation. `of`: the operation's row.
+// Returns rows for the list of kernels, which describe the sum after an operation. `of`: the operation's row.
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
                                       bool have_own_sequences);
 

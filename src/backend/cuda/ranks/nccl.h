@@ -18,8 +18,8 @@ enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
 
 class Nccl {
  public:
-  // `library`: path; empty: libnccl.so.2. `interface`: network interface by which ranks find each other
-  // (NCCL_SOCKET_IFNAME overrides it); empty: NCCL chooses. Throws InputError if NCCL is missing or
+  // `library`: path; empty: libnccl.so.2. `interface`: network interface by which ranks find each other;
+  // empty, or if NCCL_SOCKET_IFNAME is set: NCCL's choice. Throws InputError if NCCL is missing or
   // unsuitable.
   static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
   Nccl(const Nccl&) = delete;

@@ -2,8 +2,8 @@
 // a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. C++17, for device code.
 //
 // All-reduce of few rows, by tagged words: each rank sends its terms to all others, and adds up all rows.
-// Sums alternate between two slots of an inbox. Two are enough: a rank sends sum n + 1 only once it has all
-// terms of sum n, and the other ranks sent those after they had read sum n - 1.
+// Sums alternate between two slots of an inbox. Two slots are enough: a rank sends sum n + 1 only after it
+// has all terms of sum n, and the other ranks had read sum n - 1 when they sent these terms.
 //
 // All-reduce of more rows, by owners: ranks send their terms of a row to the row's owner, which returns the
 // result to all. Once all rows have returned, every owner has read this rank's terms, so one slot is enough.
@@ -25,12 +25,11 @@ constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 inline constexpr int kSumRows{8192};
 inline constexpr int kInboxSlots{2};
 
-// Returns the slot of a sum after half a layer. A step has an even number of halves, so slots keep
-// alternating.
+// Returns the slot of a sum after half a layer. A step has an even number of halves: slots alternate.
 constexpr int slot_of_sum(int half, int launch, int launches_of_half) {
   return (half * launches_of_half + launch) % kInboxSlots;
 }
-// For sums with owners: a row's owner, the row's index among the owner's rows, and the most rows per owner.
+// Sums with owners: a row's owner, the row's index among its owner's rows, and the most rows per owner.
 constexpr int owner_of(int row, int num_ranks) { return row % num_ranks; }
 constexpr int index_of(int row, int num_ranks) { return row / num_ranks; }
 constexpr int most_owned(int num_rows, int num_ranks) { return (num_rows + num_ranks - 1) / num_ranks; }

@@ -58,8 +58,8 @@ class RankSum {
 
   // The next four functions enqueue work. All ranks must call them in the same order and for the same rows.
 
-  // Adds the terms of all ranks. Every rank gets all sums, with one exception: with a norm and more than
-  // tagged_rows() rows, it gets all norms, but only the sums of rows that it owns (sum.h).
+  // Adds the terms of all ranks. Every rank gets all sums. The exception is a sum with a norm and more than
+  // tagged_rows() rows: every rank gets all norms, but only the sums of rows that it owns (sum.h).
   virtual void sum(const LaunchContext& gpu, const HalfOutput& of, const SumLaunch& launch,
                    Turn turn) const = 0;
   // Gathers all ranks' columns of these outputs' logits on the first rank.

@@ -115,13 +115,13 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
     }
     __syncthreads();
-    // The last warp has the least to do: while its fence waits, the other warps load the next row.
+    // The last warp has the least work: while its fence waits, the other warps load the next row.
     const int to = thread - (DealtRow::kThreads - 32);
     if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
   }
 }
 
-// Ranks on one GPU do not wait for returned rows: owners return them all before the next launch runs.
+// Ranks on one GPU need not wait for returned rows: all owners return them before the next launch runs.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {

@@ -59,7 +59,7 @@ __device__ float2 own_pair(const SumTerms& terms, int row, int col) {
   return loaded[0];
 }
 
-// All-reduces one or two rows; their readers compute the norm. Each thread sums two adjacent elements.
+// All-reduces one or two rows; kernels that read them compute the norm. A thread sums two adjacent elements.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
     sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {

@@ -25,7 +25,7 @@ struct Groups {
   int* image_row{nullptr};  // [groups]: the group's first row in images of pairs, a multiple of 8
 };
 
-// Arguments of routing: for each token, the K largest of W normed + b, and their softmax.
+// Arguments of routing, which finds for each token the K largest of W normed + b, and their softmax.
 struct RouteArgs {
   int hidden;
   Strips weights;  // [E, H]: W
@@ -34,7 +34,7 @@ struct RouteArgs {
   IndexRange own;      // the experts whose weights this rank holds
   Activations normed;  // [T, H]: the norm of each token
   float* logits;       // [T, E], output: W normed + b
-  // [T, K], scratch: the chosen experts, as indices among this rank's experts; negative: another rank's.
+  // [T, K], scratch: each chosen expert's index among this rank's experts; negative if another rank has it.
   int* chosen;
   int* rank;         // [T, K], scratch: index of each pair among its expert's pairs
   unsigned* ticket;  // counts finished CTAs; zero before and after every launch
@@ -43,8 +43,8 @@ struct RouteArgs {
   NormInput norm{};
   float* x{nullptr};  // [T, H], output: the residual stream
 };
-// Computes the logits. Then calls rank_experts(), unless the step has few pairs (are_matched()): experts_up()
-// then chooses the experts.
+// Computes the logits. Unless the step has few pairs (are_matched()), also calls rank_experts(). With few
+// pairs, experts_up() chooses the experts.
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
 // Chooses the experts from the logits, and forms groups.
 void rank_experts(const LaunchContext& gpu, const RouteArgs& args);
@@ -60,7 +60,7 @@ void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 // half the time of ending one kernel and starting the next.
 struct RoutingMailbox {
   uint64_t* sums{nullptr};     // [T, segments of all router strips, 16 rows]; for T <= kOwnNorms
-  uint64_t* experts{nullptr};  // [T, K]: chosen experts, as indices among all experts
+  uint64_t* experts{nullptr};  // [T, K]: chosen experts, indices among the experts of all ranks
   float* weights{nullptr};     // [T, K]: factors of the experts' outputs; no tags, stored before `experts`
   const uint32_t* step{nullptr};
   uint32_t num_layers{0}, layer{0};  // the tag is *step num_layers + layer

@@ -46,10 +46,10 @@ class Ranking {
   static constexpr int kExpertsPerLane{kMaxExperts / 32};
   static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kExpertsPerLane; }
 
-  uint32_t keys_[kExpertsPerLane];  // logits as sortable integers; 0: no expert, or already chosen
+  uint32_t keys_[kExpertsPerLane];  // logits as sortable integers; 0: no expert, or one already chosen
 };
 
-// Softmax of the chosen experts' logits. Lane k passes the logit of place k; lanes past the last -infinity.
+// Softmax of the chosen experts' logits. Lane k passes the logit of place k; other lanes pass -infinity.
 __device__ inline float weight_of_place(float logit) {
   static_assert(kMaxExpertsPerToken == 8);
   const float weight = expf(logit - __shfl_sync(~0u, logit, 0));

@@ -57,12 +57,12 @@ class RouterStrip {
  private:
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // Returns the row whose logit this thread adds up, for one token; without one, a row past the matrix.
+  // Returns the row whose logit this thread adds up for one token; a row past the matrix if there is none.
   __device__ int row_of_thread() const {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
   }
-  // Returns the unit number of a segment of the strip. Without such a segment it is past the last unit.
+  // Returns the unit number of a segment of the strip; past the last unit if there is no such segment.
   __device__ int unit_of(int segment) const {
     const int segments = args_.weights.num_segments;
     return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;

@@ -8,12 +8,11 @@
 
 namespace nibble::cuda {
 
-// sample() chooses a token per row of logits, and computes requested logprobs, after earlier kernels
-// (pdl.cuh).
+// sample() chooses a token per row of logits, with requested logprobs. Waits for earlier kernels (pdl.cuh).
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
   const RowInput* input;  // rows of the step
-  float* logits;          // [rows, V]; the kernel changes logits by biases and penalties, and restores them
+  float* logits;          // [rows, V]; changed by biases and penalties, then restored
   int vocab;              // at most kMaxVocab
   bool are_greedy;        // whether every row needs only its likeliest token
   uint64_t* best;         // [rows, kBestCtas], scratch

@@ -270,7 +270,7 @@ class LogitRow {
     const int segment_cta = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_cta < Cluster::kCtas ? Cluster::of_cta(segments, segment_cta)[segment_warp] : 0;
-    const Place segment = find(shared_, sum, unit, 1);  // 1 more than unit * total: the sum must exceed it
+    const Place segment = find(shared_, sum, unit, 1);  // 1: the sum must be above unit * total
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
@@ -312,7 +312,7 @@ class LogitRow {
     }
     Cluster::sync();
     if (row.follows < 0) return;
-    // The last token has no adjustment of its own, so it uses the extra one.
+    // If the last token has no adjustment of its own, the extra adjustment applies to it.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
@@ -346,7 +346,7 @@ class LogitRow {
                                         row.presence_penalty));
     logits_[adjustment.token] = logit;
   }
-  static constexpr int kSegments{Cluster::kCtas * kWarps};  // of the vocabulary, one per warp
+  static constexpr int kSegments{Cluster::kCtas * kWarps};  // the vocabulary has a segment per warp
   static_assert(kSegments <= kBins);
 
   // Calls visit(token, logit, is_there) in all lanes. Reads logits from L2: other CTAs may have changed them.
@@ -424,7 +424,7 @@ class LogitRow {
   Shared& shared_;
 };
 
-// Whether a row needs only its likeliest token, or no token. best_kernel then completes the row.
+// Whether a row needs only its likeliest token, or no token at all. best_kernel then completes the row.
 __device__ bool has_only_likeliest(const SampleRow& row) {
   return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
                                  row.num_logprobs < 0 && row.mask == nullptr);

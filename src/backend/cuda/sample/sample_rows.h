@@ -41,7 +41,7 @@ class SampleRows {
   SampleRow *rows_{nullptr}, *next_{nullptr};
   bool are_greedy_{true};
   std::vector<Adjustment> adjustments_;
-  std::vector<int> index_;  // [V], index of each token in `adjustments_`; -1: not in this row's
+  std::vector<int> index_;  // [V], index of each token in `adjustments_`; -1: this row has none
   struct Mask {
     SampleRow* row;
     TokenMask* source;
@@ -50,7 +50,7 @@ class SampleRows {
   // Each buffer exists twice, because the previous step's copy may not have started yet.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
-  DeviceBuffer outgrown_, outgrown_masks_;  // replaced by larger ones; the previous step may still read them
+  DeviceBuffer outgrown_, outgrown_masks_;  // too small; the previous step may still read them
 };
 
 SampledToken to_sampled(const SampleResult& result);

@@ -77,8 +77,7 @@ class OwnRows {
       : in_(in), num_single_(shape.num_single_rows), next_tiled_(num_single_) {
     if (in.own_of_rows) std::fill_n(in.own_of_rows, shape.num_tokens, -1);
   }
-  // Copies the step's rows [first, first + count), filled in, to attention rows. Returns the first one's
-  // index.
+  // Copies `count` rows of the step from `first` on, already filled in, to attention rows. Returns the first.
   int put(bool are_tiled, int first, int count) {
     int& next = are_tiled ? next_tiled_ : next_single_;
     const int here = std::exchange(next, next + count);

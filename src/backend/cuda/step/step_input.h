@@ -30,7 +30,7 @@ inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 // A step's shape decides which kernels it launches, with which grids. Steps of one shape share a CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
-  // If each rank has a KV cache: number of rows whose attention this rank computes. 0: of all rows.
+  // Number of rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
   int num_own_rows{0};
   // Rows that attention processes one by one come first in the step, then the rows in tiles.
   int num_single_rows{0}, num_tiles{0};
@@ -57,7 +57,7 @@ struct InputParts {
   RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
-  int* output_rows;      // [num_outputs]
+  int* output_rows;      // [num_outputs]: the row of each output
   DraftRun* draft_runs;  // [num_runs]
   // Null if the shape has no own rows. own_rows [num_own_rows]: the step's row of each attention row.
   // own_of_rows [num_tokens]: the attention row of each row of the step; -1: another rank computes it.
@@ -99,7 +99,7 @@ class InputUpload {
   // call, the next upload waits for the stream and reads the step number from the device.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
-  const std::vector<TreeOfStep>& trees() const { return trees_; }  // those of the last uploaded batch
+  const std::vector<TreeOfStep>& trees() const { return trees_; }  // of the last uploaded batch
   // Enqueues the copy of the last batch's masks. Call it after launching everything before the sampling.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 

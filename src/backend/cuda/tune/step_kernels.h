@@ -31,7 +31,7 @@ struct StepKernels {
   int most_rows() const;  // most rows that the kernels of all tried operations can take
 };
 
-// Returns the candidates for steps of two or more rows; one row has its own kernels. `target`: the GPU's.
+// Returns the candidates for steps of two or more rows; one row has kernels of its own. `target`: the GPU's.
 std::vector<StepKernels> step_kernels(const Config& config, const BackendOptions& options,
                                       const Target& target);
 // Returns the target for a Plan with these kernels: without wgmma if may_be_chosen is false.

@@ -174,8 +174,7 @@ size_t attended_elements(const AttendCase& c) {
   return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
                           : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
 }
-// Returns the index at which append() stores element i of a row's queries. In any layout heads are
-// contiguous.
+// Returns where append() stores element i of a row's queries. Heads are contiguous in any layout.
 size_t place_of_query(const AttendCase& c, size_t row, int i) {
   return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
          static_cast<size_t>(i % kHeadDim);

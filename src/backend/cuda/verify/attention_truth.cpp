@@ -13,9 +13,8 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent with bounds, for an exponent of at most 0 that is known within an error. The kernels'
-// exponential is off by 2 ulp (PTX ISA: ex2.approx.ftz.f32), and the subtraction that gives the exponent is
-// rounded.
+// 2^exponent with bounds, for an exponent of at most 0 that is known within `error`. The kernels' exponential
+// is off by 2 ulp (PTX ISA: ex2.approx.ftz.f32), and the subtraction that gives the exponent is rounded.
 struct Power {
   double value, low, high;
 };
@@ -36,7 +35,7 @@ double head_reference(double sink) {
   return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
 }
 
-// A score as an exponent of 2. It is just q . k, because queries include kQueryFactor.
+// A score q . k. It is an exponent of 2, because queries include kQueryFactor.
 struct Score {
   double value, error;
 };

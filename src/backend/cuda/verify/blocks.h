@@ -1,6 +1,5 @@
 // Activations in the formats of block-scaled products (block_rows.h), on the host: quantises and decodes
-// them, and compares results with expected numbers. Positions of codes are defined here again, apart from the
-// kernels.
+// them, and compares results with expected numbers. The positions of codes are defined here again.
 #pragma once
 
 #include <vector>
@@ -54,7 +53,7 @@ class DeviceBlocks {  // HostBlocks in device memory
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 
-// A kernel's number, before it is rounded to bfloat16 and quantised, must be within `bound` of `value`.
+// A number before the kernel rounds it to bfloat16 and quantises it. It must be within `bound` of `value`.
 struct Near {
   double value, bound;
 };

@@ -35,7 +35,7 @@ struct GroupsRead {
 
 class DeviceGroups {
  public:
-  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // poisoned
+  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
   // Groups in the form in which route() leaves them for these choices of all tokens.
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 

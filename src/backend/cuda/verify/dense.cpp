@@ -34,7 +34,7 @@ double joined(const Subject& subject, const std::vector<float>& parts, size_t at
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
 
-// Returns the terms that the norm before attention adds to x: none, or outputs of the previous layer's
+// Returns the terms that the norm before attention adds to x: none, or the outputs of the last layer's
 // experts.
 TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};

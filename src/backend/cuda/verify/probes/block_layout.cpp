@@ -17,9 +17,8 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
   return {machine.expected_answer(), std::move(as_documented)};
 }
 
-// Finds a single 1 in an operand: row (column) i < 6 of the other operand has ones at each k whose bit i is
-// set, row 6 at all k. D's nonzero row (column) is then that of the single 1, and its values spell the k of
-// the 1.
+// Finds a single 1 in an operand: row (column) i < 6 of the other one has ones at each k whose bit i is set,
+// row 6 at all k. D's nonzero row (column) is then that of the single 1, and its values spell the k of the 1.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
 // Return a single 1 at each place of each register, of A and of B.

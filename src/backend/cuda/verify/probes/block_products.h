@@ -15,8 +15,7 @@ enum class BlockProduct {
   kUnscaled,  // kMxfp8's instruction without scales; a GPU without it leaves d unchanged
 };
 
-// One warp multiplies the operands of each of `warps` and adds the product to its d. kUnscaled ignores
-// scales.
+// A warp multiplies the operands of each of `warps` and adds the product to d. kUnscaled ignores scales.
 struct BlockProductArgs {
   BlockProduct product;
   BlockForm form;

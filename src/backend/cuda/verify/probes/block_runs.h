@@ -26,8 +26,7 @@ struct ScaleBytes {
 std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that the instruction can select
 
 WarpRegisters zeros_with_scales_of_one();
-// Returns random codes other than NaN, scale bytes of 2^-spread to 2^spread in every lane, and sums up to
-// 128.
+// Returns random codes other than NaN, scales of 2^-spread to 2^spread in all bytes, and sums up to 128.
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
 struct BlockMachine {  // this GPU or, in tests, a simulated one
