@@ -149,7 +149,7 @@ class CudaBackend final : public Backend {
   CardThreads threads_;
   std::vector<std::unique_ptr<Card>> cards_;
   PinnedBuffer pinned_logits_;
-  std::array<Launched, 2> launched_;  // what the host knows of the last two launched steps, alternately
+  std::array<Launched, 2> launched_;  // host's data of the last two launched steps, alternately
   size_t num_launched_{0}, num_waited_for_{0};
   std::optional<HeadDrafter> drafter_;  // runs the draft head; set only if one rank has the whole model
 };

@@ -73,7 +73,7 @@ struct TableRow {
   Range rows{};  // the row counts of steps in which a plan uses the kernel
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // for mma.sync; valid_families() limits the other engines
+  Families families{kEverywhere};  // families of mma.sync kernels; see valid_families()
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;

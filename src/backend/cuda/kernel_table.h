@@ -46,7 +46,7 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 // The instructions that multiply matrices. A plan uses mma.sync and at most one other engine. That engine's
 // table rows replace mma.sync rows of the same operation, weights and numbers of rows.
 enum class MatrixEngine {
-  kAny,          // for any plan, whatever its engine
+  kAny,          // the kernel can be part of any plan
   kMma,          // mma.sync
   kWgmma,        // wgmma or, for a batch, mma.sync on the same images (layout/activations.h)
   kBlockScaled,  // block-scaled products; KernelRow::activations is their format

@@ -10,7 +10,7 @@
 
 namespace nibble::cuda {
 
-// What a rank computes with: its share of the model (model/shares/share.h), and its KV cache.
+// The data with which a rank computes: its share of the model (model/shares/share.h), and its KV cache.
 struct Model {
   const Config& config;  // that of the rank's share
   const DeviceWeights& weights;

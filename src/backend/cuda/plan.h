@@ -28,10 +28,10 @@ class Plan {
        const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
-  // Return the table row that runs an operation for `num_rows` rows; if none does, null or an exception.
+  // The table row that runs an operation for `num_rows` rows. If there is none, find() is null, row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
-  std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step
+  std::span<const KernelRow* const> chosen() const { return chosen_; }  // rows are in the order of a step
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {

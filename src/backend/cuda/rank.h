@@ -76,7 +76,7 @@ class Rank {
   std::unique_ptr<RankSum> sum_;  // null if there is a single rank
   InputUpload input_;
   StepShape shape_;
-  StepRecipe recipe_{};  // of the same step as shape_
+  StepRecipe recipe_{};  // the recipe of the step with shape_
   int max_batch_tokens_;
 };
 

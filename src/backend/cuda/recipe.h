@@ -15,13 +15,13 @@ enum class NormIn {
   kRouter,     // the router's launch, the norm's first reader, computes it for all readers
   kAllReduce   // the previous all-reduce computes it
 };
-// How the choice of experts gets from the router to the products of the experts.
+// How the router's choice of experts reaches the products of the experts.
 enum class RoutingBy {
   kSameLaunch,  // route_and_experts_up chooses and multiplies; experts_down reads the mailbox
   kMailbox,     // experts_up chooses by the router's logits; experts_down reads the mailbox
   kGroups       // launches of the router choose, and write groups to memory
 };
-// Where the residual stream is after attention.
+// The buffer that holds the residual stream after attention.
 enum class StreamIn {
   kX,             // the buffer Workspace::x
   kProjectParts,  // Workspace::project_parts: the output of project, or its sum over ranks
@@ -44,7 +44,7 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // of the first layer; of all others
+  NormIn first_attention_norm, attention_norm;  // norms of the first layer; of all others
   // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read
@@ -65,7 +65,7 @@ struct StepRecipe {
 
   // Shapes of launches that stream weights and multiply them by few columns. Other kernels have fixed shapes.
   std::optional<DenseLaunch> qkv, project;
-  std::optional<ExpertsUpLaunch> experts_up;  // also if it is route_and_experts_up
+  std::optional<ExpertsUpLaunch> experts_up;  // set also if the launch is route_and_experts_up
   std::optional<ExpertsDownLaunch> experts_down;
 
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }

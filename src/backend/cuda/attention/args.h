@@ -45,7 +45,7 @@ struct AppendArgs {
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
 // Attention of single rows: out = softmax(rope(q) k / 8, sink) v. A row sees the positions up to its own or,
-// in a draft tree, those of its path (RowPath).
+// in a draft tree, the positions of its path (RowPath).
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()

@@ -39,7 +39,7 @@ __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const ui
   }
 }
 
-// One CTA per run and layer. Every CTA finds the accepted drafts itself.
+// Each CTA handles one run in one layer, and finds the accepted drafts itself.
 __global__ void __launch_bounds__(kKeepThreads)
     keep_drafts_kernel(const __grid_constant__ KeepDraftsArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

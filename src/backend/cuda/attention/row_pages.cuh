@@ -125,7 +125,7 @@ struct ChunkPages {
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  float factors[2];  // of pages 2 t and 2 t + 1
+  float factors[2];  // factors of pages 2 t and 2 t + 1
   if (is_scaled) {
     const auto reference_at = [&](int page) {
       return page < num_pages ? pages.references[page][g] : reference;
@@ -224,7 +224,7 @@ class WarpPages {
   }
   // Stores the exponentials and values of the warp's page in `pages`, and returns whether any head has its
   // own reference on this page. `reference`: head_reference() of head g. The row sees at least one position
-  // of the page; other positions are masked. Pages of which the row sees everything skip the masking code.
+  // of the page; all other positions are masked. If the row sees the whole page, the masking code is skipped.
   // Loads the next page's keys once the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];  // A registers of four products, each over 16 columns of D

@@ -1,8 +1,8 @@
 // Code shared by both tiled attention kernels (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive rows
-// of one sequence, for one key/value head. Each of 12 warps has two rows of the tile. The (up to 8) query
-// heads of the first row are the upper 8 of the 16 rows of the warp's products, those of the second row the
-// lower 8. In a lane's sums, element [n][2 half + i] belongs to head g = lane / 4, to the first (half 0) or
-// second row, and to column 8 n + 2 t + i, with t = lane % 4.
+// of one sequence, for one key/value head. Each of 12 warps has two rows of the tile. In the warp's products
+// of 16 rows, the (up to 8) query heads of the first row are the upper 8 rows, and those of the second are
+// the lower 8. In a lane's sums, element [n][2 half + i] belongs to head g = lane / 4, to the first (half 0)
+// or second row, and to column 8 n + 2 t + i, with t = lane % 4.
 //
 // Sums are added in the same order as in attend_rows(), so the bits are equal (page.cuh): the pages of a
 // chunk in one chain of products, then the chunks in order.
@@ -22,7 +22,7 @@ inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  
 // two rows belong to the same head, so they start with the same reference.
 class TileSums {
  public:
-  // Product tiles 0 to 7: outputs, 8 columns of D each. Tile 8: sums of exponentials in elements 0 and 2.
+  // Product tiles: 0 to 7 are outputs of 8 columns each; elements 0 and 2 of tile 8 sum the exponentials.
   float chunk[9][4]{};
 
   __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}

@@ -393,7 +393,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
     sums.receive(mailbox_of(tile.args, -1));
     softmax.note_references(sums);
   }
-  // These copies are locals, so that the compiler keeps them in uniform registers.
+  // Local copies, so that the compiler keeps these values in uniform registers.
   const unsigned first_stage = part.first_stage;
   const int first_page = tile.first_page + part.first_page, num_steps = part.num_steps;
   const bool has_chunks = tile.args.window == 0;

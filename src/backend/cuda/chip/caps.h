@@ -41,7 +41,7 @@ DeviceCaps caps_of(const DeviceProperties& properties);
 // Returns `caps` with the features of code for this compute capability, which must run on the GPU (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
-std::string describe(const DeviceCaps& caps);  // in one line
+std::string describe(const DeviceCaps& caps);  // one line of text
 
 // Throws InputError if the chip has too little shared memory for a budget, or less than the options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
@@ -61,7 +61,7 @@ ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second in one direction; 0: unknown
-  double sum_seconds[std::size(kCountsOfLinks)]{};  // for each of kCountsOfLinks; 0: unknown
+  double sum_seconds[std::size(kCountsOfLinks)]{};  // one entry per count in kCountsOfLinks; 0: unknown
   bool is_measured{false};                          // measured for 2 GPUs, estimated for 4 and 8
   const char* source{""};
 };

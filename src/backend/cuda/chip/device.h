@@ -11,7 +11,7 @@
 
 namespace nibble::cuda {
 
-std::string why_no_device();  // in one line; empty if a GPU is usable
+std::string why_no_device();  // why no GPU is usable, in one line; empty: one is
 
 const DeviceCaps& device_caps();  // properties of the calling thread's GPU; queried only once
 // Returns the GPU memory that is free now. It queries the driver: use it for planning, not for launches. If

@@ -47,8 +47,8 @@ __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   }
 }
 
-// One CTA per row. A load from the host's memory takes 1 to 2 us, so all such loads are issued early: first
-// the row and the header; the rest while the embedding is read.
+// Each CTA handles one row. A load from the host's memory takes 1 to 2 us, so all such loads are issued
+// early: first the row and the header; the rest while the embedding is read.
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const __grid_constant__ EmbedArgs args, Timestamps timestamps) {
   static_assert(sizeof(RowInput) == sizeof(uint4) && sizeof(InputHeader) == sizeof(uint4));

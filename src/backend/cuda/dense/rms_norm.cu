@@ -28,8 +28,8 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   out.pad(token);
 }
 
-// One CTA per token. With more tokens than SMs, two CTAs share an SM: one loads while the other adds up, and
-// each has half the registers for loads in flight.
+// Each CTA handles one token. With more tokens than SMs, two CTAs share an SM: one loads while the other adds
+// up, and each has half the registers for loads in flight.
 template <int ctas>
 __global__ void __launch_bounds__(kThreads, ctas)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {

@@ -20,7 +20,7 @@ struct StreamedMatrix {
   bool spares{false};        // prefetch one slot fewer per ring until the activations have arrived
 };
 
-// What a kernel does in stream_matrix(), as functions:
+// The functions that a kernel passes to stream_matrix():
 //
 //  load(to, first column, count, fill)   loads the activations. Calls fill(), which prefetches into the rest
 //      of the rings, as soon as that no longer delays the activations

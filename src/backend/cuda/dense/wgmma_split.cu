@@ -57,7 +57,7 @@ constexpr int kJoinThreads{64};  // small: 16 tokens of 2,880 rows have 192 CTAs
 
 constexpr int kFour{4};
 
-// Each thread adds up four adjacent rows of a token. A matrix has 64 n or 32 n rows, a multiple of 4.
+// Each thread adds up four adjacent rows of a token. A matrix has 32 n rows (heads of 64, or hidden size).
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
   constexpr int kRun{16};  // segments requested at once; 4,096 columns have 13 segments

@@ -13,7 +13,7 @@ namespace nibble::cuda {
 // Weights of gate and up, [E, 2 I, H]. A strip is 8 gate rows and the up rows of the same 8 units.
 struct UpWeights {
   Strips weights;
-  const float* bias;  // [E, 2 I]: b, alternating gate and up
+  const float* bias;  // [E, 2 I]: the bias b; gate and up alternate
   int hidden, intermediate;
   float limit;
 };
@@ -63,7 +63,7 @@ struct ExpertsDownArgs {
   int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;
-  const float* bias;         // [E, H]: b
+  const float* bias;         // [E, H]: the bias b of each expert
   float* out;                // [T K, H], output: one row per pair
   unsigned* turns{nullptr};  // [K]: counters that number a slot's CTAs by start; zero between launches
 };

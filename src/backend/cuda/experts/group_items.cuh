@@ -57,7 +57,7 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// Calls store(pair, load(pair), upper, lower) for each pair of the lane with its sums of rows g and g + 8.
+// multiply_groups() calls store(pair, load(pair), upper, lower) for each pair, with sums of rows g and g + 8.
 template <typename Load, typename Store>
 struct PairSums {
   Load load;

@@ -28,7 +28,7 @@ class GroupRows {
   __nv_bfloat16* const to_;
   RowPrefetch<warps> rows_;
 };
-// With shared memory for two groups of `columns` rows, the next group's rows arrive during products.
+// If shared memory has room for two groups of `columns` rows, the next group's rows arrive during products.
 template <int warps>
 class GroupRows<warps, true> {
  public:

@@ -42,7 +42,7 @@ class TurnShares {
         factor_((uint64_t{1} << 48) / (kSlopeOne * num_ctas * num_ctas) + 1) {}
   // Returns the first of `count` items of a turn's share. The share ends where the next turn's begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
-    const unsigned part = turn * (first_ - slope_ * turn);  // fraction of count * kSlopeOne * num_ctas^2
+    const unsigned part = turn * (first_ - slope_ * turn);  // in units of count / (kSlopeOne num_ctas^2)
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);
   }
 

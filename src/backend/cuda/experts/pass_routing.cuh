@@ -25,7 +25,7 @@ struct TokenRouting {
   const IndexRange& own;  // the experts whose weights this rank holds
   const RoutingMailbox& mailbox;
   uint32_t tag;
-  bool publishes;  // also write the choice to the mailbox for experts_down
+  bool publishes;  // whether to write the choice to the mailbox for experts_down
 };
 // Chooses a token's experts by logit_of(expert), and writes them to `chosen`. A whole warp must call it.
 template <typename LogitOf>

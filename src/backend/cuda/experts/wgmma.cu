@@ -16,7 +16,7 @@
 namespace nibble::cuda {
 namespace {
 
-// With few pairs per expert (a batch), two CTAs share an SM, so that memory is always being read.
+// If few pairs share an expert (a batch), two CTAs share an SM, so that memory is always being read.
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 

@@ -19,7 +19,7 @@ struct OptionalIndex {
   constexpr int value() const { return bits; }  // call it only if has_value()
 };
 
-// Where a row's token comes from. The previous step may still be running when the host writes the row.
+// The source of a row's token. The previous step may still be running when the host writes the row.
 enum class TokenSource : uint32_t {
   kKnown = 0,                       // the host knows the token
   kOutputRow = uint32_t{1} << 30,   // the previous step chose the token for one of its output rows

@@ -20,7 +20,7 @@ struct DeviceLayer {
   float *attention_norm{nullptr}, *qkv_bias{nullptr}, *sinks{nullptr}, *o_bias{nullptr}, *mlp_norm{nullptr},
       *router_bias{nullptr}, *up_bias{nullptr}, *down_bias{nullptr};
   Strips qkv, o, router;
-  Strips up, down;  // matrices of the rank's first expert; those of its others follow
+  Strips up, down;  // the rank's first expert; the matrices of the next ones follow
 };
 
 struct DeviceWeights {

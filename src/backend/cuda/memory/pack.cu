@@ -142,7 +142,7 @@ __device__ uint8_t nearest_code(float value) {
   return sign | code;
 }
 
-// One CTA per row. Magnitudes are compared as integers, in which a NaN exceeds all numbers.
+// Each CTA handles one row. Magnitudes are compared as integers, in which a NaN exceeds all numbers.
 __global__ void row_scale_kernel(const PackBf16Args args) {
   __shared__ unsigned largest;
   if (threadIdx.x == 0) largest = 0;
@@ -193,7 +193,7 @@ __global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
   const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
   const auto row_of = [&](int row) { return strip * kStripRows + row - args.first_row; };
-  uint8_t scales[4];  // of rows g and g + 8, in column groups 0 and 1
+  uint8_t scales[4];  // scales of rows g and g + 8, in column groups 0 and 1
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
       {const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane},

@@ -72,7 +72,7 @@ struct Workspace {
   float* rope_frequencies{nullptr};  // [D / 2]: radians per position for each pair of elements
   float rope_concentration{1};
   uint8_t* input{nullptr};  // device copy of a step's input (step_input.h)
-  StepExchange exchange;    // in host memory: two inputs, and two outputs of max_batch_tokens rows
+  StepExchange exchange;    // buffers in host memory: two inputs, two outputs of max_batch_tokens rows
 };
 
 // `rows`: the kernel table. The workspace has room for any of its rows.

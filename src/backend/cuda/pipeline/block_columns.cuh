@@ -1,7 +1,7 @@
 // Matrix products of many tokens (pipeline.cuh): MXFP4 weights times block-scaled activations (block_rows.h).
 // An item is 192 rows x 64 columns. GPUs without the instruction run its software twin (ptx/block_mma.cuh).
-// For each tile, a sum adds the products of columns 0-31, then 32-63; in MXFP8x2, then those of the second
-// terms. The order within the instruction is unknown, so bits differ from stream.cuh.
+// For each tile, a sum adds the products of columns 0-31, then of 32-63; in MXFP8x2 it then adds the second
+// terms' products. The order within the instruction is unknown, so bits differ from stream.cuh.
 #pragma once
 
 #include "backend/cuda/layout/block_rows.h"
@@ -29,7 +29,7 @@ struct BlockShape : PromptWarps {
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
   static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
       kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
-  // As many stages as fit, but at most kMostStages: more bring no gain.
+  // The number of stages that fit, but at most kMostStages: more stages bring no gain.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
       kStages{kFitting < kMostStages ? kFitting : kMostStages};

@@ -34,7 +34,7 @@ inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
 template <Layout layout, int slots>
 class Ring {
  public:
-  struct Later {};  // with Later, the caller must call init()
+  struct Later {};  // selects the constructor that leaves init() to the caller
 
   __device__ Ring(uint8_t* memory, unsigned lane) : Ring(memory, lane, Later()) { init(); }
   __device__ Ring(uint8_t* memory, unsigned lane, Later) : memory_(shared_address(memory)), lane_(lane) {}
@@ -169,7 +169,7 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
-  // start_prefetch() requests the first `ahead` slots of weights; fill_ring() requests the rest later.
+  // start_prefetch() requests the first `ahead` slots; fill_ring(), after the activations, requests the rest.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
@@ -189,7 +189,7 @@ class UnitStream {
   }
 
  private:
-  // With a single column, only every fourth lane has sums that are needed, and only half of its sums are.
+  // With a single column, only every fourth lane has sums that are needed, and only half of them.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),

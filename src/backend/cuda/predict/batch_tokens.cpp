@@ -7,7 +7,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Limits of the rows. On an H200 one step of 8,192 tokens (0.23 s, 2 GB workspace) is 25 % faster than four.
+// Most and fewest rows of a step. An H200 runs 8,192 tokens 25 % faster in one step (0.23 s, 2 GB) than in 4.
 constexpr int kMostRows{8192}, kLeastRows{2048};
 
 double step_seconds(const std::string& gpu, int num_rows, int context) {

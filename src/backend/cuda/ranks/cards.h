@@ -23,7 +23,7 @@ std::vector<int> devices_of(const CudaOptions& own);
 std::string why_not_connected(std::span<const int> devices);
 void connect(std::span<const int> devices);
 
-// One host thread per GPU; the first GPU's thread is the caller's.
+// Has one host thread per GPU. The first GPU's thread is the caller's.
 class CardThreads {
  public:
   explicit CardThreads(std::vector<int> devices);

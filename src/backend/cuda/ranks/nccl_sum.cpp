@@ -40,7 +40,7 @@ void NcclSum::send_tokens(const LaunchContext& gpu, const OutputRange& outputs, 
 
 void NcclSum::run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn) const {
   for (const TrialSum& sum : sums) add_up(gpu, {Operation::kProject, sum.terms}, 0, sum.num_rows);
-  // Only makes NCCL connect all pairs of ranks, which fails during graph capture. The data is not used.
+  // These calls make NCCL connect all pairs of ranks, which fails during graph capture. The data is unused.
   nccl_.gather_logits(work_.logits, 1, vocab_, gpu.stream);
   nccl_.broadcast(work_.results, sizeof(SampleResult), gpu.stream);
 }

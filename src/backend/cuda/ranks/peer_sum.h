@@ -33,7 +33,7 @@ class PeerSum final : public RankSum {
   OwnedInbox inbox_;
   StepNumbers numbers_;
   Links links_;
-  float* logits_{nullptr};                 // in the first rank's memory
+  float* logits_{nullptr};                 // a buffer in the first rank's memory
   std::vector<uint32_t*> results_of_all_;  // Workspace::results of each rank
 };
 

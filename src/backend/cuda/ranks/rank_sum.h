@@ -22,7 +22,7 @@
 
 namespace nibble::cuda {
 
-// One launch of a sum after half a layer, for up to kSumRows rows. All ranks launch the same sums.
+// One launch of a sum after half a layer; it adds up to kSumRows rows. All ranks launch the same sums.
 struct SumLaunch {
   int half;
   int number;  // index among the launches of the half layer
@@ -53,7 +53,7 @@ class RankSum {
 
   // Whether sum() can compute the norm SumTerms::norm. If false, the terms must not request a norm.
   virtual bool leaves_norms() const = 0;
-  // Where this rank stores its columns of the logits before gather_logits().
+  // Returns the buffer in which this rank stores its columns of the logits before gather_logits().
   virtual float* logits() const = 0;
 
   // The next four functions enqueue work. All ranks must call them in the same order and for the same rows.

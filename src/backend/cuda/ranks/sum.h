@@ -37,7 +37,7 @@ struct Links {
   SumOutputs outputs[kMaxRanks];
   const uint32_t* step{nullptr};  // this rank's step number; equal on all ranks
   uint32_t tags_per_step{0};      // the tag of message n of a step is *step * tags_per_step + n
-  uint32_t* failure{nullptr};     // in host memory; any rank that times out sets it to 1
+  uint32_t* failure{nullptr};     // flag in host memory; any rank that times out sets it to 1
   unsigned long long patience_ns{0};
 };
 
@@ -65,7 +65,7 @@ struct MeetArgs {
   const uint32_t* words{nullptr};  // [num_words]
   uint32_t* to[kMaxRanks]{};       // destination on each rank
   int num_words{0};
-  StepExchange exchange{};  // where to report the time of the meeting to the host; null: no report
+  StepExchange exchange{};  // receives the time of the meeting for the host; null: no report
 };
 void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn);
 

@@ -100,7 +100,7 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
     add_up(args, tag, row, sum);
     if constexpr (has_norm) {
       DealtRow::store(sum, hidden, args.terms.out + at);
-      // From the second row on, these loads hit L1.
+      // These loads hit L1 from the second row on.
       const NormWeights<kDealtWarps, 1> norm_weights(args.terms.norm.weights, hidden);
       DealtRow::normalise(args, norm_weights, of_step, normed);
       DealtRow::for_pieces(

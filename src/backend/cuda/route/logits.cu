@@ -92,7 +92,7 @@ __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int 
   }
 }
 
-// One CTA per strip and 8 tokens. The tokens' norms are already computed.
+// Each CTA handles one strip and 8 tokens. The tokens' norms are already computed.
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps)
     router_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
@@ -119,8 +119,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   });
 }
 
-// One CTA per strip and two tokens. Every CTA computes the norms of its tokens; CTAs of the first strip also
-// store them. Up to kRouterNorms tokens, Hopper has an SM for each CTA.
+// Each CTA handles one strip and two tokens. Every CTA computes the norms of its tokens; CTAs of the first
+// strip also store them. Up to kRouterNorms tokens, Hopper has an SM for each CTA.
 constexpr int kNormsOfCta{2};
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)

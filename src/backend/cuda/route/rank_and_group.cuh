@@ -75,7 +75,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   // Each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
-    int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows in images
+    int num_groups = 0, num_rows = 0;  // numbers of groups, and of rows in images
     for (int e = first; e < last; ++e) {
       num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
       num_rows += whole_eights(counts[e]);
@@ -87,7 +87,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     if (own == 0) *args.groups.count = count;
     for (int e = first; e < last; ++e) {
       const int pairs = counts[e];
-      counts[e] = before;  // now the expert's first group
+      counts[e] = before;  // replaced by the expert's first group
       for (int rest = pairs; rest > 0; rest -= size, ++before) {
         args.groups.expert[before] = e;
         args.groups.num_pairs[before] = min(rest, size);

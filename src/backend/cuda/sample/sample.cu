@@ -382,7 +382,7 @@ class LogitRow {
   // Combines one value from each thread of the row's CTAs by `op`. All threads get the result.
   template <typename Op>
   __device__ uint64_t combine(uint64_t own, const Op& op) {
-    own = RowReduce(shared_.reduce).Reduce(own, op);  // valid in the first thread only
+    own = RowReduce(shared_.reduce).Reduce(own, op);  // only the first thread's is valid
     uint64_t* const exchange = next_exchange();
     if (threadIdx.x == 0) exchange[0] = own;
     Cluster::sync();
@@ -454,7 +454,7 @@ __global__ void __launch_bounds__(kBestThreads)
   Likeliest likeliest;
   for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
-  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // valid in thread 0
+  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // only thread 0's is valid
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) bests[cta] = best;
   if (!is_last_of(args.tickets + blockIdx.y, kBestCtas)) return;

@@ -40,7 +40,7 @@ struct StepShape {
   bool writes_kv{false};   // every row is of another sequence, so attend_rows() writes K and V
   bool have_trees{false};  // some drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // number of DraftRuns; 0 without draft head and trees
-  // With a draft head: number of chains, drafts of the longest chain, chunks per row of the head's attention.
+  // With a draft head: number of chains, most drafts of a chain, and chunks per row of the head's attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool draft_trees{false};  // some run requests several tokens per position (DraftRequest::topk)
   // Whether the step runs as a graph. Steps that decode or verify drafts do, because they have few shapes.
@@ -99,7 +99,7 @@ class InputUpload {
   // call, the next upload waits for the stream and reads the step number from the device.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
-  const std::vector<TreeOfStep>& trees() const { return trees_; }  // of the last uploaded batch
+  const std::vector<TreeOfStep>& trees() const { return trees_; }  // trees of the last batch
   // Enqueues the copy of the last batch's masks. Call it after launching everything before the sampling.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
@@ -108,7 +108,7 @@ class InputUpload {
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
-    int num_single_rows{0};  // of all ranks, with padding
+    int num_single_rows{0};  // single rows of all ranks, with padding
     bool has_spare_rows{false};
     size_t num_page_ids{0};
   };
@@ -117,7 +117,7 @@ class InputUpload {
   bool has_own_rows() const { return num_kv_caches_ > 1; }
 
   int max_tokens_, num_kv_caches_;
-  uint32_t first_page_;  // of this rank's KV cache
+  uint32_t first_page_;  // first page of this rank's KV cache
   bool has_head_;
   PageId spare_page_;
   size_t max_page_ids_;

@@ -47,7 +47,7 @@ void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernel
   }
 }
 
-// Whether a step can combine the matrix products of a's attention with those of b's experts.
+// Whether a step can run the matrix products of a's attention together with those of b's experts.
 bool agree(const StepKernels& a, const StepKernels& b) {
   const Pass &of_a = a.find(Operation::kQkv)->pass, &of_b = b.find(Operation::kQkv)->pass;
   return of_a.takes_norm == of_b.takes_norm && of_a.leaves_parts == of_b.leaves_parts &&

@@ -82,7 +82,7 @@ std::vector<AttendCase> attend_cases() {
   // Rows of 32, 33 and 66 chunks, because the last CTA merges 32 chunks at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // One row with more chunks than a CTA merges at once. Several CTAs merge them, each for one head.
+  // A row with more chunks than a CTA merges at once. Several CTAs merge the chunks, each for one head.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
   // A row of 12 chunks, whose results CTAs exchange, among rows of one chunk.
@@ -259,7 +259,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   };
   attend(out, num_partials, subject);
   attend(out_of_last, 0, subject);  // without a mailbox, the last CTA to finish merges all chunks
-  Subject small = subject;          // with a single SM, few CTAs are crowded (attention/launch.h)
+  Subject small = subject;          // on a single SM, few CTAs count as a crowd (attention/launch.h)
   small.gpu.target.num_multiprocessors = 1;
   attend(out_of_crowd, 0, small);
 

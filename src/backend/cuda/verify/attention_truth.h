@@ -41,8 +41,8 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
 struct Attended {
   double value, bound;
 };
-// Returns expected outputs [rows, heads, D]. The cache must hold all keys and values. Those that attend()
-// writes are known only within their slack; those that it reads are exact.
+// Returns expected outputs [rows, heads, D]. The cache must hold all keys and values. Keys and values that
+// attend() writes are known only within their slack; keys and values that it reads are exact.
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks);
 

@@ -26,7 +26,7 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
 // Position of a code in memory. In a tile, each lane t = 0..3 has its 8 columns of 0-31, then its 8 of 32-63.
 struct CodePlace {
   size_t byte;
-  int nibble;  // in MXFP4: 0 is the byte's low half, 1 its high half
+  int nibble;  // MXFP4 only: 0 is the byte's low half, 1 its high half
 };
 CodePlace place_of_code(const HostBlocks& blocks, int row, int col, int term) {
   const int in_tile = col % 64, group = in_tile / 32, t = in_tile % 32 / 8, neighbour = in_tile % 8;

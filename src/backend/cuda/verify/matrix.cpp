@@ -35,7 +35,7 @@ double relative_bound(const Strips& strips) {
 // with 18 truncations each, and rounds its running sum once. The undocumented instruction is assumed to keep
 // 13 bits of the largest product or addend, as FP8 on Ada and Hopper does: 2^-10 of all magnitudes per step.
 double relative_bound(const Strips& strips, const BlockProducts& products) {
-  const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // a step: 32 columns of one term
+  const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // a step takes 32 columns of one term
   const double magnitudes = products.num_terms == 2 ? 3 : 1;
   const double of_segment = products.are_native ? (num_steps + 2) * 0x1p-10 : (2 * 18 + num_steps) * 0x1p-23;
   return magnitudes * (of_segment + strips.num_segments * 0x1p-23);

@@ -19,7 +19,7 @@ const char* name(RatedProduct product) {
 
 struct Rate {
   double operations_per_clock;  // additions and multiplications per SM; 0 if the instruction is missing
-  double teraflops;             // of the whole GPU, for the whole duration of the launch
+  double teraflops;             // rate of the whole GPU over the whole launch
 };
 // Returns the best rate of several launches, because clocks may still be low in the first one.
 Rate rate_of(RatedProduct product) {
