@@ -323,7 +323,7 @@ void CudaBackend::launch(const Batch& batch) {
   ++num_launched_;
 }
 
-// If logits are requested (by tests and tools), waits for the step.
+// Launches the step uploaded last. If logits are requested (by tests and tools), waits for the step.
 void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
   const StepShape& shape = card.shape();
   const bool takes_logits = want_logits && draws(card);

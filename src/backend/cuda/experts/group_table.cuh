@@ -53,7 +53,7 @@ class GroupTable {
   }
 
  private:
-  // Groups one pair per lane. `expert`: of the lane's pair; negative: no pair, or another rank's expert.
+  // Groups one pair per lane. `expert`: the pair's expert; negative: no pair, or another rank has its expert.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;

@@ -49,7 +49,7 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 
 struct ExpertsDownLaunch {
   bool is_single{false};  // the step has one token; each of its experts has its own CTAs
-  bool has_all{true};     // this rank holds all experts; only for one token
+  bool has_all{true};     // used with one token: this rank holds all experts
   bool has_two{false};    // whether shared memory fits the activations of two groups (GroupRows)
   unsigned slope{0};      // (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne
   dim3 grid{};

@@ -99,8 +99,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
   const auto costs_in = [&](const StorageFormats& stored) {
     return step_costs(model.config, stored, step.num_tokens, step.context, step.num_sequences);
   };
-  // kOne stores a weight in one byte, so the bytes that step_costs() returns for it are the number of
-  // weights.
+  // kOne stores a weight in one byte, so the bytes that step_costs() returns are the number of weights.
   constexpr Format kOne{Format::kE4m3};
   const std::vector<OperationCost> costs = costs_in(formats),
                                    weights = costs_in({kOne, kOne, kOne, kOne, kOne, kOne});

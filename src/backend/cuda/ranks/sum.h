@@ -17,7 +17,7 @@ namespace nibble::cuda {
 
 // Memory of a rank to which the other ranks write (protocol.h). N: number of ranks.
 struct Inbox {
-  uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: a float below a tag
+  uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: float in the lower half, tag in the upper
   float* terms{nullptr};        // [N, own_room, H]: terms of the rows that this rank owns
   uint32_t* flags{nullptr};     // [N, own_room]: tag of each row in `terms`
   uint32_t* returned{nullptr};  // [row_room]: tag of each row that its owner, another rank, has returned

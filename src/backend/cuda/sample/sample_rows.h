@@ -50,7 +50,7 @@ class SampleRows {
   // Each buffer exists twice, because the previous step's copy may not have started yet.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
-  DeviceBuffer outgrown_, outgrown_masks_;  // too small; the previous step may still read them
+  DeviceBuffer outgrown_, outgrown_masks_;  // replaced by larger ones; the previous step may still read them
 };
 
 SampledToken to_sampled(const SampleResult& result);
