@@ -23,7 +23,7 @@ struct DeviceProperties {  // properties of a GPU, as reported by its driver
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
 };
 
-// The properties, and the features of the chip's code. sm_100 runs sm_80's PTX, which has no feature.
+// The properties, and the features of the chip's code. sm_100 runs sm_80's PTX, which has none of them.
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};

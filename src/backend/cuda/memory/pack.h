@@ -12,8 +12,8 @@ enum class RowOrder {
   kGateAndUp,
 };
 
-// Packs `rows` rows into the matrix `to`, from row first_row on. Both numbers must be multiples of a strip's
-// rows. Padding becomes zero. If stored_cols exceeds `cols`, packs only `cols` columns, from first_col on.
+// Packs `rows` rows into the matrix `to`, from row first_row on, which must be the first of a strip. Padding
+// becomes zero. If stored_cols exceeds `cols`, packs only `cols` columns, from first_col on.
 struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]: bits of bfloat16
   int first_row, rows, cols;
