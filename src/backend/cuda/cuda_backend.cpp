@@ -29,16 +29,16 @@
 namespace nibble::cuda {
 namespace {
 
-// A GPU and its rank; in tests several ranks, which take turns.
+// A GPU and its rank. In tests a GPU may have several ranks, which take turns.
 struct Card {
   explicit Card(bool has_graphs) : graphs(has_graphs) {}
 
   OwnedStream stream;
   std::vector<std::unique_ptr<Rank>> ranks;
   StepGraphs graphs;
-  OwnedEvent end[2];  // events after the last two launched steps, used alternately
+  OwnedEvent end[2];  // the ends of the last two launched steps, alternately
 
-  // The first rank's shape of the step uploaded last; other ranks differ in the number of their own rows.
+  // Returns the first rank's shape of the step uploaded last. Other ranks may have other numbers of own rows.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -46,7 +46,7 @@ struct Card {
   void count_launch() const {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
-  // Has each rank send what the others need, then wait for what it needs.
+  // Makes each rank send what the other ranks need, and then makes each wait for what it needs.
   template <typename F>
   void take_turns(const F& f) {
     if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
@@ -55,7 +55,7 @@ struct Card {
   }
 };
 
-// Timeout of a step whose ranks do not time out on their own.
+// Timeout of a step if its ranks have no timeouts of their own.
 constexpr double kPatienceForRanksSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -71,9 +71,9 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // False if ranks have sequences of their own: Rank::keep_drafts() moves drafts of all rows of a step.
+  // False if each rank has its own sequences, because Rank::keep_drafts() moves drafts of all rows of a step.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // With the miniature's draft head, trees gain little and take longer than chains (docs/speculation.md).
+  // With the miniature's draft head, trees gain little, and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
@@ -85,32 +85,32 @@ class CudaBackend final : public Backend {
   Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
-  // Whether this card samples tokens: only rank 0's does.
+  // Whether this card samples tokens. Only rank 0's card does.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect(int max_batch_tokens);
   void try_links();
-  // Throws BackendLost on a timeout or if a rank is lost; with nodes, rethrows what check_alive() threw.
+  // Throws BackendLost on a timeout or if a rank is lost. With nodes, rethrows what check_alive() threw.
   void wait_for(const OwnedEvent& event);
-  // Whether, since the last call, a rank has timed out waiting for another one.
+  // Whether a rank has timed out, since the last call, while waiting for another rank.
   bool have_timed_out() { return is_shared() && first_rank().connection().take_timeout(); }
   void abort_sums();
 
-  // Enqueue work of the step uploaded last.
+  // The following functions enqueue work of the step uploaded last.
   void enqueue_layers(Card& card);
   void enqueue_unembed(Card& card, int first, int count);
-  // `logits`: also copies the logits to pinned_logits_.
+  // `logits`: also copy the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
-  // Enqueues the logits and the sampling of a step that has no graph, in portions. If logits are wanted,
-  // waits for each portion and appends its logits to `logits`.
+  // Enqueues the logits and the sampling of a step without a graph, in portions. If want_logits, waits for
+  // each portion and appends its logits to `logits`.
   void enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits);
-  // After all tokens are chosen: moves accepted drafts of trees to their positions, drafts the next tokens.
+  // After all tokens are chosen: moves accepted drafts of trees to their positions, and makes new drafts.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // A graph ends before sampling in two cases: sampling waits for masks; or ranks are processes, which must
-  // all capture NCCL's work in the same step, although only the first one knows how tokens are chosen.
+  // Whether the graph ends before sampling: if sampling waits for masks, or if ranks are processes. All
+  // processes must capture NCCL's work in the same step, but only the first one knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const {
     return shape.have_masks || connection_.has_processes();
   }
@@ -149,12 +149,12 @@ class CudaBackend final : public Backend {
   CardThreads threads_;
   std::vector<std::unique_ptr<Card>> cards_;
   PinnedBuffer pinned_logits_;
-  std::array<Launched, 2> launched_;  // what the host knows of the last two launched steps, used alternately
+  std::array<Launched, 2> launched_;  // host's data of the last two launched steps, alternately
   size_t num_launched_{0}, num_waited_for_{0};
-  std::optional<HeadDrafter> drafter_;  // runs the draft head; only if one rank has the whole model
+  std::optional<HeadDrafter> drafter_;  // runs the draft head; set only if one rank has the whole model
 };
 
-// Returns the kernels of a plan, and how `num_ranks` ranks sum their results.
+// Returns the kernels of a plan, including those by which `num_ranks` ranks sum their results.
 std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_own_sequences,
                                      const Connection& connection) {
   std::vector<KernelChoice> rows = choices(plan);
@@ -219,7 +219,7 @@ void CudaBackend::connect(int max_batch_tokens) {
   for (size_t n = 0; n < ranks.size(); ++n) ranks[n]->connect(std::move(sums[n]));
 }
 
-// Tests sums over ranks: some drivers report peer access although the machine drops GPUs' writes to peers.
+// Tests sums over ranks: some drivers report peer access on machines that drop a GPU's writes to peers.
 void CudaBackend::try_links() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->begin_trial(cards_[n]->stream);
@@ -260,8 +260,8 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.gather_logits({first, count}, turn, card.stream); });
 }
 
-// Ranks whose GPUs write to each other's memory store their logits on the first rank. send_tokens() is also
-// the barrier before they overwrite them, so all reads of the logits are enqueued before it.
+// Ranks whose GPUs write to each other's memory store their logits on the first rank. send_tokens() is the
+// barrier after which they may overwrite these logits, so all reads of the logits are enqueued before it.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -274,7 +274,7 @@ void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) 
 void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits) {
   const int num_outputs = card.shape().num_outputs;
   const bool takes_logits = want_logits && draws(card);
-  // All ranks must use the same number of rows, and other processes do not know whether logits are wanted.
+  // All ranks must use equal numbers of rows, and other processes do not know whether logits are wanted.
   const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
   for (int first = 0; first < num_outputs; first += most_rows) {
     const int count = std::min(most_rows, num_outputs - first);
@@ -304,7 +304,7 @@ void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  step.num_outputs = 0;  // counts outputs of runs, not those of padding rows
+  step.num_outputs = 0;  // counts only outputs of runs, without padding rows
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   threads_.run([&](size_t n) {
@@ -323,7 +323,7 @@ void CudaBackend::launch(const Batch& batch) {
   ++num_launched_;
 }
 
-// If logits are requested (tests, tools), waits for the step.
+// Launches the step uploaded last. If logits are requested (by tests and tools), waits for the step.
 void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
   const StepShape& shape = card.shape();
   const bool takes_logits = want_logits && draws(card);
@@ -391,17 +391,17 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// Aborts the sums over ranks after a failure. This backend cannot be used afterwards. Not called for nodes,
-// whose processes are ended from outside: the abort would wait until no graph contains NCCL's work.
+// Aborts the sums over ranks after a failure. The backend cannot be used afterwards. Nodes do not call it,
+// because the abort would wait until no graph contains NCCL's work; their processes are ended from outside.
 void CudaBackend::abort_sums() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->connection().abort();
   });
 }
 
-// Records the launches of the first GPU; the others run the same step.
+// Records the launches of the first GPU only; the other GPUs run the same step.
 std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
-  threads_.use_first();  // the recorder allocates on the first GPU
+  threads_.use_first();  // the recorder must allocate on the first GPU
   Recorder recorder;
   std::vector<std::unique_ptr<StepGraph>> graphs(cards_.size());
   const auto uses_graph = [](const Card& card) { return card.shape().is_recorded() && card.graphs.are_on(); };
@@ -442,7 +442,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 
 namespace {
 
-// The plan of the calling thread's GPU. Throws InputError if the GPU cannot run its share.
+// Returns the plan of the calling thread's GPU. Throws InputError if the GPU cannot run its share.
 Plan plan_of_device(const Weights& weights, const Share& share, const BackendOptions& options,
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();
@@ -509,7 +509,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Describes how the first rank runs a step. A launch of logits has at most kOutputRows rows.
+// Describes how the first rank runs a step of num_rows rows. A launch of logits has at most kOutputRows rows.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};

@@ -1,4 +1,4 @@
-// Runs a model on one NVIDIA GPU (sm_80 or later) or on several, each with a rank (docs/scaling.md).
+// Runs a model on one or several NVIDIA GPUs (sm_80 or later). Each GPU has a rank (docs/scaling.md).
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace nibble::cuda {
 
-// Returns in one line why this machine cannot run the backend; empty: it can.
+// Returns in one line why this machine cannot run the backend; empty if it can.
 std::string why_not();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);

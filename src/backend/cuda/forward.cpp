@@ -6,16 +6,16 @@ namespace {
 void attention(const Step& step, size_t layer) {
   norm_before_attention(step, layer);
   qkv(step, layer);
-  append(step, layer);   // rotate, append
-  attend(step, layer);   // window 128 on sliding layers
+  append(step, layer);   // rotates q and k, appends k and v
+  attend(step, layer);   // window of 128 on sliding layers
   project(step, layer);  // x += Wo attended + bo
 }
 
 void experts(const Step& step, size_t layer) {
   norm_before_experts(step, layer);
-  route(step, layer);       // gate, top K, softmax
+  route(step, layer);       // logits, top K, softmax
   experts_up(step, layer);  // SwiGLU
-  // x += weighted sum over routed experts, added by the next reader of x or by the all-reduce
+  // The next reader of x, or the all-reduce, adds the weighted outputs of the routed experts.
   experts_down(step, layer);
 }
 

@@ -1,4 +1,4 @@
-// The rows of the kernel table. Launches no kernel.
+// The rows of the kernel table. This file launches no kernel.
 #include "backend/cuda/kernel_table.h"
 
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// Minimum shared memory of a kernel in bytes; the name says the width of the contraction. A dense product can
-// take one column at a time; an expert's product takes all columns of a group together.
+// Least shared memory of a kernel, in bytes. The function's name says which width the contraction has. A
+// dense product can take one column at a time; an expert's product takes all columns of a group together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -56,7 +56,7 @@ constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
 constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
 
 constexpr const char* kOnly{"the only one of its format"};
-constexpr const char* kStrips{"docs/decisions/0005"};  // measurements of strips and their alternatives
+constexpr const char* kStrips{"docs/decisions/0005"};  // measurements of strips and of alternatives
 constexpr const char* kBatch{"docs/decisions/0016"};
 constexpr const char* kPairs{"docs/decisions/0015"};
 constexpr const char* kDealt{"docs/decisions/0019"};
@@ -64,20 +64,20 @@ constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kFour{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
 
-// A kernel for a range of row counts, and for all or `only` some formats of its operation.
+// A kernel for a range of row counts. It serves all formats of its operation, or only those in `only`.
 struct TableRow {
   struct Range {
     int from{1}, to{kAnyRows};
   };
 
-  Range rows{};  // numbers of rows of a step for which a plan uses the kernel
+  Range rows{};  // the row counts of steps in which a plan uses the kernel
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // for mma.sync; valid_families() restricts the other engines
+  Families families{kEverywhere};  // families of mma.sync kernels; see valid_families()
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
-  int max_rows{kAnyRows};  // this and the members below: see KernelRow in kernel_table.h
+  int max_rows{kAnyRows};  // max_rows and the members below: see KernelRow in kernel_table.h
   size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
   std::string (*why_not)(const Config& config, const Target& target){nullptr};
   const char* kernel;
@@ -91,7 +91,7 @@ constexpr TableRow kEmbedRows[]{
     {.activations = kF32, .launcher = &embed, .kernel = "embed"},
 };
 
-// RMSNorm in a launch of its own, for steps in which the kernels that read a norm do not compute it.
+// RMSNorm in its own launch, for steps in which the kernels that read a norm do not compute it.
 constexpr TableRow kNormRows[]{
     {.rows = {kOwnNorms + 1, kAnyRows}, .activations = kF32, .launcher = &rms_norm,
      .kernel = "rms_norm: a CTA for each row"},
@@ -114,7 +114,7 @@ constexpr TableRow kQkvRows[]{
      .reason = kFour},
 };
 
-// Appends keys and values if a sequence has several rows in the step; otherwise attend_rows() does it.
+// Appends keys and values if a sequence has several rows in the step. In other steps attend_rows() does it.
 constexpr TableRow kAppendRows[]{
     {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };
@@ -129,7 +129,7 @@ constexpr TableRow kAttendRows[]{
      .shared_bytes = &wgmma_tiles, .kernel = "attend_wgmma: 24 rows of a sequence", .reason = kFour},
 };
 
-// Attention's output projection, with residual add.
+// Attention's output projection, with the residual added.
 constexpr TableRow kProjectRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &project,
      .shared_bytes = &dense_heads, .kernel = "project: strips of 16 rows, residual", .reason = kStrips},
@@ -171,7 +171,7 @@ constexpr TableRow kRouteRows[]{
      .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 96", .reason = kFour},
 };
 
-// experts_up: gate and up projections, SwiGLU.
+// experts_up: gate and up projections, and SwiGLU.
 constexpr TableRow kExpertsUpRows[]{
     kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
     {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kFewPass, .launcher = &experts_up,
@@ -201,7 +201,7 @@ constexpr TableRow kExpertsUpRows[]{
      .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// experts_down: down projections, times the weights of the chosen experts.
+// experts_down: down projections, multiplied by the weights of the chosen experts.
 constexpr TableRow kExpertsDownRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_down,
      .shared_bytes = &group_intermediate, .kernel = "experts_down: strips of 16 rows, weighted",
@@ -277,7 +277,7 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// Returns the largest row count that this table row keeps: above it, rows of wgmma kernels replace it.
+// Returns the largest row count for which this table row is used. Rows of wgmma kernels replace it above.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {
@@ -289,8 +289,8 @@ int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weight
   return kept;
 }
 
-// Adds the row for one format of weights. If wgmma replaces part of its range, adds two rows, because a plan
-// takes a row as a whole or not at all.
+// Adds the row for one format of weights. If wgmma rows replace the upper part of its range, adds that part
+// as a second row: a plan takes a row as a whole or not at all.
 void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
   KernelRow whole{.operation = of.operation,
                   .weights = weights,
@@ -379,7 +379,7 @@ GroupRoom group_room(const Config& config, int max_tokens, std::span<const Kerne
   GroupRoom room{0, 0};
   for (const KernelRow& row : rows) {
     if (row.operation != Operation::kRoute || row.from_rows > max_tokens) continue;
-    // The number of groups grows with the number of tokens: the largest step decides.
+    // The number of groups grows with the number of tokens, so the largest step decides.
     const int groups = max_num_groups(std::min(row.to_rows, max_tokens), config.experts().count,
                                       config.experts_per_token, row.pass.columns);
     room.num_groups = std::max(room.num_groups, groups);

@@ -1,5 +1,5 @@
-// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs.
-// Plain data, from which a plan (plan.h) is chosen at load.
+// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs. It
+// is plain data, from which a plan (plan.h) is chosen at load.
 #pragma once
 
 #include <initializer_list>
@@ -36,29 +36,29 @@ class EnumSet {
   unsigned bits_{0};
 };
 
-// The families for which a kernel is valid; with instructions of sm_90a or sm_120a, only that family.
+// The families for which a kernel is valid: only one, if it uses instructions of sm_90a or sm_120a.
 using Families = EnumSet<Family>;
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121},
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// The instructions that multiply matrices. A plan uses mma.sync and at most one other engine, whose table
-// rows replace mma.sync rows of the same operation, weights and numbers of rows.
+// The instructions that multiply matrices. A plan uses mma.sync and at most one other engine. That engine's
+// table rows replace mma.sync rows of the same operation, weights and numbers of rows.
 enum class MatrixEngine {
-  kAny,          // the kernel can be part of any plan, whatever engine the plan uses
+  kAny,          // the kernel can be part of any plan
   kMma,          // mma.sync
-  kWgmma,        // wgmma or, for a batch, mma.sync; both read activations from images (layout/activations.h)
-  kBlockScaled,  // block-scaled products, with activations in the format KernelRow::activations
+  kWgmma,        // wgmma or, for a batch, mma.sync on the same images (layout/activations.h)
+  kBlockScaled,  // block-scaled products; KernelRow::activations is their format
 };
 
-struct Pass {  // one reading of the weights by a kernel: its columns, and the kind of its input and output
+struct Pass {               // one reading of the weights by a kernel: its columns, its input and its output
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
-  bool takes_norm{false};   // true: reads a norm that another launch computed; false: computes it itself
-  bool leaves_parts{true};  // leaves each sum in two parts, which the next kernel adds (dense/args.h)
+  bool takes_norm{false};   // reads a norm that another launch computed; false: computes it itself
+  bool leaves_parts{true};  // leaves each sum in two parts for the next kernel to add (dense/args.h)
   bool takes_image{false};  // reads activations from an image (layout/activations.h)
   bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
-  bool makes_norm{false};   // takes_norm, but computes the norm if no other launch has done so
+  bool makes_norm{false};   // like takes_norm, but computes the norm if no other launch has done so
 };
 inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};
@@ -89,20 +89,20 @@ using Launcher = std::variant<LaunchRows<EmbedArgs>, Launch<RmsNormArgs>, Launch
 
 struct KernelRow {
   Operation operation;
-  Format weights;  // for append and attend: format of the KV cache
+  Format weights;  // for append and attend: the format of the KV cache
   Format activations;
-  int from_rows, to_rows;  // rows of a step for which a plan uses it; for attend: rows of one sequence
-  int max_rows;            // most rows that the kernel can take: `nibble tune` tries it up to this count
+  int from_rows, to_rows;  // rows of a step for which a plan uses the kernel; for attend: rows of a sequence
+  int max_rows;            // most rows that the kernel can take; `nibble tune` tries it up to there
   MatrixEngine engine;
   Families families;
   Pass pass;
   Launcher launcher;
-  // Minimum dynamic shared memory of a CTA in bytes; null: 0. A plan with a smaller budget is refused.
+  // Least dynamic shared memory of a CTA, in bytes; null: 0. A plan with a smaller budget is rejected.
   size_t (*shared_bytes)(const Config& config, Format weights);
-  // Why the kernel cannot run the model on the target; empty: it can. Null: runs all that limits.h accepts.
+  // Returns why the kernel cannot run the model; empty if it can. Null: it runs all that limits.h accepts.
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
-  const char* reason;  // why this kernel was chosen, or the document that shows why
+  const char* reason;  // why this kernel was chosen, or a document that shows it
 
   bool takes(int num_rows) const { return from_rows <= num_rows && num_rows <= to_rows; }
 
@@ -117,21 +117,21 @@ struct KernelRow {
 };
 std::span<const KernelRow> kernel_rows();
 
-// Returns a row's name: "qkv/BF16"; "qkv/BF16/3-8" if it takes only those row counts; "qkv/BF16/wgmma/9-64"
-// by wgmma; "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
+// Returns a row's name. Examples: "qkv/BF16"; "qkv/BF16/3-8" for these row counts only; "qkv/BF16/wgmma/9-64"
+// for wgmma; "experts-up/MXFP4/MXFP8/17-" for block-scaled products.
 std::string name(const KernelRow& row);
 
-// Convert between BlockFormat and Format. block_format_of() is empty unless `row` is kBlockScaled.
+// Convert between BlockFormat and Format. block_format_of() is empty unless `row` is of kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// The rows that the target can run: those by wgmma need the largest budget and compiled code for sm_90a.
+// Returns the rows that the target can run. wgmma rows need the largest budget and compiled code for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
-// Space for the groups of any step of up to `max_tokens` tokens, whichever table row routes it.
+// Room for the groups of any step of up to `max_tokens` tokens, whichever table row routes the step.
 struct GroupRoom {
-  int num_groups, num_pairs;  // most groups of a step, and the pairs for which they have room
+  int num_groups, num_pairs;  // most groups of a step, and the pairs that they can hold
 };
 GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows);
 

@@ -1,4 +1,4 @@
-// The operations of a step, with arguments from its recipe. forward.cpp calls those of a layer in order.
+// The operations of a step, with arguments from its recipe. forward.cpp calls a layer's operations in order.
 #pragma once
 
 #include "backend/cuda/memory/device_weights.h"
@@ -10,15 +10,15 @@
 
 namespace nibble::cuda {
 
-// The data that a rank computes with: its share of the model (model/shares/share.h) and its KV cache.
+// The data with which a rank computes: its share of the model (model/shares/share.h), and its KV cache.
 struct Model {
-  const Config& config;  // of the rank's share
+  const Config& config;  // that of the rank's share
   const DeviceWeights& weights;
   const KvStorage& kv;
-  float* logits;  // [rows of a launch, V], in the first rank's memory: samples are drawn from it
+  float* logits;  // [rows of a launch, V], in the first rank's memory, where samples are drawn
 };
 
-// A step of one rank, and the stream in which it is launched.
+// One rank's step, and the stream in which it is launched.
 struct Step {
   Model model;
   const Plan& plan;
@@ -31,7 +31,7 @@ inline StepRows rows_of(const StepShape& shape) { return {shape.num_tokens, shap
 
 void embed(const Step& step, const MadeDrafts& last_drafts = {});
 
-// The operations of a layer. Launch nothing if the recipe makes them part of another launch.
+// The operations of a layer. An operation launches nothing if the recipe makes it a part of another launch.
 void norm_before_attention(const Step& step, size_t layer);
 void qkv(const Step& step, size_t layer);
 void append(const Step& step, size_t layer);
@@ -42,13 +42,13 @@ void route(const Step& step, size_t layer);
 void experts_up(const Step& step, size_t layer);
 void experts_down(const Step& step, size_t layer);
 
-// Returns the residual stream after a layer; if ranks share the model, before the sum over them.
+// Returns the residual stream after a layer. If ranks share the model, the sum over ranks is still missing.
 ResidualInput stream_after_layer(const Step& step);
 
-// The result of half a layer for the sum over ranks. If the sum computes the norm, work.normed receives it.
+// Returns half a layer's result for the sum over ranks. If the sum computes the norm, it goes to work.normed.
 HalfOutput output_of_half(const Step& step, int half);
 
-// Compute logits of outputs [first, first + count), at most kOutputRows; choose tokens by them.
+// Compute logits of outputs first to first + count - 1 (at most kOutputRows), and choose tokens by them.
 void unembed(const Step& step, int first, int count);
 void sample(const Step& step, int first, int count);
 // After all tokens of a step with draft trees are chosen: moves accepted drafts' K and V to their positions.

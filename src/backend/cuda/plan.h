@@ -16,22 +16,22 @@
 namespace nibble::cuda {
 
 struct PlanOptions {
-  // The format of block-scaled products; if set, they are the plan's engine.
+  // Format of block-scaled products; if set, these are the plan's engine.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
 };
 
 class Plan {
  public:
-  // Throws InputError if no table row takes an operation on the target. `source` names the model.
+  // Throws InputError if no table row runs an operation on the target. `source` names the model.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
        const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
-  // The table row that runs an operation for `num_rows` rows. If absent, find() returns null, row() throws.
+  // The table row that runs an operation for `num_rows` rows. If there is none, find() is null, row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
-  std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step
+  std::span<const KernelRow* const> chosen() const { return chosen_; }  // rows are in the order of a step
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
@@ -46,7 +46,7 @@ class Plan {
   void append(Stream stream, const AppendArgs& args) const {
     row(Operation::kAppend, args.num_tokens).launch(on(stream), args);
   }
-  // Attention of `num_rows` single rows, and of tiles of longer runs of rows.
+  // attend_rows(): attention of `num_rows` single rows. attend_tiles(): of tiles of longer runs of rows.
   void attend_rows(Stream stream, int num_rows, const AttendArgs& args) const {
     row(Operation::kAttend, 1).launch(on(stream), num_rows, args);
   }
@@ -85,7 +85,7 @@ class Plan {
 
 std::vector<KernelChoice> choices(const Plan& plan);
 
-// The chosen row whose CTAs need the most shared memory, and its minimum in bytes.
+// The chosen row whose CTAs need the most shared memory, and how much they need at least.
 struct SharedNeed {
   const KernelRow* row{nullptr};
   size_t bytes{0};

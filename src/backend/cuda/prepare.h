@@ -1,9 +1,9 @@
-// Sets the shared memory limits of all kernels.
+// Sets the shared-memory limits of all kernels.
 #pragma once
 
 namespace nibble::cuda {
 
-// Call once per GPU, before the first launch.
+// Call it once per GPU, before the first launch.
 void prepare_kernels();
 
 }  // namespace nibble::cuda

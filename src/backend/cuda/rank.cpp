@@ -8,7 +8,7 @@
 namespace nibble::cuda {
 namespace {
 
-// A rank's term in a trial. Sums of these are exact in any order, and adjacent elements differ.
+// Returns a rank's term in a trial. Sums of such terms are exact in any order, and adjacent elements differ.
 float trial_term(int rank, size_t place) {
   return static_cast<float>((rank + 1) * static_cast<int>(place % 1000 + 1));
 }
@@ -20,7 +20,7 @@ Rank::Rank(const Weights& weights, RankPlan plan, const BackendOptions& options,
     : share_(plan.share),
       config_(config_of(weights.config, share_)),
       plan_(std::move(plan.plan)),
-      // The ranks of a process load in parallel, and reports must not overlap, so only the first one reports.
+      // Ranks of a process load in parallel, and reports must not overlap, so only the first one reports.
       weights_(upload(weights, share_, options.dense, options.num_threads,
                       share_.rank == own.node_rank.value_or(0) ? options.report_upload : ReportProgress{})),
       kv_(config_, options, stream),

@@ -1,4 +1,4 @@
-// A step's recipe in words, for `inspect --kernels --rows`.
+// Describes a step's recipe in words, for `inspect --kernels --rows`.
 #pragma once
 
 #include <vector>

@@ -10,30 +10,31 @@ namespace nibble::cuda {
 inline constexpr int kAttendCtas{2};  // CTAs of attend_rows() per SM
 
 // Variants of the kernel. kOne: every row has one chunk. kOneOfCta: rows have several chunks, one per CTA.
-// kSeveralOfCta: several chunks per CTA. A loop over chunks costs a one-chunk row half a microsecond. The
-// code that merges chunks is two thirds of the instructions, and its address decides which of a layer's
-// kernels stay in an SM's instruction cache (docs/decisions/0016).
+// kSeveralOfCta: several chunks per CTA. A loop over chunks would cost a row with one chunk half a
+// microsecond. The code that merges chunks is two thirds of the instructions; its address decides which
+// kernels of a layer stay in an SM's instruction cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
 struct AttendLaunch {
-  int ctas_of_head{1};  // CTAs that share a row's chunks of a key/value head
+  int ctas_of_head{1};  // CTAs that share the chunks of one row and key/value head
   Chunks chunks{Chunks::kOne};
-  bool is_crowded{false};        // many more CTAs than fit at once
-  bool joins_by_mailbox{false};  // CTAs merge the chunks together; false: the last CTA to finish merges them
+  bool is_crowded{false};        // whether the launch has many more CTAs than fit at once
+  bool joins_by_mailbox{false};  // CTAs merge the chunks together; false: the last CTA to finish does
 };
 
-// `max_chunks`: of the launch's longest row. `mailbox_partials`: partial softmaxes that fit in the mailbox.
+// `max_chunks`: chunks of the launch's longest row. `mailbox_partials`: partial softmaxes the mailbox can
+// hold.
 //
-// In a launch of more than kFewRows rows, a CTA takes up to kMostChunks chunks: it would otherwise wait for
-// its longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several
-// chunks in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while
-// the current chunk's exponentials and values are multiplied.
+// Up to kFewRows rows, the number of chunks per CTA is chosen so that all CTAs are resident. Several chunks
+// in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while the
+// current chunk is multiplied. With more rows, a CTA takes up to kMostChunks chunks; with a higher limit, the
+// launch would wait longer for the CTA of its longest row.
 //
-// Up to kLastJoins chunks, the last CTA to finish merges them. For the chunks of 16,384 positions this took 7
-// us, because the next launch's weights keep memory busy, and one SM gets only its share of the bandwidth.
-// More chunks are merged by several CTAs, each of which takes one head at a time and polls that head's words
-// of all chunks. For that all CTAs must be resident: __launch_bounds__ and prefer_shared_memory() make room
-// for kAttendCtas per SM (docs/decisions/0016).
+// Up to kLastJoins chunks, the last CTA to finish merges a row's chunks. For 16,384 positions this took 7 us,
+// because the next launch's weights keep memory busy and one SM gets only its share of the bandwidth. More
+// chunks are merged by several CTAs: each takes one head at a time and polls that head's words of all chunks.
+// Polling requires that all CTAs are resident: __launch_bounds__ and prefer_shared_memory() make room for
+// kAttendCtas per SM (docs/decisions/0016).
 inline AttendLaunch attend_launch(const Target& target, int num_rows, int num_kv_heads, int max_chunks,
                                   int mailbox_partials) {
   constexpr int kMostChunks{4}, kFewRows{2}, kLastJoins{8}, kCrowd{3};

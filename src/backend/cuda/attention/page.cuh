@@ -1,16 +1,16 @@
-// Code that the attention kernels share: cache elements, rope, and the softmax of a page.
+// Code shared by the attention kernels: cache elements, rope, and the softmax of a page.
 //
-// Exponentials are 2^(score - R) and are rounded to bfloat16. The reference R is the same for all pages of a
-// row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need no
+// An exponential is 2^(score - R), rounded to bfloat16. The reference R is normally the same for all pages of
+// a row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need no
 // maximum, and their sums are added without factors. Only if an exponential of a page is 2 or more does the
-// page take its own R: its largest score, rounded up. A reference far above the scores costs no precision:
-// exponentials are floating-point numbers, and those below 2^-126 hardly count next to the sink's.
+// page take its own R: its largest score, rounded up. A reference far above the scores loses no precision:
+// exponentials are floating-point, and values below 2^-126 hardly count next to the sink's exponential.
 //
-// The products with the values of a chunk (8 pages, counted from the row's first) form one chain of sums, in
-// the order of positions; then chunks are added in order. Rescaling a sum or an exponential to another
-// reference multiplies it by a power of two, which is exact. So decoding, which knows all references of a
-// chunk before it multiplies, and prefill, which rescales its sums when it meets a larger one, give the same
-// bits (unless a number falls below 2^-126, where float32 loses bits).
+// The products with the values of a chunk (8 pages, counted from the row's first page) form one chain of
+// sums, in the order of positions; then the chunks are added in order. Changing the reference of a sum or an
+// exponential multiplies it by a power of two, which is exact. Decoding knows all references of a chunk
+// before it multiplies; prefill rescales its sums when it meets a larger reference. Both give the same bits,
+// unless a number falls below 2^-126, where float32 loses bits.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -34,7 +34,7 @@ __device__ inline uint32_t pair_of(float low, float high) {
   return reinterpret_cast<const uint32_t&>(pair);
 }
 
-// Converts an element to its type in the cache, and 8 stored elements to bfloat16 (exactly).
+// encode() converts an element to its type in the cache; to_bf16() converts 8 stored elements exactly.
 template <KvFormat format>
 struct KvCodec;
 template <>
@@ -51,10 +51,10 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Shifting exponent and mantissa to their places in bfloat16 gives the value times 2^-120.
+  // Exponent and mantissa are shifted to their places in bfloat16, which gives the value times 2^-120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
+      const uint32_t high = __byte_perm(codes, 0, selector);  // each upper byte holds a code
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
       const __nv_bfloat162 value =
           __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
@@ -64,7 +64,7 @@ struct KvCodec<KvFormat::kE4m3> {
   }
 };
 
-// Rope: rotates elements i and i + D/2 of a head by the angle of the row's position.
+// Rope: rotates elements i and i + D/2 of a head by an angle that depends on the row's position.
 struct Rotation {
   float cosine, sine;
   __device__ Rotation(const RopeInput& rope, int i, int position) {
@@ -77,16 +77,16 @@ struct Rotation {
   }
 };
 
-// Returns an element of a query as it is multiplied with keys: divided by sqrt(D) and multiplied by log2(e),
-// so that exponentials are powers of two. It is rounded once, after this factor.
+// Returns a query element in the form in which keys are multiplied with it: divided by sqrt(D) = 8, and
+// multiplied by log2(e) so that exponentials are powers of two. It is rounded only once, after both factors.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v from qkv(), as one or two partial sums (dense/args.h). Reading an element adds them.
+// A row of q, k and v from qkv(), stored as one or two partial sums (dense/args.h). operator() adds them.
 struct QkvRow {
   const float* row;
-  size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum
+  size_t rest;  // distance between the two partial sums; 0: only one
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
 // `args`: AttendArgs or AppendArgs.
@@ -102,7 +102,7 @@ __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& inp
   return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
 }
 
-// Returns the keys of one head on a page of a row. `args`: AppendArgs or AttendTilesArgs.
+// Returns the address of one head's keys on a page of a row. `args`: AppendArgs or AttendTilesArgs.
 template <KvFormat format, typename Args>
 __device__ typename KvCodec<format>::Element* page_of(const Args& args, const RowInput& row, int page,
                                                       int kv_head) {
@@ -111,32 +111,32 @@ __device__ typename KvCodec<format>::Element* page_of(const Args& args, const Ro
          (size_t{2} * id * args.num_kv_heads + kv_head) * kPageElements;
 }
 
-// Returns 2^exponent for a whole exponent of at most 0. Returns 0 if the exponent is below -126, -inf or NaN.
-// Adding the constant puts the exponent into the lowest bits of the sum. A conversion instruction would use
-// the unit that also computes exponentials.
+// Returns 2^exponent for a whole exponent of at most 0, or 0 if the exponent is below -126, -inf or NaN.
+// Adding the constant puts the exponent into the sum's lowest bits. A conversion instruction would compete
+// with the exponentials for the same unit.
 __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
-// Returns R of a head with this sink (times log2(e)). Pages whose scores are at most kHeadroom above the sink
-// (55 in units of logits) need no other R. With a very low sink, each page takes its own R.
+// Returns the normal R of a head; `sink` is in units of log2. Pages whose scores are at most kHeadroom above
+// the sink (55 in units of logits) need no other R. With a very low sink, each page takes its own R.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
-// Returns R for the largest score of a page: that score rounded up to a whole number. If all scores are
-// masked (-inf), R is -2^126, so that every exponential is 0, not NaN.
+// Returns R for a page whose largest score is `largest`: that score rounded up to a whole number. If all
+// scores are masked (-inf), R is -2^126, which makes every exponential 0 instead of NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
-// Returns the largest score that a lane holds of one row: the upper row g (half 0) or the lower row g + 8
-// (half 1). The lane's scores of that row are for positions 8 n + {2 t, 2 t + 1}, in elements [n][2 half] and
-// [n][2 half + 1]. Masked scores are -inf.
+// Returns the largest score that a lane holds of row g (half 0) or row g + 8 (half 1). The lane's scores of
+// that row are for positions 8 n + {2 t, 2 t + 1}, in elements [n][2 half] and [n][2 half + 1]. Masked scores
+// are -inf.
 template <int half>
 __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// The exponentials of a page that a lane holds: the A registers of two products, pairs of adjacent positions
-// in bfloat16. Those of the row `half` are elements [n / 2][n % 2 * 2 + half].
+// A lane's exponentials of a page, as the A registers of two products: pairs of adjacent positions in
+// bfloat16. Elements [n / 2][n % 2 * 2 + half] belong to row g + 8 half.
 using Exponentials = uint32_t[2][4];
 
 template <int half>
@@ -146,10 +146,10 @@ __device__ void take_exponentials(const float (&scores)[4][4], float reference, 
     exponentials[n / 2][n % 2 * 2 + half] =
         pair_of(exp2_of(scores[n][2 * half] - reference), exp2_of(scores[n][2 * half + 1] - reference));
 }
-// Multiplies the exponentials of a row by a power of two, which is exact.
+// Multiplies a row's exponentials by a power of two, which is exact.
 template <int half>
 __device__ void scale(Exponentials& exponentials, float power) {
-  // The upper half of a float32 power of two is its bfloat16.
+  // The upper half of a float32 power of two is the same power in bfloat16.
   const __nv_bfloat162 factor = __high2bfloat162(reinterpret_cast<const __nv_bfloat162&>(power));
 #pragma unroll
   for (int n = 0; n < 4; ++n) {
@@ -159,8 +159,8 @@ __device__ void scale(Exponentials& exponentials, float power) {
   }
 }
 
-// The highest exponent bit of a bfloat16 number is set if its magnitude is at least 2. So the bitwise "or" of
-// several pairs of exponentials shows whether one of them is too large for its reference.
+// A bfloat16 number has its highest exponent bit set if its magnitude is at least 2. So the bitwise "or" of
+// several pairs of exponentials shows whether any of them is too large for its reference.
 inline constexpr uint32_t kTooLarge{0x40004000};
 struct BitwiseOr {
   __device__ uint32_t operator()(uint32_t a, uint32_t b) const { return a | b; }
@@ -170,8 +170,8 @@ __device__ uint32_t bits_of_row(const Exponentials& exponentials) {
   return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
          exponentials[1][2 + half];
 }
-// Returns R of a row on a page. `exponentials`: those of `scores`, relative to `reference`. If one of them is
-// too large, R is the row's own reference for this page, and the exponentials are replaced.
+// Returns R of a row on a page. `exponentials` belong to `scores` and are relative to `reference`. If one of
+// them is too large, R is the page's own reference, and the exponentials are replaced.
 template <int half>
 __device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
   const float largest = reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum());
@@ -182,13 +182,13 @@ __device__ float own_reference(const float (&scores)[4][4], float reference, Exp
   return own;
 }
 
-// Two ones in bfloat16. A product with ones adds the same rounded exponentials that multiply the values. So
-// if one position outweighs all others, the output is its value, unchanged.
+// Two ones in bfloat16. Products with ones sum the same rounded exponentials that multiply the values. So if
+// one position outweighs all others, the output is exactly that position's value.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
-// Merges two partial softmaxes: rescales both to the larger of their references and adds them.
+// Merges two partial softmaxes: rescales both to the larger of their references, then adds them.
 struct Join {
-  float reference, before, more;  // before, more: factors of the two; one of them is 1
+  float reference, before, more;  // before, more: factors of the two softmaxes; one of the factors is 1
   __device__ Join(float reference_before, float reference_more)
       : reference(fmaxf(reference_before, reference_more)) {
     const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));
@@ -200,8 +200,8 @@ struct Join {
   }
 };
 
-// Applies the sink, which is added to the sum of exponentials once, after all pages. Divides once per row and
-// head, then multiplies each output.
+// Adds the sink to the sum of exponentials, once after all pages, and divides the outputs by the sum. It
+// divides only once per row and head; each output is multiplied by the result.
 class SinkFactor {
  public:
   __device__ SinkFactor(float reference, float sum, float sink_logit) {

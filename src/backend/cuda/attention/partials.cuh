@@ -1,6 +1,6 @@
-// Partial softmaxes of the chunks of attend_rows() (rows.cu), which CTAs exchange in global memory: if a row
-// has many chunks, several CTAs poll a mailbox, and each merges one head at a time (join_head()). Otherwise,
-// or if the mailbox is too small or not all CTAs are resident, the last CTA to finish merges all of them.
+// attend_rows() (rows.cu) has one partial softmax per chunk, which CTAs exchange in global memory. If a row
+// has many chunks, several CTAs poll a mailbox and each merges one head at a time (join_head()). Otherwise,
+// or if the mailbox is too small or not all CTAs are resident, the last CTA to finish merges all chunks.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -9,13 +9,13 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
+inline constexpr int kAttendWarps{kChunkPages};  // each warp takes one page
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
 // The partial softmax of a chunk in global memory: outputs [8 heads][64], then references [8], then sums [8].
 struct Partial {
   float* data;
-  // Elements 2 i and 2 i + 1 of a head's output.
+  // Returns the address of elements 2 i and 2 i + 1 of a head's output.
   __device__ float2& two(int head, int i) const {
     return reinterpret_cast<float2*>(data)[head * (kHeadDim / 2) + i];
   }
@@ -23,7 +23,7 @@ struct Partial {
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
 };
 
-// The merged partial softmax of one head, in one warp: lane l holds elements 2 l and 2 l + 1 of the output.
+// The merged partial softmax of one head, in one warp: lane l has elements 2 l and 2 l + 1 of the output.
 struct Joined {
   float reference{-INFINITY}, sum{0};
   float2 out{0, 0};
@@ -34,8 +34,8 @@ struct Joined {
   }
 };
 
-// A warp's part of the partial softmax of a chunk: columns 8 w to 8 w + 7 of every head, where w is the
-// warp's number. Lane (g, t) has columns 8 w + 2 t and 8 w + 2 t + 1 of head g.
+// One warp's part of a chunk's partial softmax: columns 8 w to 8 w + 7 of every head, where w is the warp's
+// number. Lane (g, t) holds columns 8 w + 2 t and 8 w + 2 t + 1 of head g.
 struct ChunkSums {
   float reference, sum;
   float2 out;
@@ -51,9 +51,9 @@ struct ChunkSums {
   }
 };
 
-// Merges the chunks of one head, all of which are in memory. Called by a warp of the last CTA of a row and
-// key/value head. To hide memory latency, a lane keeps the outputs of kAhead chunks in registers; when it has
-// added one, it loads the output of kAhead chunks later. `of_row`: the row's first chunk.
+// Merges the chunks of one head, all of which are in memory. A warp of the last CTA of a row and key/value
+// head calls it. A lane holds the outputs of kAhead chunks in registers to hide memory latency: after adding
+// one, it loads the output of the chunk kAhead later. `of_row`: partial softmax of the row's first chunk.
 template <int kAhead>
 __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
@@ -64,7 +64,7 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  float reference = -INFINITY, sum = 0;  // of chunk `lane` of the current 32
+  float reference = -INFINITY, sum = 0;  // values of chunk `lane` of the current 32
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
     sum = c < num_chunks ? __ldcg(&of_row.sum(head) + c * kPartialFloats) : 0;
@@ -91,15 +91,15 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-// Number of chunks whose partial softmaxes of one head fit in JoinedTile, in shared memory.
-inline constexpr int kTileChunks{72};  // a whole row of 16,384 positions
+// Chunks that fit in JoinedTile, which holds the partial softmaxes of one head in shared memory.
+inline constexpr int kTileChunks{72};  // enough for a row of 16,384 positions
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Merges the chunks of one head as they arrive in the mailbox, and clears their words there. All threads of a
-// CTA call it; its first warp gets the result. `of_row`: the row's first chunk in the mailbox.
+// Merges the chunks of one head as they arrive in the mailbox, and zeros their words. All threads of the CTA
+// must call it; its first warp gets the result. `of_row`: the row's first chunk in the mailbox.
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);
@@ -108,7 +108,7 @@ __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int 
   Joined joined;
   for (int first = 0; first < num_chunks; first += kTileChunks) {
     const int count = min(kTileChunks, num_chunks - first);
-    __syncthreads();  // other warps may still read the tile, or page results in the same memory (rows.cu)
+    __syncthreads();  // the shared memory may still be read, as this tile or as page results (RowResults)
     constexpr int kFours{kHeadDim / 4},
         kOfThread{(kTileChunks * kFours + kAttendThreads - 1) / kAttendThreads};
     float4 outs[kOfThread]{};

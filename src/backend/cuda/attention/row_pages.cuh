@@ -1,13 +1,13 @@
-// The pages that a warp of attend_rows() (rows.cu) attends to: one page of each of its CTA's chunks. A warp
-// finds and loads its page, multiplies the queries with its keys, and stores exponentials and values in
-// shared memory. Then each warp multiplies those of all pages of the chunk, for 8 columns of the output.
+// The pages that a warp of attend_rows() (rows.cu) attends to: one page of each chunk of its CTA. The warp
+// finds and loads its page, multiplies the queries with the page's keys, and stores exponentials and values
+// in shared memory. Then each warp computes 8 columns of the output from all pages of the chunk.
 //
-// Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A
-// lane's B registers are 16 bytes of the key of position g, and it gets the scores of head g at positions 2 t
-// and 2 t + 1. The second product, heads x D over positions, needs their exponentials as its A registers, so
-// a lane reads what the same lane of another warp stored. A value is read as 16 bytes of D for one position,
-// and stored with its pieces swizzled, so that neither the stores nor the transposing loads of 8 columns
-// conflict.
+// Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): The first product is heads x positions. A
+// lane's B registers are 16 bytes of the key of position g; the lane gets the scores of head g at positions 2
+// t and 2 t + 1. The second product is heads x D, summed over positions. Its A registers are the exponentials
+// of the first product's scores, so a lane reads what the same lane of another warp stored. A lane loads 16
+// bytes of the value of one position. Values are stored in swizzled pieces, which avoids bank conflicts both
+// for the stores and for the transposing loads of 8 columns.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -23,29 +23,29 @@ struct SeenPositions {
   int first, last;
 };
 
-// The work of a CTA: one row, one key/value head, and every chunk_step-th chunk from first_chunk down.
+// The work of a CTA: one row, one key/value head, and every chunk_step-th chunk, from first_chunk downwards.
 struct RowShare {
   int kv_head;
-  int launch_row, row_index;  // the row, counted from the launch's first row and from the step's
+  int launch_row, row_index;  // index of the row, in the launch (launch_row) and in the step (row_index)
   RowInput row;
   SeenPositions seen;
   int first_page, num_pages;
   int first_chunk, chunk_step, num_chunks;  // first_chunk is negative if the CTA has no chunk
 };
 
-// c += A B, where the lower 8 rows of A are zero.
+// c += A B. Only the upper 8 rows of A are used; the lower 8 are zero.
 __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
-// The row in shared memory: rotated query heads and, if the CTA writes them, key and value as in the cache.
+// A row in shared memory: rotated query heads and, if the CTA writes the cache, key and value in its format.
 template <KvFormat format>
 struct RowQkv {
   using Element = typename KvCodec<format>::Element;
   alignas(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   alignas(16) Element key[kHeadDim], value[kHeadDim];
 
-  // Loads the lane's A registers of the four 16-wide steps over D.
+  // Loads the lane's A registers for four products, each over 16 columns of D.
   __device__ void load_queries(uint32_t (&a)[4][2]) const {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -64,16 +64,16 @@ template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
   using Eight = typename KvCodec<format>::Eight;
-  Eight keys[4][2];    // position 8 n + g, elements 32 half + 8 t ..
-  Eight values[2][4];  // position position_of(half, i), elements 8 g ..
+  Eight keys[4][2];    // position 8 n + g, elements from 32 half + 8 t
+  Eight values[2][4];  // position position_of(half, i), elements from 8 g
 
-  // Distance in positions from the lane's first value to its value [half][i].
+  // Returns the distance in positions from the lane's first value to values[half][i].
   static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // Calls keys_from(position, element) with the lane's own indices. It returns a function of compile-time
-  // (positions, elements), which gives the address that much further on.
+  // keys_from(position, element) is called with the lane's first position and element. It returns a function
+  // of compile-time (positions, elements), which gives the address at that distance from the first.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -84,7 +84,7 @@ struct PageRegisters {
       for (int half = 0; half < 2; ++half)
         keys[n][half] = *reinterpret_cast<const Eight*>(key_at(8 * n, 32 * half));
   }
-  // `to_value`: distance from a key to its value, in elements.
+  // `to_value`: distance in elements from a key to its value.
   template <typename KeysFrom>
   __device__ void load_values(const KeysFrom& keys_from, size_t to_value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -95,8 +95,8 @@ struct PageRegisters {
       for (int i = 0; i < 4; ++i)
         values[half][i] = *reinterpret_cast<const Eight*>(value_at(values_apart(half, i), 0));
   }
-  // Inserts the key and value at `position` of the page: those of the current row, which were not in the
-  // cache yet when the page was loaded.
+  // Inserts the key and value at `position` of the page. They belong to the current row, and were not yet in
+  // the cache when the page was loaded.
   __device__ void replace(int position, const Element* key, const Element* value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -113,19 +113,19 @@ struct PageRegisters {
   }
 };
 
-// A chunk's exponentials and values in shared memory, through which the warps of a CTA exchange them.
+// A chunk's exponentials and values in shared memory, where the warps of a CTA exchange them.
 struct ChunkPages {
-  uint4 exponentials[kAttendWarps][32];  // the pairs of a lane: positions 8 n + {2 t, 2 t + 1} of head g
-  uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // piece p of position i is at p ^ (i % 8)
+  uint4 exponentials[kAttendWarps][32];  // a lane's pairs: positions 8 n + {2 t, 2 t + 1} of head g
+  uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // position i has piece p at p ^ (i % 8)
   float references[kAttendWarps][kMaxGroupHeads];
 };
 
-// Returns the warp's part of the partial softmax of a chunk. `reference`: head_reference() of the lane's
-// head. `is_scaled`: whether a head has its own reference on a page of the chunk.
+// Returns the warp's part of a chunk's partial softmax. `reference`: head_reference() of the lane's head.
+// `is_scaled`: whether any head has its own reference on any page of the chunk.
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  float factors[2];  // of pages 2 t and 2 t + 1
+  float factors[2];  // factors of pages 2 t and 2 t + 1
   if (is_scaled) {
     const auto reference_at = [&](int page) {
       return page < num_pages ? pages.references[page][g] : reference;
@@ -146,7 +146,7 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
     load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
     return operands;
   };
-  // Loads the next page's operands before this page's products. Operands of a missing page are not used.
+  // The next page's operands are loaded before this page's products. Operands of a missing page are not used.
   Operands next = load(0);
   float out[4]{}, total[4]{};
 #pragma unroll
@@ -166,14 +166,14 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
   return {reference, total[0], {out[0], out[1]}};
 }
 
-// Finds, loads and attends to a warp's pages: the page of the current chunk, whose keys and values are in
-// registers, and the page of the CTA's next chunk.
+// Finds, loads and attends to a warp's pages. Holds the keys and values of the current chunk's page in
+// registers, and knows where the page of the CTA's next chunk is.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
 
  public:
-  // Begins with the page of the CTA's first chunk.
+  // Finds the page of the CTA's first chunk.
   __device__ WarpPages(const AttendArgs& args, const RowShare& share)
       : args_(args),
         share_(share),
@@ -187,9 +187,9 @@ class WarpPages {
     page_.load_keys(keys_from(here_));
     page_.load_values(keys_from(here_), to_value_);
   }
-  // `chunk`: the CTA's next chunk; negative if it has none.
+  // `chunk`: the CTA's next chunk; negative if there is none.
   __device__ void find_next(int chunk) { next_ = find(chunk); }
-  // Prefetches the next page to L2, since registers hold only one page: each lane prefetches one position.
+  // Prefetches the next page to L2, because registers hold only one page. Each lane prefetches one position.
   __device__ void prefetch_next() const {
     if (!next_.is_there) return;
     const int lane = threadIdx.x % 32;
@@ -199,7 +199,7 @@ class WarpPages {
     prefetch_to_l2(key);
     prefetch_to_l2(key + to_value_);
   }
-  // Load the next page into the registers of the current one.
+  // load_next_keys() and load_next_values() load the next page into the registers of the current page.
   __device__ void load_next_keys() {
     if (next_.is_there) page_.load_keys(keys_from(next_));
   }
@@ -208,7 +208,7 @@ class WarpPages {
   }
   __device__ void advance() { here_ = next_; }
 
-  // If the page contains the row's own position: inserts its key and value, and writes them to the cache.
+  // If the page contains the row's own position: inserts the row's key and value, also in the cache.
   __device__ void add_own(int chunk, const RowQkv<format>& own) {
     if (share_.seen.last / kPagePositions != page_of(chunk)) return;
     const int position = share_.seen.last % kPagePositions, lane = threadIdx.x % 32;
@@ -222,12 +222,12 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // Stores the exponentials and values of the warp's page in `pages`, and returns whether a head has its own
-  // reference there. `reference`: head_reference() of head g. Positions that the row does not see are masked;
-  // it sees at least one position of the page. Most pages are seen entirely and skip the masking code. Loads
-  // the next page's keys once this page's key registers are free.
+  // Stores the exponentials and values of the warp's page in `pages`, and returns whether any head has its
+  // own reference on this page. `reference`: head_reference() of head g. The row sees at least one position
+  // of the page; all other positions are masked. If the row sees the whole page, the masking code is skipped.
+  // Loads the next page's keys once the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
-    uint32_t queries[4][2];  // A registers of the four 16-wide steps over D
+    uint32_t queries[4][2];  // A registers of four products, each over 16 columns of D
     own.load_queries(queries);
     const int first = page_of(chunk) * kPagePositions;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -251,7 +251,7 @@ class WarpPages {
               position < share_.seen.first || position > share_.seen.last)
             scores[n][c] = -INFINITY;
     }
-    if (has_end) {  // positions not written yet may hold anything, even NaN
+    if (has_end) {  // Positions not written yet may hold anything, even NaN.
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -277,14 +277,14 @@ class WarpPages {
   }
 
  private:
-  // The place of a page is an index, not a pointer: so the compiler knows that the page is in global memory.
+  // A page's place is an index, not a pointer, so that the compiler knows that the page is in global memory.
   struct Place {
     bool is_there;      // false: the row has no such page
     uint32_t keys;      // index of the head's keys of this page in the cache, in units of kPageElements
-    uint32_t lane_key;  // in_trees only: key_on_path()
+    uint32_t lane_key;  // in_trees only: the lane's key, see key_on_path()
   };
 
-  // Returns the number of the warp's page of a chunk, counted from the sequence's first page.
+  // Returns the number of the warp's page in a chunk, counted from the sequence's first page.
   __device__ int page_of(int chunk) const {
     const int warp = threadIdx.x / 32;
     return share_.first_page + chunk * kChunkPages + warp;
@@ -300,7 +300,7 @@ class WarpPages {
     return place;
   }
 
-  // Returns where the key of position `lane` of the page is for a row of a draft tree: an offset from the
+  // Returns where a row of a draft tree finds the key of position `lane` of the page: an offset from the
   // start of the layer's cache, in units of kHeadDim elements. Positions after the row's own are masked.
   __device__ uint32_t key_on_path(int page) const {
     const RowPath path = args_.input.paths[share_.row_index];
@@ -314,7 +314,7 @@ class WarpPages {
                kPagePositions +
            static_cast<uint32_t>(slot % kPagePositions);
   }
-  // Returns the function keys_from(position, element) that PageRegisters loads with.
+  // Returns keys_from(position, element) for PageRegisters::load_keys() and load_values().
   __device__ auto keys_from(const Place& place) const {
     return [cache = cache_, place](int position, size_t element) {
       if constexpr (in_trees) {
@@ -333,7 +333,7 @@ class WarpPages {
 
   const AttendArgs& args_;
   const RowShare& share_;
-  const size_t to_value_;  // distance from a key to its value, in elements
+  const size_t to_value_;  // distance in elements from a key to its value
   Element* const cache_;
   Place here_, next_{};
   PageRegisters<format> page_;

@@ -1,10 +1,9 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
 // key/value head with the query heads that share it, and chunks of eight pages. Each warp computes the
-// exponentials of one page, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of a
-// CTA's next chunk are loaded as soon as the registers that hold the current chunk's are free. Scores and
-// outputs are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half, the lower
-// half is zero. Only the row's position decides which page goes to which warp and chunk. So a row gets the
-// same bits in every batch.
+// exponentials of one page, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of the
+// next chunk are loaded as soon as the current chunk's registers are free. Scores and outputs are tensor-core
+// products with 16 rows: the (up to 8) query heads are the upper 8 rows, and the lower 8 are zero. Which warp
+// and chunk a page goes to depends only on the row's position, so a row gets the same bits in every batch.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/launch.h"
 #include "backend/cuda/attention/partials.cuh"
@@ -16,8 +15,8 @@
 namespace nibble::cuda {
 namespace {
 
-// num_joining: maximum number of CTAs that merge a row's chunks of a key/value head, through the mailbox. 0:
-// the last CTA to finish merges them.
+// num_joining: most CTAs that merge the chunks of one row and key/value head through the mailbox. 0: the last
+// CTA to finish merges them.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
 };
@@ -35,14 +34,14 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
   share.first_page = first / kPagePositions;
   share.num_pages = last / kPagePositions - share.first_page + 1;
   share.num_chunks = chunks == Chunks::kOne ? 1 : (share.num_pages + kChunkPages - 1) / kChunkPages;
-  // Chunks are assigned last to first, so the CTA with blockIdx.y == 0 has the chunk with the row's own key.
+  // Chunks are assigned last to first: the CTA with blockIdx.y == 0 has the chunk with the row's own key.
   share.first_chunk = share.num_chunks - 1 - static_cast<int>(blockIdx.y);
   return share;
 }
 
 // Loads the row's own q, k and v, and stores them as RowQkv. Thread i has elements i % 32 and i % 32 + 32 of
-// query head i / 32; 32 threads have two key elements each, 64 threads one value element each. Loads have no
-// branch, so that the compiler can issue many at once; threads of absent heads repeat the last head.
+// query head i / 32; 32 threads have two key elements each, 64 threads one value element each. The loads have
+// no branch, so the compiler can issue many at once; threads of absent heads repeat the last head.
 template <KvFormat format>
 class OwnRowLoad {
  public:
@@ -96,14 +95,14 @@ struct RowOutputs {
 // The partial softmaxes of a row's chunks in global memory.
 struct RowPartials {
   float* data;
-  size_t first;  // number of the row's first chunk
+  size_t first;  // index of the row's first chunk in `data`
   __device__ RowPartials(const LaunchedArgs& args, const RowShare& share)
       : data(args.num_joining > 0 ? args.mailbox : args.partials),
         first((size_t{1} * share.launch_row * args.num_kv_heads + share.kv_head) * args.max_chunks) {}
   __device__ Partial at(int chunk) const { return {data + (first + chunk) * kPartialFloats}; }
 };
 
-// Shared memory of a CTA: the pages of one chunk; after all chunks, one head's results of several chunks.
+// Shared memory of a CTA: first the pages of a chunk; after all chunks, several chunks' results of one head.
 union RowResults {
   ChunkPages of_pages;
   JoinedTile of_chunks;
@@ -111,12 +110,12 @@ union RowResults {
 
 struct ChunkOfRow {
   const ChunkPages& pages;
-  int chunk;       // its number in the row
-  bool is_scaled;  // whether a page has another reference than the head
+  int chunk;       // index in the row
+  bool is_scaled;  // whether a page has another reference than its head
 };
 
-// Multiplies the exponentials and values of a chunk, and stores the result: the output if the row has a
-// single chunk, otherwise the chunk's partial softmax.
+// Multiplies a chunk's exponentials with its values. Stores the output if the row has only this chunk;
+// otherwise stores the chunk's partial softmax.
 __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkOfRow& of,
                              float sink) {
   const auto& [pages, chunk, is_scaled] = of;
@@ -132,8 +131,8 @@ __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& parti
     outputs.store({sums.reference, sums.sum, sums.out}, lane / 4, 8 * warp + 2 * (lane % 4), sink);
 }
 
-// Merges a row's chunks in several CTAs, each of which takes one head at a time and polls that head's words
-// of all chunks. `of_row`: the row's first chunk.
+// Merges a row's chunks in several CTAs. Each takes one head at a time and polls that head's words of all
+// chunks. `of_row`: the row's first chunk.
 __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outputs, JoinedTile& tile,
                                 const Partial& of_row) {
   const RowShare& share = outputs.share;
@@ -160,10 +159,10 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
   outputs.store(join_chunks<kAhead>(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
 
-// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); otherwise the slot of
-// each key is its position. This changes only where the keys are, not what a lane computes. `group_heads`:
-// query heads per key/value head, passed because computing it in the kernel takes a division.
-// `num_ctas`: CTAs that must fit on an SM.
+// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); if false, each key's
+// slot is its position. It changes where keys are read, not what a lane computes. `group_heads`: query heads
+// per key/value head; an argument, because a division in the kernel is slow. `num_ctas`: CTAs that must fit
+// on an SM.
 template <KvFormat format, bool in_trees, Chunks chunks, int num_ctas>
 __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
@@ -171,20 +170,20 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   __shared__ RowQkv<format> own;
   NIBBLE_DYNAMIC_SHARED(__align__(16) uint8_t, memory);
   RowResults& results = *reinterpret_cast<RowResults*>(memory);
-  // Read before the wait: the input, weights and earlier steps' cache do not depend on previous launches.
+  // These reads precede the wait: input, weights and earlier steps' cache do not depend on previous launches.
   const RowShare share = share_of_cta<chunks>(args);
-  if (share.first_chunk < 0) return;  // the grid covers the longest row of the graph
-  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // per CTA
+  if (share.first_chunk < 0) return;  // the grid has CTAs for the longest possible row
+  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether each CTA has only one chunk
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // The sink of the lane's head in the products. Load it now, but do not use it until after the wait: a use
-  // here would stall on the page loads issued before it, and so delay the loads of q.
+  // The sink of the lane's head. It is loaded here but used only after the wait: using it earlier would stall
+  // on the page loads issued before it, and delay the loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
-  // The CTAs of this kernel leave SMs free, on which the next launch can prefetch its first weights.
+  // This kernel leaves SMs free; the next launch can prefetch its first weights on them.
   let_successor_start_early();
   wait_for_predecessor(timestamps);
 
@@ -209,7 +208,7 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
       if (writes_kv) pages.add_own(chunk, own);
       has_own_reference =
           pages.attend(chunk, own, head_reference(from_here(sink) * kLog2E), results.of_pages);
-    } else {  // the row's last chunk has no page for this warp
+    } else {  // The row's last chunk has no page for this warp.
       pages.load_next_keys();
     }
     pages.load_next_values();
@@ -225,8 +224,8 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     join_in_last_cta<num_ctas == kAttendCtas ? 32 : 2>(args, outputs, partials.at(0));
 }
 
-// Returns the number of CTAs that must fit on an SM. A CTA waits for memory most of the time, so a crowd is
-// faster if more CTAs run at once. A page in BF16 takes too many registers for that (docs/decisions/0027).
+// Returns how many CTAs must fit on an SM. A CTA mostly waits for memory, so a crowded launch is faster if
+// more CTAs run at once. Pages in BF16 take too many registers for that (docs/decisions/0027).
 constexpr int ctas_per_sm(KvFormat format, Chunks chunks, bool is_crowded) {
   if (!is_crowded || format == KvFormat::kBf16 || chunks == Chunks::kOneOfCta) return kAttendCtas;
   return chunks == Chunks::kOne ? 4 : 3;

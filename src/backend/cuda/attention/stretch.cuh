@@ -1,14 +1,13 @@
-// Divides the tiles of a launch evenly among its CTAs if there are more tiles than CTAs. The tiles of the
-// first head, then of the second and so on, form a sequence; each CTA takes a stretch of equal cost (pages,
-// plus kTileCost per tile). A stretch may begin and end inside a tile, after a whole chunk: the CTA with the
-// tile's first pages sends its totals (TileSums::send()) to the next CTA, so chunks are added in the usual
-// order.
+// Divides a launch's tiles evenly among its CTAs if there are more tiles than CTAs. The tiles of all heads
+// form one sequence, head by head. Each CTA takes a stretch of equal cost (number of pages, plus kTileCost
+// per tile). A stretch may begin and end inside a tile, but only between chunks: the CTA with the tile's
+// first pages sends its totals (TileSums::send()) to the next CTA, so the order of additions does not change.
 //
-// A CTA takes the tiles of its stretch last to first (McNaughton 1959): first the totals that the next CTA
-// waits for, last the tile that needs the previous CTA's totals, which have arrived by then, unless one tile
-// is longer than a stretch. A CTA waits only for the previous one, which started earlier: no deadlock.
+// A CTA processes the tiles of its stretch last to first (McNaughton 1959): first the tile whose totals the
+// next CTA needs, last the tile that needs the previous CTA's totals. They have arrived by then, unless one
+// tile is longer than a stretch. A CTA waits only for the previous CTA, which started earlier: no deadlock.
 //
-// With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves, as slow as 6.
+// With one CTA per tile, 688 tiles of 17,000 positions would take 5.2 waves of 132 SMs, as slow as 6 waves.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -18,7 +17,7 @@
 
 namespace nibble::cuda {
 
-// A cut in the sequence of tiles: after `pages` pages of `tile`, which is counted across heads.
+// A cut in the sequence of tiles: after `pages` pages of `tile`, which is counted over all heads.
 struct TileCut {
   int tile{0}, pages{0};
 };
@@ -27,10 +26,10 @@ struct TileStretch {
   TileCut begin, end;
 };
 
-// Returns the stretch of this CTA; all its threads call it.
+// Returns the stretch of this CTA. All its threads must call it.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
-  // Fixed cost of a tile in pages: queries, outputs, first page's latency; measured (docs/decisions/0014).
+  // Fixed cost of a tile, in pages: queries, outputs, first page's latency (measured: docs/decisions/0014).
   constexpr int kTileCost{12};
   const int cta = static_cast<int>(blockIdx.x), num_ctas = static_cast<int>(gridDim.x);
   if (num_ctas == num_tiles * args.num_kv_heads) return {{cta, 0}, {cta + 1, 0}};
@@ -44,8 +43,8 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   int cost = 0, before, of_head;
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
-  // Two cuts in one tile must differ. They do if a stretch costs at least two chunks plus kTileCost: rounding
-  // moves a cut by less than one chunk, or by less than two at the end of a tile.
+  // Two cuts in the same tile must differ. They do if a stretch costs at least two chunks plus kTileCost,
+  // because rounding moves a cut by less than one chunk, or by less than two at the end of a tile.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {

@@ -1,10 +1,10 @@
-// Code that both tiled attention kernels share (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive
-// rows of one sequence and one key/value head. Each of 12 warps has two rows of the tile: the (up to 8) query
-// heads of the first are the upper 8 of the 16 rows of the warp's products, those of the second the lower 8.
-// Element [n][2 half + i] of a lane's sums belongs to head g = lane / 4, to the first (half 0) or second row,
-// and to column 8 n + 2 t + i, with t = lane % 4.
+// Code shared by both tiled attention kernels (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive rows
+// of one sequence, for one key/value head. Each of 12 warps has two rows of the tile. In the warp's products
+// of 16 rows, the (up to 8) query heads of the first row are the upper 8 rows, and those of the second are
+// the lower 8. In a lane's sums, element [n][2 half + i] belongs to head g = lane / 4, to the first (half 0)
+// or second row, and to column 8 n + 2 t + i, with t = lane % 4.
 //
-// Sums are added in the same order as in attend_rows(), and so to the same bits (page.cuh): the pages of a
+// Sums are added in the same order as in attend_rows(), so the bits are equal (page.cuh): the pages of a
 // chunk in one chain of products, then the chunks in order.
 #pragma once
 
@@ -17,18 +17,18 @@ namespace nibble::cuda {
 
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // the warps that multiply
 
-// The partial softmax of a lane's two rows: sums of the current chunk and of all earlier ones (the total).
-// Both are relative to the row's largest reference so far, so that adding a chunk takes no factors. Both rows
-// belong to the same head, so they begin with the same reference.
+// The partial softmax of a lane's two rows: sums of the current chunk, and the total of all earlier chunks.
+// Chunk and total are relative to the row's largest reference so far, so adding a chunk takes no factors. The
+// two rows belong to the same head, so they start with the same reference.
 class TileSums {
  public:
-  // Product tiles 0 to 7: outputs, 8 columns of D each. Tile 8: sums of exponentials in elements 0 and 2.
+  // Product tiles: 0 to 7 are outputs of 8 columns each; elements 0 and 2 of tile 8 sum the exponentials.
   float chunk[9][4]{};
 
   __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}
   __device__ float reference(int half) const { return reference_[half]; }
-  // Rescales the chunk of row `half` to the larger of its reference and `reference`. Returns the factors of
-  // the earlier sums and of exponentials relative to `reference`. The caller rescales the total.
+  // Rescales the chunk's sums of row `half` to the larger of its reference and `reference`. Returns the
+  // factors for earlier sums and for exponentials relative to `reference`. The caller rescales the total.
   template <int half>
   __device__ Join raise(float reference) {
     const Join join(reference_[half], reference);
@@ -40,9 +40,9 @@ class TileSums {
   __device__ void scale_total(float factor) {
     for_sums<half>([&](float&, float& total) { total *= factor; });
   }
-  // put_aside() stores the totals in shared memory, [kAside, kTileThreads], so that other code can use their
-  // registers; take_back() loads them and multiplies those of each row by a factor. `memory`: the thread's
-  // first word.
+  // put_aside() stores the totals in shared memory, [kAside, kTileThreads], to free their registers.
+  // take_back() loads them and multiplies each row's totals by a factor. `memory`: the calling thread's first
+  // word.
   static constexpr int kAside{34};
   __device__ void put_aside(float* memory) {
     int i = 0;
@@ -55,24 +55,24 @@ class TileSums {
     for_sums<0>([&](float&, float& total) { total = memory[i++ * kTileThreads] * factors[0]; });
     for_sums<1>([&](float&, float& total) { total = memory[i++ * kTileThreads] * factors[1]; });
   }
-  // Adds the chunk of row `half` to the total, and begins the next one.
+  // Adds the chunk's sums of row `half` to the total, and starts the next chunk at zero.
   template <int half>
   __device__ void end_chunk() {
     for_sums<half>([](float& of_chunk, float& total) {
       total += of_chunk;
-      of_chunk = from_here(0.0f);  // otherwise the compiler moves each zero through a uniform register
+      of_chunk = from_here(0.0f);  // the compiler would move a plain 0 through a uniform register
     });
   }
   __device__ void end_chunk() {
     end_chunk<0>();
     end_chunk<1>();
   }
-  // The total of row `half`, after its last chunk has ended.
+  // sum() and output() return totals of row `half`. Call them after the last chunk has ended.
   __device__ float sum(int half) const { return total_[8][2 * half]; }
   __device__ float output(int half, int tile, int i) const { return total_[tile][2 * half + i]; }
 
-  // send() sends the totals to the CTA that continues the tile, which calls receive(). The mailbox has
-  // kTileTotals words; receive() clears them.
+  // The CTA that continues the tile calls receive() to get the totals that send() stored. The mailbox has
+  // kTileTotals words; receive() zeros them.
   __device__ void send(float* mailbox) {
     float* const to = mailbox + threadIdx.x;
     for_words([&](float& word, int i) { store_relaxed(to + i * kTileThreads, as_word(word)); });
@@ -89,7 +89,7 @@ class TileSums {
   }
 
  private:
-  // Calls f(sum of the chunk, total) for the sums of row `half`.
+  // Calls f(sum of the current chunk, total) for each sum of row `half`.
   template <int half, typename F>
   __device__ void for_sums(const F& f) {
 #pragma unroll
@@ -114,7 +114,7 @@ class TileSums {
   float total_[9][4]{}, reference_[2];
 };
 
-// A tile for one key/value head, and the pages that its rows see.
+// A tile for one key/value head, and the pages that the tile's rows see.
 struct Tile {
   const AttendTilesArgs& args;
   const TileInput rows;
@@ -138,10 +138,10 @@ struct Tile {
 };
 
 // A lane's two rows: index in the step, position, and first position that the row sees. If the tile has fewer
-// rows, the missing ones repeat its last row and are not stored.
+// than 24 rows, missing rows repeat the tile's last row and are not stored.
 class TileLane {
  public:
-  // `page`: the caller's first page, counted from the tile's first. A chunk of every row begins there.
+  // `page`: the caller's first page, counted from the tile's first. Each row starts a chunk at this page.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -152,9 +152,9 @@ class TileLane {
     }
   }
 
-  // Loads the lane's A registers of the four products of q k. A product takes 4 columns of each of four
-  // adjacent pieces of 8 columns, as in attend_rows(). in_order: the columns of a product keep their order.
-  // Otherwise lane t takes the columns of piece t, so that its B registers are contiguous in a key.
+  // Loads the lane's A registers for the four products of q and k. A product takes 4 columns of each of four
+  // adjacent pieces of 8 columns, as in attend_rows(). With in_order, the product's columns keep their order.
+  // Otherwise lane t takes the columns of piece t, which makes its B registers contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -162,7 +162,7 @@ class TileLane {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        uint4 pieces[in_order ? 2 : 1]{};  // each has four pairs of columns
+        uint4 pieces[in_order ? 2 : 1]{};  // each piece has four pairs of columns
 #pragma unroll
         for (int i = 0; i < (in_order ? 2 : 1); ++i)
           if (has_head())
@@ -188,7 +188,7 @@ class TileLane {
            page * kPagePositions + kPagePositions > first_[0];
   }
   // Sets the scores of positions that a row does not see to -inf. `begin`: position of the first score. On
-  // most pages both rows see all positions.
+  // most pages both rows see every position.
   template <int tiles>
   __device__ void mask(int begin, float (&scores)[tiles][4]) const {
     const bool sees_all = begin + 8 * tiles - 1 <= position_[0] && begin >= first_[1];
@@ -202,15 +202,15 @@ class TileLane {
           scores[i][c] = -INFINITY;
   }
   __device__ float reference_of_head() const { return head_reference(sink_); }
-  // Whether a chunk of the row ends with this page and another chunk follows. Must be called for the row's
-  // pages in order. A row's chunks are counted from the first page that the row sees.
+  // Whether this page ends a chunk of row `half` that is not the last. Must be called for the row's pages in
+  // order. A row's chunks are counted from the first page that the row sees.
   template <int half>
   __device__ bool ends_chunk(int page) {
     if (page != end_of_chunk_[half]) return false;
     end_of_chunk_[half] = end_if_not_last(half, page + kChunkPages);
     return true;
   }
-  // Applies the sink and overwrites the queries with the results.
+  // Applies the sink, and overwrites the queries with the results.
   __device__ void store(const TileSums& sums) const {
     if (!has_head()) return;
 #pragma unroll
@@ -221,7 +221,7 @@ class TileLane {
         const __nv_bfloat162 of_tile(finish(sums.output(half, j, 0)), finish(sums.output(half, j, 1)));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image (layout/activations.h), a lane's pairs of columns of four product tiles are contiguous.
+      // In an image (layout/activations.h), a lane's column pairs of four product tiles are contiguous.
       if (tile_.args.attended.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)
@@ -238,7 +238,7 @@ class TileLane {
  private:
   __device__ int group_heads() const { return tile_.args.num_heads / tile_.args.num_kv_heads; }
   __device__ bool has_head() const { return lane_ / 4 < group_heads(); }
-  // Returns `page`, the last page of a chunk, or -1 if no page follows it.
+  // Returns `page`, the last page of a chunk, or -1 if the row sees no later page.
   __device__ int end_if_not_last(int half, int page) const {
     return page < position_[half] / kPagePositions ? page : -1;
   }

@@ -13,64 +13,65 @@ namespace nibble::cuda {
 
 struct CudaOptions;
 
-struct DeviceProperties {  // properties of a GPU as its driver reports them
+struct DeviceProperties {  // properties of a GPU, as reported by its driver
   std::string name;
   int compute_capability{0};  // 10 * major + minor: 90 for sm_90
   int num_multiprocessors{0};
-  size_t shared_bytes{0};  // largest shared memory that a CTA can request (opt-in limit)
+  size_t shared_bytes{0};  // most shared memory that a CTA can request (opt-in limit)
   size_t total_bytes{0};
-  bool is_integrated{false};  // the GPU uses the memory of the host
+  bool is_integrated{false};  // the GPU uses the host's memory
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
 };
 
-// Adds the features of the code that runs on the chip. sm_100 runs the PTX of sm_80, which uses none of them.
+// The properties, and the features of the chip's code. sm_100 runs sm_80's PTX, which has none of them.
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
-  bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); if false, the twins run
-  bool has_wgmma{false};           // products of warpgroups (ptx/wgmma.cuh)
+  bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); false: software twins
+  bool has_wgmma{false};           // products by warpgroups (ptx/wgmma.cuh)
 
-  // False for a chip without a family of its own, which runs the code of another family.
+  // False for a chip that has no family of its own, and runs the code of another family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
-// A chip without a family of its own gets the nearest older family that runs the code of sm_80: that code is
-// also compiled as PTX, which later chips can run. Throws InputError below compute capability 8.0.
+// Returns the properties with the features of the chip's family. A chip without its own family gets the
+// nearest older one that runs code of sm_80, which is also compiled as PTX. Throws InputError below
+// capability 8.0.
 DeviceCaps caps_of(const DeviceProperties& properties);
-// Returns `caps` with the features of code for this compute capability, which the GPU runs (images.h).
+// Returns `caps` with the features of code for this compute capability, which must run on the GPU (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
-std::string describe(const DeviceCaps& caps);  // one line
+std::string describe(const DeviceCaps& caps);  // one line of text
 
-// Throws InputError if the chip supports no budget, or less than the options request.
+// Throws InputError if the chip has too little shared memory for a budget, or less than the options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
-// Speeds of a chip, for predictions (predict/predict.h).
+// Speeds of a chip, used for predictions (predict/predict.h).
 struct ChipSpeeds {
-  double read_bandwidth{0};      // bytes per second of the whole chip, the fastest known measurement
-  bool is_read_measured{false};  // if false, estimated from the datasheet and from similar chips
+  double read_bandwidth{0};      // bytes per second of the whole chip: fastest known measurement
+  bool is_read_measured{false};  // if false, it is estimated from the datasheet and similar chips
   double clock_hz{0};            // core clock under load
   double products_per_clock{0};  // mma.sync.m16n8k16 instructions (bfloat16, float32 sums) per SM and clock
   const char* source{""};        // where read_bandwidth was measured or published
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 
-// Link between GPUs of one kind in one host, or a network cable between two GB10. sum_seconds: time that NCCL
-// takes to all-reduce one row of the residual stream over 2, 4 or 8 GPUs, without the transfer of the bytes.
+// A link between GPUs of one kind in one host, or a cable between two GB10. sum_seconds: time in which NCCL
+// all-reduces a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second in one direction; 0: unknown
-  double sum_seconds[std::size(kCountsOfLinks)]{};  // seconds for each of kCountsOfLinks; 0: unknown
-  bool is_measured{false};                          // true: measured for 2 GPUs, estimated for 4 and 8
+  double sum_seconds[std::size(kCountsOfLinks)]{};  // one entry per count in kCountsOfLinks; 0: unknown
+  bool is_measured{false};                          // measured for 2 GPUs, estimated for 4 and 8
   const char* source{""};
 };
 ChipLink known_link(std::string_view name);  // throws like known_gpu()
 
-// A chip by its own name ("gb10") or its family's ("sm_121"). Throws InputError with the known names.
+// Returns a chip by its own name ("gb10") or its family's ("sm_121"). Throws InputError with the known names.
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();
-// Returns the name of the known chip with this compute capability and number of multiprocessors, or "". If
-// there are several (h100, h200), the one whose memory is nearest in size.
+// Returns the name of the known chip with this compute capability and number of multiprocessors, or "". Of
+// several such chips (h100, h200), returns the one whose memory is nearest in size.
 std::string known_name_of(const DeviceProperties& properties);
 
 }  // namespace nibble::cuda

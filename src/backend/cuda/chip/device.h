@@ -1,4 +1,4 @@
-// The GPU of the calling thread: the first, unless the thread selects another (ranks/cards.h).
+// The GPU of the calling thread: the first GPU, unless the thread selects another one (ranks/cards.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,15 +11,16 @@
 
 namespace nibble::cuda {
 
-std::string why_no_device();  // one line; empty if a GPU is usable
+std::string why_no_device();  // why no GPU is usable, in one line; empty: one is
 
-const DeviceCaps& device_caps();  // properties of the calling thread's GPU, queried once
-// GPU memory that is free now. Queries the driver each time: for planning, not for launches. A GPU that
-// shares the host's memory has what the host has available; its driver counts the page cache as used.
+const DeviceCaps& device_caps();  // properties of the calling thread's GPU; queried only once
+// Returns the GPU memory that is free now. It queries the driver: use it for planning, not for launches. If
+// host and GPU share memory, returns the host's available memory, because the driver counts the page cache as
+// used.
 size_t free_device_bytes(const DeviceCaps& caps);
 
-// Copies to or fills GPU memory and waits until the bytes have arrived: cudaMemcpy and cudaMemset may return
-// earlier, and this program's streams do not wait for them. `what` describes the operation in an error.
+// Copy to GPU memory, or fill it, and wait until the bytes have arrived. cudaMemcpy and cudaMemset may return
+// earlier, and this program's streams do not wait for them. `what` names the operation in error messages.
 void copy_to_device(void* to, const void* from, size_t bytes, const char* what);
 void fill_on_device(void* to, int byte, size_t bytes, const char* what);
 
@@ -32,7 +33,7 @@ class OwnedStream {
   operator cudaStream_t() const { return stream_.handle; }
   operator Stream() const { return stream_; }
   void record(Recorder* recorder) { stream_.recorder = recorder; }  // null: stops recording
-  void wait() const;  // blocks until all work in the stream is done
+  void wait() const;  // blocks until the stream has finished all its work
 
  private:
   Stream stream_;

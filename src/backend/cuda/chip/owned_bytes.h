@@ -14,13 +14,13 @@ struct DeviceMemory {
   static void* allocate(size_t bytes);
   static void release(void* data);
 };
-// Host memory that the device can copy from and to asynchronously.
+// Pinned host memory: the device can copy to and from it asynchronously.
 struct PinnedMemory {
   static void* allocate(size_t bytes);
   static void release(void* data);
 };
 
-// A buffer in one kind of memory, with one owner; uninitialized.
+// An uninitialized buffer in one kind of memory. It has one owner.
 template <typename Memory>
 class OwnedBytes {
  public:

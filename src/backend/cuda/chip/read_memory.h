@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// Reads `count` times 16 bytes, to measure bandwidth.
+// Reads 16 * `count` bytes, to measure bandwidth.
 struct ReadArgs {
   const uint4* from;
   size_t count;

@@ -1,4 +1,4 @@
-// Timestamps of a step's launches, for profile(). A launch that is not recorded costs one comparison.
+// Timestamps of a step's launches, for profile(). Recording costs other launches only one comparison.
 #pragma once
 
 #include <vector>
@@ -12,10 +12,10 @@ namespace nibble::cuda {
 class Recorder {
  public:
   Recorder();
-  // Reserves the timestamps of the next launch. `is_draft`: see TimedWork.
+  // Reserves timestamps for the next launch. `is_draft`: see TimedWork.
   Timestamps next(const Label& label, bool is_draft);
-  void clear(cudaStream_t stream);      // resets all timestamps; called before the launches run
-  std::vector<TimedWork> read() const;  // in launch order; called after all have run
+  void clear(cudaStream_t stream);      // resets all timestamps; call it before the launches run
+  std::vector<TimedWork> read() const;  // in the order of launches; call it after all have run
 
  private:
   static constexpr size_t kMaxLaunches{4096};

@@ -1,4 +1,4 @@
-// Launches a kernel that is not part of a step (pdl.cuh): untimed, after all earlier work of the stream.
+// Launches a kernel outside of a step: untimed, after all earlier work of the stream. (Steps use pdl.cuh.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@ struct LaunchSize {
   unsigned num_ctas, num_threads;  // num_threads: per CTA
 };
 
-// `what` describes the operation in an error message.
+// `what` names the operation in error messages.
 template <typename... Params, typename... Args>
 void run_kernel(cudaStream_t stream, const char* what, void (*kernel)(Params...), const LaunchSize& size,
                 const Args&... args) {

@@ -1,4 +1,4 @@
-// A stream of launches, and where a launch writes its timestamps.
+// A stream of launches, and the timestamps that launches write.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,14 +11,14 @@ namespace nibble::cuda {
 
 class Recorder;
 
-// Addresses of a launch's timestamps, in nanoseconds of the device's clock; null: not recorded. `begin`: when
-// its first CTA could begin. `end`: when its last CTA had finished. `middle`: when its last CTA had finished
-// routing, in a launch that also multiplies experts.
+// Addresses of a launch's timestamps, in nanoseconds of the device's clock; null if it is not recorded.
+// `begin`: when the first CTA could begin. `end`: when the last CTA had finished. `middle`: when the last CTA
+// had finished routing, if the launch also multiplies experts.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// Names a launch in profiles. `first_operation` and `first_name`: its work before `middle`.
+// Names a launch in profiles. `first_operation`, `first_name`: the launch's work before its `middle`.
 struct Label {
   Operation operation;
   const char* name;
@@ -28,12 +28,12 @@ struct Label {
 
 struct Stream {
   cudaStream_t handle{nullptr};
-  Recorder* recorder{nullptr};  // where launches store their timestamps; null unless profiling
-  bool is_draft{false};         // true: profiles count the launches as a draft head's
+  Recorder* recorder{nullptr};  // where launches store timestamps; null unless profiling
+  bool is_draft{false};         // profiles count the launches as a draft head's
   operator cudaStream_t() const { return handle; }
 };
 
-size_t device_shared_bytes();  // most shared memory of a CTA on the calling thread's GPU
+size_t device_shared_bytes();  // most shared memory that a CTA can have on the calling thread's GPU
 
 Timestamps timestamps_of_next(const Stream& stream, const Label& label);
 

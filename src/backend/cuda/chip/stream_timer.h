@@ -1,4 +1,4 @@
-// Times the work of a stream with the device's clock, which excludes the host's launch overhead.
+// Times the work of a stream by the device's clock, which excludes the host's launch overhead.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class StreamTimer {
  public:
   explicit StreamTimer(const OwnedStream& stream) : stream_(stream) {}
 
-  // Time of the work that launch() submits to the stream. `what` describes it in an error.
+  // Returns the time of the work that launch() submits to the stream. `what` names it in error messages.
   template <typename Launch>
   float milliseconds(const char* what, const Launch& launch) const {
     check(cudaEventRecord(start_, stream_), what);

@@ -1,11 +1,11 @@
-// Dynamic tile scheduling: CTAs take strips of a matrix when they are ready, instead of equal shares. SMs do
-// not read memory at the same speed: with equal shares, a long launch ends with the slowest SM
-// (docs/decisions/0019).
+// Dynamic tile scheduling: CTAs take strips of a matrix when they are ready for them, instead of equal
+// shares. SMs do not all read memory at the same speed, so with equal shares a long launch would end with the
+// slowest SM (docs/decisions/0019).
 //
-// The unit is a hand: one or two consecutive strips. A CTA numbers its hands from 0. Most are fixed by the
-// CTA's index, and contiguous in memory; for the others, a counter in memory gives the launch's next free
-// hand. The counter answers later than weights arrive, so the warp that first gets to hand k requests hand k
-// + kHandsAhead, and all warps find the answer in shared memory.
+// CTAs take hands: one or two consecutive strips. A CTA counts its hands from 0. Most hands are fixed by the
+// CTA's index, and are contiguous in memory; for the others, a counter in memory gives the launch's next free
+// hand. The counter's answer takes longer than weights do, so the first warp that reaches hand k requests
+// hand k + kHandsAhead. All warps find the answer in shared memory.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,18 @@
 
 namespace nibble::cuda {
 
-// Strips of a hand: 92 KB for gpt-oss in BF16 and in E4M3, which an SM reads in 2.7 us.
+// Strips per hand: 92 KB for gpt-oss in BF16 and in E4M3, which an SM reads in 2.7 us.
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
-  Strips hand;     // shape of one hand, which the stream handles like a matrix
+  Strips hand;     // shape of one hand; the stream treats a hand as a matrix
   int num_strips;  // number of strips of the whole matrix
-  int num_fixed;   // number of hands that each CTA gets without the counter
+  int num_fixed;   // hands that each CTA gets without the counter
 };
 
 inline constexpr int kHandsAhead{2};
 
-// Fixed hands are 0.7 of a CTA's even share: the slowest SM of an H200 reads at 0.8 of the mean speed.
+// Fixed hands are 0.7 of a CTA's even share: an H200's slowest SM reads at 0.8 of the mean speed.
 inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
   constexpr double kFixed{0.7};
   DealtMatrix to{weights, weights.num_strips, 0};
@@ -42,10 +42,10 @@ struct DealTable {
   // Slots for the counter's answers, used in turn. Many more would take static arrays past 1 KB (target.h).
   static constexpr int kRoom{96};
 
-  // Upper half: the number of the CTA's hand, plus 1. Lower half: the hand's number in the matrix.
+  // Upper half: index of the hand in the CTA, plus 1. Lower half: index of the hand in the matrix.
   uint64_t hands[kRoom];
   int num_requested;
-  int num_strips;  // number of strips that the CTA takes in all; INT_MAX until known
+  int num_strips;  // number of strips that the CTA gets in all; INT_MAX until known
 };
 
 template <Layout layout>
@@ -54,10 +54,10 @@ class DealtHands {
   static constexpr bool kMayEnd{true};
   struct Hand {
     const uint8_t* data;
-    int num_strips;  // number of strips of the hand: fewer at the end of the matrix, 0 after it
+    int num_strips;  // strips of the hand: fewer at the end of the matrix, 0 past the end
   };
 
-  // `next`: counts requested hands from 0, for all CTAs of a launch. Synchronizes the CTA.
+  // `next`: number of hands requested so far by all CTAs of the launch. The constructor synchronizes the CTA.
   __device__ DealtHands(const DealtMatrix& matrix, DealTable& table, unsigned* next)
       : matrix_(matrix), table_(table), next_(next) {
     for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))
@@ -69,7 +69,7 @@ class DealtHands {
     __syncthreads();
   }
 
-  // Returns the CTA's hand k. Called by whole warps.
+  // Returns the CTA's hand k. Whole warps must call it.
   __device__ Hand operator()(int k) const {
     int number = 0;
     if (threadIdx.x % 32 == 0) {
@@ -83,14 +83,14 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Most strips between two synchronizations of a CTA for which the table still holds all answers. Warps also
-  // hold `units` of later strips in their rings, and have requested further hands.
+  // Most strips that a CTA may take between two synchronizations: the table must still hold all answers.
+  // Warps also hold `units` of later strips in their rings, and have requested further hands.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
   // Returns how many of the CTA's strips [from, from + count) exist. All warps must have processed them.
   __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
-  // The number in the matrix of the CTA's strip k, which must exist.
+  // Returns the index in the matrix of the CTA's strip k, which must exist.
   __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }
 
  private:
@@ -98,13 +98,13 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k once hand k - 1 is known. So a CTA's hands ascend; those past the matrix's end are last.
+  // Requests hand k once hand k - 1 is known, so that a CTA's hands ascend; hands past the matrix come last.
   __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
     store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);
   }
-  // Returns the number of hand k in the matrix, after waiting for the answer.
+  // Waits for the answer, and returns the index of hand k in the matrix.
   __device__ int number_of(int k) const {
     if (k < matrix_.num_fixed) return static_cast<int>(blockIdx.x) * matrix_.num_fixed + k;
     uint64_t answer;

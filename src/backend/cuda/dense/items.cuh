@@ -1,4 +1,4 @@
-// Dense matrix products of a step's tokens, for any shape (pipeline.cuh): qkv, project, router, unembed.
+// Dense matrix products of a step's tokens (qkv, project, router, unembed), for any shape (pipeline.cuh).
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -13,12 +13,12 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: blocks of rows x blocks of tokens, in bands of up to 2,048 tokens. All items of a
-// band precede those of the next one, because L2 holds the activations of a band, but not those of 8,192
-// tokens. Within a band, items of the same rows are adjacent, so that L2 also serves repeated weight reads.
+// Items of a dense matrix: blocks of rows x blocks of tokens. They are ordered in bands of up to 2,048
+// tokens, because L2 holds the activations of a band, but not those of 8,192 tokens. Within a band, items of
+// the same rows are adjacent, so L2 also serves repeated reads of weights.
 template <typename Shape>
 struct TokenItems {
-  static constexpr bool kAreReadOnce{false};  // no: items of several token blocks read the same weights
+  static constexpr bool kAreReadOnce{false};  // items of several token blocks read the same weights
   static constexpr int kBandBlocks{2048 / Shape::kColumns};
   int num_row_blocks, num_tokens;
 
@@ -58,16 +58,16 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// out[token, row] = (x + bias) + sum. x must not overlap `out`: a partial sum may be stored before x is read.
+// out[token, row] = (x + bias) + sum. x must not overlap `out`: x may be read after a partial sum was stored.
 struct DenseOutput {
   float* out;         // [T, rows], output
   const float* bias;  // [rows of the matrix] or null
   const float* x;     // [T, rows] or null: the residual stream, added to the product
-  int rows;           // floats per token in `out`: the rows of the matrix, or more
+  int rows;           // floats per token in `out`: the matrix's number of rows, or more
 };
 
-// Writes a strip's sums to `out`. With `cuts`, a strip has two partial sums at the places where kernels for
-// few tokens leave two; this class adds both, in the same order. A whole strip's second sum is zero.
+// Writes a strip's sums to `out`. With `cuts`, a strip has two partial sums, divided where kernels for few
+// tokens divide them; this class adds both in the same order. A whole strip's second sum is zero.
 template <typename Shape>
 class DenseSums {
  public:
@@ -89,15 +89,15 @@ class DenseSums {
   template <int tiles>
   __device__ void operator()(int part, bool is_whole, const float (&sums)[tiles][4]) const {
     const auto scaled = [&](float sum, int half) {
-      // __fmul_rn: the product is rounded separately, as in decode, and not fused with the addition.
+      // __fmul_rn rounds the product separately, as decode does, instead of fusing it with the addition.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
     // Stores the first of two partial sums in `out`, without x and bias. Loading x and bias here would delay
-    // this warp and the other warps of its warpgroup, whose strips are cut at other tiles.
+    // this warp and the rest of its warpgroup, whose strips are cut at other tiles.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
-    // Issues all loads of a run before it stores the first sum, so that it waits for memory once per run.
+    // All loads of a run are issued before its first sum is stored: the warp waits for memory once per run.
     constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
     for (int run = 0; run < tiles; run += kRun) {
@@ -121,8 +121,8 @@ class DenseSums {
   }
 
  private:
-  // Calls f(n, i, half, element) for each sum of tiles [first, last) that exists; `element` is its element of
-  // [T, rows]. A pointer advances from token to token: addresses computed from n and i took 64 times 20
+  // Calls f(n, i, half, element) for each existing sum of tiles [first, last); `element` is the sum's element
+  // of [T, rows]. The pointer advances from token to token: computing addresses from n and i took 64 times 20
   // instructions at the end of an item of qkv (docs/decisions/0014).
   template <typename Element, typename F>
   __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
@@ -140,7 +140,7 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // number of tokens to store in rows g and g + 8, from the lane's first token on
+  int counts_[2];  // tokens to store in rows g and g + 8, from the lane's first token on
   size_t place_;
   float bias_[2], scale_[2];
 };

@@ -8,17 +8,17 @@
 
 namespace nibble::cuda {
 
-// Number of CTAs that share a dense matrix: each gets at least one unit.
+// Returns the number of CTAs that share a dense matrix. Each gets at least one unit.
 inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }
 
-// A dense product for few tokens: CTAs of a pass, and passes.
+// The launch of a dense product for few tokens: CTAs per pass, number of passes, and shape.
 struct DenseLaunch {
   unsigned num_ctas{0}, num_passes{0};
   StreamShape stream{};
 };
-// Strips are shared evenly (dense/stream.cu).
+// Returns the launch of a kernel that shares strips evenly (dense/stream.cu).
 inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
   const unsigned ctas = num_ctas_for(target, weights);
   const int units =
@@ -27,10 +27,10 @@ inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int
   return {ctas, static_cast<unsigned>((num_tokens + stream.columns - 1) / stream.columns), stream};
 }
 
-// Strips are scheduled dynamically (dense/unembed_dealt.cu).
+// Returns the launch of the kernel that schedules strips dynamically (dense/unembed_dealt.cu).
 inline DenseLaunch dealt_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
   const unsigned ctas = num_ctas_for(target, weights);
-  // Room for the most units of a CTA: a fast one takes up to twice its even share.
+  // A CTA needs room for the most units it can get: a fast one takes up to twice its even share.
   const int units = 2 * (weights.num_strips / static_cast<int>(ctas) + 1) * weights.num_segments;
   const StreamShape stream = stream_shape(target.budget, weights, cols, num_tokens, units);
   return {ctas, static_cast<unsigned>((num_tokens + stream.columns - 1) / stream.columns), stream};

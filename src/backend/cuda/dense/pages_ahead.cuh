@@ -1,4 +1,4 @@
-// Prefetches the KV cache pages that the attention after qkv() reads (PagesAhead in attention/args.h).
+// Prefetches the KV cache pages that the attention after qkv() will read (PagesAhead in attention/args.h).
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -9,7 +9,7 @@
 namespace nibble::cuda {
 
 // Each of the launch's first threads prefetches one page of a row; last pages come first, as attention reads
-// them. A thread loads the page's id among loads for which it waits anyway, after wait_for_predecessor().
+// them. A page's id is loaded together with data for which the thread waits anyway.
 class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}
@@ -20,7 +20,7 @@ class PageAhead {
     position_ = row.position;
     id_ = row.full_pages;
   }
-  // Skips short rows: attention requests all of their pages at once.
+  // Skips short rows, because attention requests all their pages at once.
   __device__ void read_id() {
     const int page = position_ / kPagePositions - from_last();
     id_ = position_ >= kChunkPages * kPagePositions && page >= 0
@@ -41,7 +41,7 @@ class PageAhead {
   const PagesAhead& ahead_;
   const int num_rows_;
   int position_{0};
-  uint32_t id_{kNone};  // index of the row's first page in page_ids; after read_id(), id of the page
+  uint32_t id_{kNone};  // index of the row's first page in page_ids; after read_id(), the page's id
 };
 
 }  // namespace nibble::cuda

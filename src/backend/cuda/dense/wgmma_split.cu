@@ -1,10 +1,10 @@
-// qkv and project for a batch, by wgmma. An item is one segment of four strips: 720 items for gpt-oss, spread
-// over all CTAs. Items of whole strips would be only 80 and 45 for 132 SMs, and limited by the latency of 45
-// and 64 tiles one after another. Two CTAs share an SM: while one waits, the other multiplies.
+// qkv and project for a batch, by wgmma. An item is one segment of four strips: gpt-oss has 720 items, spread
+// over all CTAs. With whole strips there would be only 80 (qkv) and 45 (project) items for 132 SMs, each as
+// slow as 45 or 64 tiles one after another. Two CTAs share an SM: while one waits, the other multiplies.
 //
-// The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
+// The sums of segments go through memory: 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
 // the order of DenseSums (items.cuh): bias and residual, then the partial sums before and after the strip's
-// cut. So the bits are those of the other kernels.
+// cut. So the bits equal those of the other kernels.
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/dense/launch.h"
@@ -22,7 +22,7 @@ struct SplitArgs {
   Strips weights;
   const __nv_bfloat16* activations;  // [T, cols], as an image of image_rows rows
   int image_rows, num_tokens;
-  float* sums;  // [segments, T, rows in whole strips], output: a sum per segment
+  float* sums;  // [segments, T, rows in whole strips], output
 };
 
 template <typename Shape>
@@ -48,19 +48,19 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
 
 struct JoinArgs {
   Strips weights;
-  const float* sums;  // [segments, T, rows in whole strips], as split_kernel writes them
+  const float* sums;  // [segments, T, rows in whole strips], written by split_kernel
   int num_tokens;
-  unsigned cuts;  // CTAs among which kernels for few tokens would divide strips (cut_of())
+  unsigned cuts;  // number of CTAs for which cut_of() tells where strips are cut
   DenseOutput to;
 };
-constexpr int kJoinThreads{64};  // few, so that 16 tokens of 2,880 rows have 192 CTAs
+constexpr int kJoinThreads{64};  // small: 16 tokens of 2,880 rows have 192 CTAs
 
 constexpr int kFour{4};
 
-// Each thread adds up four adjacent rows of a token; row counts are multiples of 4 (heads of 64, or 32 n).
+// Each thread adds up four adjacent rows of a token. A matrix has 32 n rows (heads of 64, or hidden size).
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
-  constexpr int kRun{16};  // segments requested at once; 4,096 columns have 13
+  constexpr int kRun{16};  // segments requested at once; 4,096 columns have 13 segments
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const DenseOutput& to = args.to;
@@ -88,8 +88,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   const auto stride = static_cast<unsigned>(args.num_tokens * width / kFour);
   float parts[2][kFour];  // partial sums before and after the cut
 #pragma unroll
-  for (int i = 0; i < kFour; ++i)
-    parts[0][i] = parts[1][i] = -0.0f;  // neutral in sums: -0 + x is x, even if x is -0
+  for (int i = 0; i < kFour; ++i) parts[0][i] = parts[1][i] = -0.0f;  // -0 + x is x, even if x is -0
   for (int first = 0; first < segments; first += kRun) {
     float4 more[kRun];
 #pragma unroll
@@ -107,7 +106,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   float joined[kFour];
 #pragma unroll
   for (int i = 0; i < kFour; ++i) {
-    // __fmul_rn: the product is rounded separately, as in all kernels. A whole strip's second part is zero.
+    // __fmul_rn rounds the product separately, as all kernels do. A whole strip's second part is zero.
     joined[i] = (to.x ? x_of[i] + bias[i] : bias[i]) + __fmul_rn(scale[i], parts[0][i]);
     joined[i] += cut < segments ? __fmul_rn(scale[i], parts[1][i]) : 0.0f;
   }

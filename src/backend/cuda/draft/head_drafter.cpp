@@ -16,22 +16,22 @@ namespace nibble::cuda {
 namespace {
 
 static_assert(kNumTaps == DraftHeadConfig::kNumTaps);
-static_assert(kMaxDraftingRuns <= kOutputRows);  // the sampling's scratch is for kOutputRows rows
+static_assert(kMaxDraftingRuns <= kOutputRows);  // sampling has scratch for kOutputRows rows
 
-// The logit for "no sink"; with minus infinity, the difference of two such logits would be NaN.
+// Logit of an absent sink. It is finite, because the difference of two infinite logits would be NaN.
 constexpr float kNoSinkLogit{-1e30f};
-// Rows whose K and V the head computes at a time: enough for fast products, few enough for small scratch.
+// Rows whose K and V the head computes at a time: enough for fast products, few enough for a small scratch.
 constexpr int kSliceRows{512};
 
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Floats that a product of `rows` rows takes: up to kFewTokens rows have two partial sums each.
+// Returns the number of floats in a product of `rows` rows. Up to kFewTokens rows have two partial sums each.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
-// Options of the head's KV cache. Its pages are the model's, the spare page (graph_rows in step_input.h), and
-// one page per draft chain for the slots beyond its run's pages.
+// Options of the head's KV cache. It has the model's pages, the spare page (graph_rows() in step_input.h),
+// and one page per draft chain for slots beyond the pages of the chain's run.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
   own.num_pages = options.num_pages + kMaxDraftingRuns;
@@ -79,7 +79,7 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   return size;
 }
 
-// Bytes from HeadWorkspace::starts to the last result of a step's chains.
+// Returns the bytes from HeadWorkspace::starts to the last result of a step's chains.
 size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
   const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
   return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -
@@ -135,7 +135,7 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// Computes W x plus the residual for activations in rows, into `parts`: one or two partial sums.
+// Computes W x plus the residual, into `parts`: one or two partial sums. Activations must be plain rows.
 ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;
@@ -179,7 +179,7 @@ DraftInputArgs HeadDrafter::input_args() const {
   return args;
 }
 
-// Computes K and V of rows [first, first + num_rows) of the step and appends them to the head's KV cache.
+// Computes K and V of the step's rows first to first + num_rows - 1, and appends them to the head's KV cache.
 // Also stores the first inputs of the draft chains that begin at these rows.
 void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputParts& in, int first,
                              int num_rows) const {
@@ -219,8 +219,8 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// Runs the head's layer for one draft of every chain, on inputs in the workspace; returns g
-// (reference/draft_head.h). Stores K and V of all drafts but the first, whose K and V fill_slots() stored.
+// Runs the head's layer for one draft of every chain, on inputs in the workspace. Returns g
+// (reference/draft_head.h). Stores K and V of all drafts except the first, which fill_slots() has stored.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

@@ -1,9 +1,9 @@
-// Runs a draft head after the model's steps. Formulas: reference/draft_head.h; contract with a step:
-// backend/draft_chain.h; how the device finds where drafts begin: input/draft_slots.h.
+// Runs a draft head after the model's steps. Formulas: reference/draft_head.h. Interface to a step:
+// backend/draft_chain.h. How the device finds where drafts begin: input/draft_slots.h.
 //
-// The head's kernels follow the step's in the same stream or graph, without waiting for the host: chosen
-// tokens and drafts stay on the device until the results are copied. The head uses the model's product
-// kernels: up to 16 rows stream the weights (dense/stream.cu), more rows share passes by mma.sync on every
+// The head's kernels follow the step's kernels in the same stream or graph, without waiting for the host:
+// chosen tokens and drafts stay on the device until the results are copied. The head uses the model's product
+// kernels: up to 16 rows stream the weights (dense/stream.cu); more rows share passes by mma.sync on every
 // chip (dense/mma.cu). K and V are BF16, in the head's own pages.
 #pragma once
 
@@ -20,27 +20,27 @@
 
 namespace nibble::cuda {
 
-// The head's arrays for a step of T rows, of which the head computes S at a time, and for N chains.
+// The head's arrays for a step of T rows and for N chains. The head computes S rows of the step at a time.
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]: the residual stream after three layers
   DraftSlot* slots{nullptr};      // [T]: each row's next token and chain
   int32_t* kv_slots{nullptr};     // [T], for trees: slot of each row's K and V in the head's cache
-  RowInput* chain_rows{nullptr};  // [drafts, N]: token and position of each row of the chains
+  RowInput* chain_rows{nullptr};  // [drafts, N]: token and position of each chain's rows
   // Arrays for S rows: f (one or two partial sums), the sums of keys and values, and the layer's input.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
-  // For N chains: the layer's input, and the activations of the operations after it.
+  // Arrays for N chains: the layer's input, and the activations of the later operations.
   __nv_bfloat16 *chain_input{nullptr}, *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
-  unsigned* attend_tickets{nullptr};  // AttendArgs::tickets; zero before and after every launch
-  // starts [N], then results [drafts, N]: contiguous, for one copy to the host; the next step reads both too.
+  unsigned* attend_tickets{nullptr};  // AttendArgs::tickets; zero before and after a launch
+  // starts [N], then results [drafts, N]: contiguous, for one copy to the host. The next step reads both too.
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
-  // Arrays from here on are constant. [2 N]: N rows request the likeliest token with its log-probability, N
-  // more rows also request the kMaxTop likeliest tokens.
+  // All arrays from here on are constant. sample_rows [2 N]: the first N rows request the likeliest token and
+  // its log-probability; the other N also request the kMaxTop likeliest tokens.
   SampleRow* sample_rows{nullptr};
-  int* row_numbers{nullptr};  // [N]: the numbers 0, 1, ..., N - 1
+  int* row_numbers{nullptr};  // [N]: 0, 1, ..., N - 1
   float *sinks{nullptr}, *rope_frequencies{nullptr};
 };
 
@@ -50,27 +50,27 @@ struct DraftDownload {
     size_t run;
     int num_drafts, topk;
   };
-  std::vector<Request> requests;  // [chains]: the run that each chain drafts for, and what the run requested
+  std::vector<Request> requests;  // [chains]: the run of each chain, and what the run requested
   size_t num_runs{0};
 };
 
 class HeadDrafter {
  public:
-  // Throws InputError if the head cannot run here. `device` must outlive this object.
+  // Throws InputError if the head cannot run on this GPU. `device` must outlive this object.
   HeadDrafter(const Weights& model, const DeviceWeights& device, const BackendOptions& options,
               const Target& target, Stream stream);
 
-  // Call after each layer: stores the residual stream if the head reads it after this layer.
+  // Call it after each layer. It stores the residual stream if the head reads the stream after this layer.
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
-  // Call after the sampling of a step: fills the head's KV cache, and drafts for the runs that request it.
+  // Call it after the sampling of a step: fills the head's KV cache, and drafts for runs that request it.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
-  // The chains and drafts that draft() leaves on the device for the next step's embed.
+  // Returns the chains and drafts that draft() leaves on the device for the next step's embed.
   MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
-  // Enqueues the copy of the drafts to the host; read() may be called after the step has ended.
+  // Enqueues the copy of the drafts to the host. read() may be called once the step has ended.
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;
   std::vector<Drafts> read(const DraftDownload& from) const;
 
-  // Device bytes of the head's KV cache, and of its workspace for options.max_batch_tokens rows.
+  // Return the device bytes of the head's KV cache, and of its workspace for options.max_batch_tokens rows.
   static size_t kv_bytes(const BackendOptions& options);
   static size_t workspace_bytes(const BackendOptions& options);
 

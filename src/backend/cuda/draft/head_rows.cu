@@ -1,4 +1,4 @@
-// The row-wise kernels of a draft head. A row's numbers do not depend on other rows.
+// The row-wise kernels of a draft head. A row's results do not depend on other rows.
 #include "backend/cuda/draft/head_rows.h"
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/pdl.cuh"
@@ -9,15 +9,15 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kThreads{256}, kWarps{kThreads / 32};
-constexpr int kFours{kMaxHidden / 4 / kThreads};  // float4s of a row of H per thread
+constexpr int kFours{kMaxHidden / 4 / kThreads};  // float4s per thread of a row of H elements
 
 __device__ float4 scaled(float4 x, float factor, float4 weights) {
   return make_float4(x.x * factor * weights.x, x.y * factor * weights.y, x.z * factor * weights.z,
                      x.w * factor * weights.w);
 }
 
-// Factor of the RMS norm of a row of `size` elements; each thread holds `fours` float4s of it (zeros past the
-// end). All threads of the CTA call it. Consecutive calls must not share `sums`: a warp may still read them.
+// Returns the factor of the RMS norm of a row of `size` elements. Each thread holds `fours` float4s of the
+// row (zeros past its end). All threads must call it. Consecutive calls need different `sums`.
 template <int fours>
 __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, float (&sums)[kWarps]) {
   float squares = 0;

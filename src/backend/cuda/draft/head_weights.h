@@ -1,4 +1,4 @@
-// A draft head's weights on the device. Names: reference/draft_head.h.
+// A draft head's weights on the device. The names are those of reference/draft_head.h.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,29 +11,29 @@
 namespace nibble::cuda {
 
 struct HeadWeights {
-  float* features_norm{nullptr};  // [3 H]: norm of the three taps; null if the head has none
+  float* features_norm{nullptr};  // [3 H]: norm of the three taps; null if the head has no such norm
   float *token_norm{nullptr}, *hidden_norm{nullptr}, *mlp_norm{nullptr}, *final_norm{nullptr};  // [H] each
   Strips fc;                                                                                    // [H, 3 H]
   Strips qkv;                               // [Nq D + 2 Nkv D, 2 H]: rows of Wq, Wk, Wv
-  Strips kv;                                // [2 Nkv D, 2 H]: the rows of Wk and Wv in `qkv`
+  Strips kv;                                // [2 Nkv D, 2 H]: the rows of Wk and Wv, a view of `qkv`
   Strips o;                                 // [H, Nq D]: Wo
   Strips gate_up;                           // [2 I, H]: rows of Wgate, then of Wup
   Strips down;                              // [H, I]: Wdown
   Strips unembedding;                       // [draft vocabulary, H]: Wu
   const __nv_bfloat16* embedding{nullptr};  // [V, H]: E, one row per token id of the model
-  int* tokens{nullptr};                     // [draft vocabulary]: the model's id of each of the head's tokens
+  int* tokens{nullptr};  // [draft vocabulary]: the model's id for each token id of the head
   DeviceBuffer storage;
 };
 
-// Throws InputError if no kernel supports the head's shapes, or if a row exceeds the target's shared memory.
+// Throws InputError if no kernel supports the head's shapes, or if a row needs too much shared memory.
 void check_head(const DraftHead& head, Format format, const Target& target);
 
-// Device bytes, without the parts that the head shares with the model (see upload_head).
+// Returns device bytes, without what the head shares with the model (see upload_head()).
 size_t head_weight_bytes(const BackendOptions& options);
 
-// Uploads options.draft_head in options.draft_head_format; loading takes up to kStagingBytes more. Embedding
-// and unembedding, if the head lacks them, are the model's: views of `device`, which must outlive the result,
-// or uploads of `model` if `device` has another format. Throws InputError for a format that no kernel reads.
+// Uploads options.draft_head in options.draft_head_format; loading takes up to kStagingBytes more. If the
+// head has no (un)embedding, the model's is used: a view of `device`, which must outlive the result, or an
+// upload of `model` if `device` has another format. Throws InputError for a format that no kernel reads.
 HeadWeights upload_head(const Weights& model, const DeviceWeights& device, const BackendOptions& options);
 
 }  // namespace nibble::cuda

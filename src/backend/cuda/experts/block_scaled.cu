@@ -1,6 +1,6 @@
 // The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads the
-// result of rms_norm() and writes its own in the same format for experts_down. Activations are rounded to
-// bfloat16 before they are quantised, so that MXFP8x2 computes the same model as bfloat16.
+// result of rms_norm(), and writes its results in the same format for experts_down. Activations are rounded
+// to bfloat16 before they are quantised, so MXFP8x2 computes the same model as bfloat16.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"
@@ -15,8 +15,8 @@
 namespace nibble::cuda {
 namespace {
 
-// A block of 32 of experts_up's results comes from four strips of 8 units, computed by four adjacent warps,
-// which gather it in shared memory, [columns of the item, 32], and quantise it from there.
+// A block of 32 results of experts_up comes from four strips of 8 units, which four adjacent warps compute.
+// The warps gather the block in shared memory, [columns of the item, 32], and quantise it from there.
 constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
 static_assert(kGatherWarps * kStripUnits == kBlockCols);
 
@@ -26,7 +26,7 @@ template <BlockFormat format>
 using UpShape = BlockShape<format, PromptWarps::kWarps / kGatherWarps * PromptWarps::kWarpColumns *
                                        kBlockCols* static_cast<int>(sizeof(__nv_bfloat16))>;
 
-// Shared memory in which four warps gather numbers, before each lane visits its part of them.
+// Shared memory in which four warps gather their results, before each lane visits its share of all results.
 template <typename Shape>
 class Gathered {
  public:
@@ -35,14 +35,14 @@ class Gathered {
     numbers_ = reinterpret_cast<__nv_bfloat16*>(memory + Shape::kStagesBytes) +
                static_cast<int>(threadIdx.x) / kThreads * Shape::kColumns * kBlockCols;
   }
-  // Stores a number of this warp's strip; `unit`: 0 to 7, the unit within the strip.
+  // Stores one result of this warp's strip. `unit`: index of the unit in the strip, 0 to 7.
   __device__ void put(int column, int unit, float x) const {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     numbers_[column * kBlockCols + warp % kGatherWarps * kStripUnits + unit] = __float2bfloat16_rn(x);
   }
-  // Synchronizes the four warps. Called before numbers are put, and before they are visited.
+  // Synchronizes the four warps. Must be called before put(), and again before for_each_eight().
   __device__ void sync() const { sync_warps(1 + static_cast<int>(threadIdx.x) / kThreads, kThreads); }
-  // Calls visit(column, t, numbers) for numbers 8 t .. 8 t + 7 of each column; a quad's lanes share a column.
+  // Calls visit(column, t, numbers) for results 8 t to 8 t + 7 of each column; a quad's lanes share a column.
   template <typename Visit>
   __device__ void for_each_eight(const Visit& visit) const {
     for (int i = static_cast<int>(threadIdx.x) % kThreads; i < Shape::kColumns * 4; i += kThreads)
@@ -54,7 +54,8 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// Items begin at strip 12 n and matrices have whole blocks: all four warps of a block have a strip, or none.
+// Items start at multiples of 12 strips, and matrices have whole blocks: all four warps have a strip, or
+// none.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
           });
           gathered.sync();
           const int block = strip / kGatherWarps;
-          // If the matrix's last block is the first of a tile's two, zeros are stored as the second.
+          // A tile has two blocks. If the matrix ends after a tile's first, the second is stored as zeros.
           const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
           gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
             const bool is_there = column < item.columns;

@@ -1,5 +1,5 @@
-// Items of the experts' products (pipeline.cuh): a group of pairs with a block of its expert's rows. Items of
-// a group are adjacent, so that L2 serves its activations, and the weights if the expert has another group.
+// Items of the experts' products (pipeline.cuh): a group of pairs, with a block of rows of its expert. A
+// group's items are adjacent: L2 serves their activations, and also the weights if an expert has two groups.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -11,30 +11,30 @@
 
 namespace nibble::cuda {
 
-// `first_column`: index of the group's first pair in Groups::pairs. A lane has the pairs of columns 32 n +
-// lane of its warp. They are loaded with the item, so that no lane waits for them when the sums are ready.
+// `first_column`: index of the group's first pair in Groups::pairs. A lane holds the pairs of columns 32 n +
+// lane of its warp. Pairs are loaded with the item, so that no lane waits for them when the sums are ready.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
   int pairs[kParts];
 };
-// Returns the column of the item that belongs to this lane's pairs[part].
+// Returns the column of the item to which this lane's pairs[part] belongs.
 template <typename Shape>
 __device__ int column_of_lane(int part) {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
          min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
 }
 
-// wgmma kernels read groups before the previous launch has ended; the groups are complete by then. The launch
-// that ranks experts writes them; then come gather, experts_up and experts_down. Each waits for its
-// predecessor before letting the next launch start (pdl.cuh), and a launch starts once every CTA of the
-// previous one allows it. So when experts_up starts, all gathering CTAs have seen the ranking end, and __ldcg
-// reads its stores from L2. experts_down starts later still.
+// wgmma kernels read groups before the previous launch has ended, when the groups are already complete. The
+// launch that ranks experts writes the groups; then come gather, experts_up and experts_down. Each waits for
+// its predecessor before it lets the next launch start (pdl.cuh), and a launch starts once every CTA of the
+// previous one allows it. So when experts_up starts, all CTAs of gather have seen the ranking end. __ldcg
+// reads the groups from L2. experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // the weights, unless an expert has several groups
+  static constexpr bool kAreReadOnce{true};  // each group reads its weights once
   const Groups& groups;
-  const RowOf& row_of;  // function that returns the row of the activations that a pair reads
+  const RowOf& row_of;  // row_of(pair): the row of the activations for that pair
   int num_row_blocks;
 
   __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)
@@ -47,7 +47,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // past the group: an unused number
+    for (int part = 0; part < item.kParts; ++part)  // numbers beyond the group are not used
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }
@@ -57,7 +57,7 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// Takes sums of rows g and g + 8 of a strip: store(pair, load(pair), upper, lower) for each pair of the lane.
+// multiply_groups() calls store(pair, load(pair), upper, lower) for each pair, with sums of rows g and g + 8.
 template <typename Load, typename Store>
 struct PairSums {
   Load load;
@@ -65,15 +65,15 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-// The lane's pairs, and the data loaded for each, until the item's sums are ready.
+// The lane's pairs and the data loaded for them, held until the item's sums are ready.
 template <typename Shape, typename Loaded>
 struct PairsOfLane {
   int pair[GroupItem<Shape>::kParts];
   Loaded loaded[GroupItem<Shape>::kParts]{};
 };
 
-// Multiplies groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. The lane
-// that holds a pair loads its data (PairSums::load) before the products; afterwards lanes exchange the data.
+// Multiplies each group's pairs with the expert's strips. begin(expert, strip, g) returns PairSums. The lane
+// that holds a pair calls PairSums::load before the products; afterwards lanes exchange the loaded data.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                 const Groups& groups, const RowOf& row_of, const Begin& begin) {
@@ -105,7 +105,7 @@ __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
 }
 
-// PairSums that write rows g and g + 8 of a strip to the result of experts_down().
+// Returns PairSums that write rows g and g + 8 of a strip to the result of experts_down().
 __device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int strip, int g) {
   const int row = strip * kStripRows + g;
   const float* bias = args.bias + size_t{1} * expert * args.hidden + row;

@@ -5,9 +5,9 @@
 
 namespace nibble::cuda {
 
-// The activations of a CTA's groups in experts_down(), a row per pair. prefetch() requests a group's rows;
-// take() waits for them and synchronizes the CTA; then prefetch() requests the next group's. Here shared
-// memory has room for one group, and registers hold as many of the next group's rows as fit.
+// The activations of a CTA's groups in experts_down(), one row per pair. prefetch() requests a group's rows;
+// take() waits for them and synchronizes the CTA; then prefetch() may request the next group's rows. This
+// variant has shared memory for one group; registers hold as many of the next group's rows as fit.
 template <int warps, bool has_two>
 class GroupRows {
  public:
@@ -28,7 +28,7 @@ class GroupRows {
   __nv_bfloat16* const to_;
   RowPrefetch<warps> rows_;
 };
-// With room for two groups of `columns` rows, the next group's rows arrive during the current one's products.
+// If shared memory has room for two groups of `columns` rows, the next group's rows arrive during products.
 template <int warps>
 class GroupRows<warps, true> {
  public:

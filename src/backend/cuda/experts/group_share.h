@@ -1,22 +1,22 @@
-// A CTA's share of the strips of several groups. Needs no GPU. C++17, for device code.
+// Divides the strips of several groups among CTAs. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"
 
 namespace nibble::cuda {
 
-// A CTA that crosses to the next group pauses, about as long as two strips take (1.8 us on Hopper): it adds
-// up the sums of one group and moves the activations of the other into place. To keep shares equally long, a
-// crossing counts as kCrossingStrips strips.
+// A CTA that moves on to the next group pauses for about as long as two strips take (1.8 us on Hopper): it
+// adds up the sums of one group and brings the activations of the next into place. Shares take equally long
+// if each such crossing counts as kCrossingStrips strips.
 inline constexpr int kCrossingStrips{2};
 
-// Number of places: the strips of all groups, and the crossings between them.
+// Returns the number of places: a place is a strip of a group, or a part of the crossing between two groups.
 constexpr unsigned num_places(const Strips& weights, int num_groups) {
   return num_groups == 0
              ? 0
              : static_cast<unsigned>(num_groups * (weights.num_strips + kCrossingStrips) - kCrossingStrips);
 }
-// Returns the first strip of a share that begins at `place`.
+// Returns the first strip of the share that begins at `place`.
 constexpr int first_strip_at(const Strips& weights, unsigned place) {
   const int pitch = weights.num_strips + kCrossingStrips;
   // The quotient is the place's group or a later one, because crossings take places too.
@@ -25,24 +25,24 @@ constexpr int first_strip_at(const Strips& weights, unsigned place) {
   const int strip = static_cast<int>(place) - group * pitch;
   return group * weights.num_strips + (strip < weights.num_strips ? strip : weights.num_strips);
 }
-// The first strip of a CTA's even share, which ends where the next CTA's begins.
+// Returns the first strip of a CTA's share if shares are even. The share ends where the next CTA's begins.
 constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta) {
   return first_strip_at(weights, part_of(num_places(weights, num_groups), cta, weights.by_ctas));
 }
 
-// Shares for CTAs that start one by one, as CTAs of the previous launch end. Turns number them in that order.
-// The first CTA requests weights about 3 us before the last, whose requests then queue after all others. So
-// shares shrink evenly from turn to turn (gain: docs/decisions/0016).
+// Shares for CTAs that start one by one, as CTAs of the previous launch end. A turn is a CTA's number in the
+// order of starts. The first CTA requests weights about 3 us before the last, whose requests then queue after
+// all others. So shares shrink evenly from turn to turn (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // First share: mean (1 + slope / kSlopeOne); last share: mean (1 - slope / kSlopeOne). slope < kSlopeOne.
+  // First share: mean (1 + slope / kSlopeOne). Last: mean (1 - slope / kSlopeOne). slope < kSlopeOne.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),
         factor_((uint64_t{1} << 48) / (kSlopeOne * num_ctas * num_ctas) + 1) {}
-  // Returns the first item of a turn's share of `count` items. The next turn's share follows.
+  // Returns the first of `count` items of a turn's share. The share ends where the next turn's begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
-    const unsigned part = turn * (first_ - slope_ * turn);  // fraction of `count`, times kSlopeOne num_ctas^2
+    const unsigned part = turn * (first_ - slope_ * turn);  // in units of count / (kSlopeOne num_ctas^2)
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);
   }
 

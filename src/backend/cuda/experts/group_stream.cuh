@@ -1,6 +1,6 @@
-// Streams the weights of groups in the experts' kernels for few tokens, and turns sums into results. A CTA
-// has a share of the strips of all groups (group_share.h), such as the end of one group and the beginning of
-// the next. A single token has one group per chosen expert (slot), so each slot has CTAs of its own.
+// Streams the weights of groups in the experts' kernels for few tokens, and computes results from sums. A CTA
+// has a share of the strips of all groups (group_share.h), for example the end of one group and the start of
+// the next. A single token has one group per chosen expert (slot), so each slot has its own CTAs.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace nibble::cuda {
 
-// Share of this CTA in whole strips, which `num_rows` rows of CTAs divide evenly; `row` is this CTA's.
+// Returns this CTA's share in whole strips. `num_rows` rows of CTAs divide them evenly; `row`: the CTA's row.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
@@ -29,14 +29,14 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
   return {first(cta), first(cta + 1)};
 }
 
-// The part of a single token's experts that one row of CTAs (blockIdx.y) computes: a slot or a part of it. If
-// other ranks hold some of the chosen experts, the free rows help: with two of four chosen experts here, each
-// gets two rows; with three, the fourth row does nothing.
+// The part of a single token's experts that one row of CTAs (blockIdx.y) computes: a slot, or a part of a
+// slot. If other ranks hold some of the chosen experts, the rows that become free help: with two of four
+// chosen experts on this rank, each gets two rows; with three, the fourth row does nothing.
 struct SlotWork {
-  int slot, expert;        // index among the token's chosen experts, and among the experts of this rank
-  unsigned row, num_rows;  // this row of CTAs among those of the slot; num_rows 0: no work
+  int slot, expert;        // slot: index among the token's experts; expert: among this rank's
+  unsigned row, num_rows;  // this row's index among the slot's rows, and their number (0: no work)
 };
-// Returns the work of this CTA's row. `expert`: the expert of slot number `lane`. Called by a whole warp.
+// Returns the work of this CTA's row. `expert`: in lane n, the expert of slot n. A whole warp must call it.
 __device__ inline SlotWork work_of_slots(const IndexRange& own, int expert) {
   unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
   const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;
@@ -52,9 +52,9 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
   return {first(blockIdx.x), first(blockIdx.x + 1)};
 }
 
-// The part of a CTA's share that belongs to one group: units first .. last - 1.
+// The part of a CTA's share that belongs to one group: units first to last - 1.
 struct GroupUnits {
-  int group, first_strip, first, last;  // first_strip: strips of all groups before this one
+  int group, first_strip, first, last;  // first_strip: number of strips of all earlier groups
 };
 __device__ inline GroupUnits units_of_slot(const UnitRange& share) { return {0, 0, share.first, share.last}; }
 __device__ inline GroupUnits units_from(const Strips& weights, const UnitRange& share, int from) {
@@ -78,18 +78,18 @@ struct GroupMatrices {
 template <int warps, typename Matrices>
 using ExpertStream = UnitStream<Layout::kMxfp4, warps, kExpertSlots, Matrices>;
 
-// The columns of a group, if shared memory has one row for each token of the step.
+// Returns the columns of a group, if shared memory holds one row for each token of the step.
 __device__ inline Columns columns_of(const Group& group, int experts_per_token,
                                      const __nv_bfloat16* activations, int stride) {
   return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
 }
 
-// Adds up the segments of units and computes kRows values per strip and column. prepare(strip, row)
-// prefetches biases; take(strip, row, column, prepared, sum) stores a value; sum(row) is a strip row's sum.
+// Adds up the segments of units, and computes kRows values per strip and column. prepare(strip, row)
+// prefetches biases. take(strip, row, column, prepared, sum) stores a value; sum(row) is a strip row's sum.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Prefetches the biases of the first sums before any weights, or they would queue after the weights.
+  // Prefetches the biases of the first sums before any weights; these loads would queue after the weights.
   __device__ Epilogue(const Strips& weights, const GroupUnits& units, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), units_(units), count_(count), prepare_(prepare), take_(take) {
@@ -138,11 +138,11 @@ class Epilogue {
   std::invoke_result_t<Prepare, int, int> first_{};
 };
 
-// The epilogue of experts_up: adds the bias and applies SwiGLU.
+// Returns the epilogue of experts_up, which adds the bias and applies SwiGLU.
 template <int warps>
 __device__ auto up_epilogue(const UpWeights& up, const GroupUnits& units, const Group& group,
                             __nv_bfloat16* gated) {
-  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; the up rows follow
+  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; the strip's up rows follow them
   const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
   const auto prepare = [=, &up](int strip, int row) {
     const int unit = strip * kUnits + row;

@@ -1,11 +1,11 @@
-// Groups as the experts' decode kernels read them: an expert and up to 8 pairs of a token and a slot.
+// Groups as the experts' decode kernels read them: an expert, and up to 8 pairs of a token and a slot.
 #pragma once
 
 #include "backend/cuda/route/args.h"
 
 namespace nibble::cuda {
 
-// An expert and its pairs: a list, the bits of `matched`, or, if neither is set, the slot of a single token.
+// An expert and its pairs: the list `pairs`, the bits of `matched` or, if both are unset, only `slot`.
 struct Group {
   int expert, count;
   const int* pairs;
@@ -21,8 +21,8 @@ struct Group {
   }
 };
 
-// Finds a CTA's groups. Their data is loaded at once, because one load takes as long as streaming a strip.
-// Few pairs (are_matched()) are grouped here, one pair per lane: the first lane with an expert has its group.
+// Finds a CTA's groups. All groups are loaded at once, because one load takes as long as streaming a strip.
+// Few pairs (are_matched()) are grouped here, one pair per lane: an expert's first lane holds its group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
@@ -34,14 +34,14 @@ class GroupTable {
     }
     count_ = __ldcg(groups.count);
   }
-  // Groups few pairs (are_matched): the pair's lane calls expert_of(pair).
+  // Groups few pairs (are_matched()). The lane of a pair calls expert_of(pair).
   template <typename ExpertOf>
   __device__ GroupTable(const Groups& groups, int num_pairs, const ExpertOf& expert_of) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     match(lane < num_pairs ? expert_of(lane) : -1 - lane);
   }
   __device__ int count() const { return count_; }
-  // Called by whole warps.
+  // Whole warps must call expert() and group().
   __device__ int expert(int index) const {
     return index < 32 ? __shfl_sync(~0u, expert_, lane_of(index)) : __ldcg(groups_.expert + index);
   }
@@ -53,7 +53,7 @@ class GroupTable {
   }
 
  private:
-  // Groups one pair per lane. `expert`: of the lane's pair; negative: no pair, or another rank's expert.
+  // Groups one pair per lane. `expert`: the pair's expert; negative: no pair, or another rank has its expert.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;
@@ -71,7 +71,7 @@ class GroupTable {
   const Groups& groups_;
   int expert_{0}, index_{-1}, count_{0};  // expert and index (-1: none) of the lane's group; number of groups
   bool is_matched_{false};
-  unsigned pairs_{0};  // number of pairs of the lane's group or, if is_matched_, bit n for pair n
+  unsigned pairs_{0};  // is_matched_: bit n for pair n of the lane's group; otherwise the number of its pairs
 };
 
 }  // namespace nibble::cuda

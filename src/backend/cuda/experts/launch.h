@@ -1,4 +1,4 @@
-// Grid, warps and variant of the experts' launches for few tokens. Needs no GPU. C++17, for device code.
+// Grid, warps and kernel of the experts' launches for few tokens. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include <vector_types.h>
@@ -12,7 +12,7 @@
 
 namespace nibble::cuda {
 
-// The grid for a single token: one row of CTAs per slot; the slots divide the SMs evenly.
+// Returns the grid for a single token: one row of CTAs per slot. The slots divide the SMs evenly.
 inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
   const int share = std::max(1, target.num_multiprocessors / num_slots);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots), 1};
@@ -20,7 +20,7 @@ inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_
 inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
 }
-// The most units of one expert that a CTA processes if all CTAs of the grid share `num_strips` strips.
+// Returns the most units of one expert per CTA, if all CTAs of the grid share `num_strips` strips.
 inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
   const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
@@ -39,7 +39,7 @@ inline ExpertsUpLaunch experts_up_launch(const Target& target, const Strips& wei
   return {grid, stream_shape(target.budget, weights, hidden, columns,
                              units_of_cta(grid, weights, num_places(weights, max_groups)))};
 }
-// The launch for one token: each of its experts has CTAs of its own.
+// Returns the launch for one token, in which each of the token's experts has its own CTAs.
 inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Strips& weights, int hidden,
                                                 int experts_per_token) {
   const dim3 grid = grid_for_slots(target, weights, experts_per_token);
@@ -48,9 +48,9 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 }
 
 struct ExpertsDownLaunch {
-  bool is_single{false};  // one token: each of its experts has CTAs of its own
-  bool has_all{true};     // for one token: this rank holds all experts
-  bool has_two{false};    // shared memory has room for the activations of two groups (GroupRows)
+  bool is_single{false};  // the step has one token; each of its experts has its own CTAs
+  bool has_all{true};     // used with one token: this rank holds all experts
+  bool has_two{false};    // whether shared memory fits the activations of two groups (GroupRows)
   unsigned slope{0};      // (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne
   dim3 grid{};
   StreamShape stream{};
@@ -58,15 +58,15 @@ struct ExpertsDownLaunch {
   TurnShares shares() const { return TurnShares(grid.x, slope); }
 };
 
-// Slope of TurnShares for `mean` strips per CTA: on an H100 the first CTA gets 1.4 strips more, the last 1.4
-// fewer. Steps of more tokens gained nothing; other chips were not measured.
+// Returns the slope of TurnShares, for an average of `mean` strips per CTA. On an H100 the first CTA gets 1.4
+// strips more and the last 1.4 fewer. Steps of more tokens gained nothing; other chips were not measured.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
   return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
 }
 
-// The work of experts_down. `has_mailbox`: the routing arrives by mailbox, not in groups.
+// The work of experts_down. `has_mailbox`: whether the routing arrives by mailbox instead of in groups.
 struct ExpertsDownWork {
   int num_tokens, group_size, max_groups;
   bool has_mailbox, has_all_experts;

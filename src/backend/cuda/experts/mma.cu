@@ -1,4 +1,4 @@
-// experts_up (with SwiGLU) and experts_down of many tokens by mma.sync, group by group.
+// experts_up (with SwiGLU) and experts_down of many tokens by mma.sync. Each item is a part of one group.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"

@@ -1,5 +1,5 @@
-// The choice of experts for few tokens, passed on by mailbox (RoutingMailbox): to a launch's other CTAs, and
-// to the next launch while this one still runs.
+// Passes on the choice of experts for few tokens by mailbox (RoutingMailbox): to the other CTAs of a launch,
+// and to the next launch while this one still runs.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"
@@ -25,16 +25,16 @@ struct TokenRouting {
   const IndexRange& own;  // the experts whose weights this rank holds
   const RoutingMailbox& mailbox;
   uint32_t tag;
-  bool publishes;  // true: also writes the choice to the mailbox, for experts_down
+  bool publishes;  // whether to write the choice to the mailbox for experts_down
 };
-// Called by a warp: chooses a token's experts by logit_of(expert), and writes them to `chosen`.
+// Chooses a token's experts by logit_of(expert), and writes them to `chosen`. A whole warp must call it.
 template <typename LogitOf>
 __device__ void choose_experts(const TokenRouting& routing, int token, const LogitOf& logit_of, int* chosen) {
   const int experts_per_token = routing.experts_per_token;
   const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
   Ranking ranking(routing.num_experts, logit_of);
   float logit = -INFINITY;
-  int expert = 0;  // the expert of slot number `lane`
+  int expert = 0;  // expert of the slot whose number is `lane`
 #pragma unroll 1   // a short loop, because each launch first has to fetch its instructions
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();

@@ -1,4 +1,4 @@
-// experts_up (with SwiGLU, and the choice of experts for very few tokens) and experts_down, for few tokens.
+// experts_up (with SwiGLU; for very few tokens it also chooses the experts) and experts_down, for few tokens.
 #include <algorithm>
 #include <type_traits>
 
@@ -13,8 +13,8 @@
 namespace nibble::cuda {
 namespace {
 
-// `ranks`: the step has few pairs (are_matched). Each CTA then chooses the experts itself, and loads the
-// activations of all tokens to shared memory before it knows its groups.
+// `ranks`: the step has few pairs (are_matched()). Each CTA then chooses the experts itself, and before it
+// knows its groups it loads all tokens' activations to shared memory.
 template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
           {args.num_experts, K, args.own, args.routing, tag_of(args.routing), blockIdx.x == 0}, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
           chosen);
-    // Warps that rank no token load the rows.
+    // The warps that rank no token load the rows of activations.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
       prefetch_rows(normed, {shared.activations, stride, args.num_tokens},
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const GroupTable table =
       ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
   const UnitRange share = share_of_groups(weights, table.count());
-  if (ranks && share.first == share.last) return wait_for_rows();  // a rank may hold no chosen expert
+  if (ranks && share.first == share.last) return wait_for_rows();  // this rank has none of the experts
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
   RowPrefetch<warps> rows;
   const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const GroupUnits units = units_from(weights, share, from);
     const Group group = table.group(units.group);
     const bool is_first = from == share.first;
-    // Activations are requested before the weights, or their loads would queue after those of the weights.
+    // Activations are requested before the weights; their loads would otherwise queue after the weights.
     if (!ranks && is_first) rows.prefetch(normed, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
@@ -93,11 +93,11 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const GroupUnits& uni
                                                                         prepare, take);
 }
 
-// A CTA of experts_down(), which multiplies one group after another. Parameters: see experts_down_kernel().
+// A CTA of experts_down(). It multiplies one group after another. Parameters: see experts_down_kernel().
 template <int warps, bool is_single, bool has_two>
 class DownCta {
  public:
-  // `weights_of_pairs`: shared memory for the weights of the step's pairs, if the routing arrives by mailbox.
+  // `weights_of_pairs`: shared memory for the pairs' weights, used if the routing arrives by mailbox.
   __device__ DownCta(const ExpertsDownArgs& of, int pass_columns, const Timestamps& of_launch,
                      float* weights_of_pairs)
       : args(of),
@@ -113,13 +113,13 @@ class DownCta {
 
   const ExpertsDownArgs& args;
   const Timestamps& timestamps;
-  int slot;  // index among the token's chosen experts; used for a single token only
+  int slot;  // for a single token: index among its chosen experts
 
-  // Whether this warp polls for a single token's experts; if so, it calls init_ring() afterwards. The rings
-  // of the other warps are initialized earlier.
+  // Whether this warp polls for a single token's experts. The polling warp calls init_ring() after polling;
+  // the other warps initialize their rings earlier.
   __device__ bool polls() const { return is_single && threadIdx.x < 32; }
   __device__ void init_ring() const { ring_.init(); }
-  // Whether the previous launch has chosen the experts, and this kernel forms the groups.
+  // Whether the previous launch has chosen the experts, so that this kernel forms the groups.
   __device__ bool has_mailbox() const { return has_two || args.routing.experts; }
   __device__ int num_pairs() const { return args.num_tokens * args.experts_per_token; }
 
@@ -128,7 +128,7 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a group's units; before the CTA's first group, waits for the previous launch. Calls
+  // Multiplies a group's units. Before the CTA's first group it waits for the previous launch. Calls
   // prefetch_next() once the group's rows have arrived.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const GroupUnits& units, const Group& group, bool is_first,
@@ -164,7 +164,7 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token: requests weights early, once route_and_experts_up has published its choice.
+// experts_down() of one token. It requests weights as soon as route_and_experts_up has published its choice.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -177,7 +177,7 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   __shared__ unsigned turn;
   if constexpr (has_all) {
     if (threadIdx.x == 0) {
-      // This atomic is in flight at the same time as the poll below.
+      // The atomic is issued before the poll, so that both are in flight at the same time.
       const unsigned own_turn = atomicInc(args.turns + cta.slot, gridDim.x - 1);
       taken.expert = chosen(cta.slot);
       turn = own_turn;
@@ -236,12 +236,12 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
     });
     from = units.last;
   }
-  // Waits even if this rank has no expert of any pair: the launch must not end before the previous one.
+  // A rank without any of the pairs' experts must wait too: a launch must not end before the previous one.
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);
 }
 
-// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: shared memory has
-// room for the activations of two groups (GroupRows).
+// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: shared memory fits
+// the activations of two groups (GroupRows).
 template <int warps, bool is_single, bool has_all, bool has_two>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,

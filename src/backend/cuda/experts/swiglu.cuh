@@ -1,4 +1,4 @@
-// SwiGLU, as gpt-oss defines it.
+// SwiGLU as gpt-oss defines it: with limits on both inputs, and 1 added to the linear one.
 #pragma once
 
 #include "backend/cuda/ptx/exp2.cuh"

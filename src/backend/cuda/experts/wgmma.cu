@@ -1,6 +1,6 @@
-// experts_up (with SwiGLU) and experts_down of many tokens on Hopper, group by group, by wgmma or, for a
-// batch, by mma.sync (image_columns.cuh). A group's pairs are adjacent rows of images: a separate kernel
-// gathers them before experts_up, whose results are in place for experts_down.
+// experts_up (with SwiGLU) and experts_down of many tokens on Hopper, by wgmma or, for a batch, by mma.sync
+// (image_columns.cuh). A group's pairs are adjacent rows of images. A separate kernel gathers the pairs'
+// norms before experts_up; experts_up writes its results in the same order for experts_down.
 #include <algorithm>
 
 #include "backend/cuda/chip/target.h"
@@ -16,7 +16,7 @@
 namespace nibble::cuda {
 namespace {
 
-// In a batch, with few pairs per expert, two CTAs share an SM, so that memory is always being read.
+// If few pairs share an expert (a batch), two CTAs share an SM, so that memory is always being read.
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
@@ -26,10 +26,10 @@ static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
               kManyColumns % gathered_rows(kManyColumns) == 0 &&
               kMostColumns % gathered_rows(kMostColumns) == 0);
 
-// Copies the norms of up to `rows` pairs of a group to the image of pairs. The swizzle depends on the row
-// modulo 8, so 16-byte pieces change places. In a batch, a group has two or three pairs: all threads share
-// the pieces of each, and load the group's data before they know whether it exists. With one thread for each
-// of 16 pairs, this took 6.4 us instead of 2.4 (16 rows of gpt-oss-120b, an H200).
+// Copies the norms of up to `rows` pairs of a group to the image of pairs. 16-byte pieces change places,
+// because the swizzle depends on the row modulo 8. In a batch a group has two or three pairs. All threads
+// share the pieces of each pair, and load the group's data before they know whether the group exists: 2.4 us
+// instead of 6.4 with one thread for each of 16 pairs (16 rows of gpt-oss-120b, an H200).
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kGatherThreads)
   const int pieces_of_row = args.up.weights.num_tiles * kCellPieces, num_pieces = num_rows * pieces_of_row;
   const auto* const from = reinterpret_cast<const uint8_t*>(args.normed.data);
   auto* const to = reinterpret_cast<uint8_t*>(args.gathered.data);
-  constexpr int kAhead{4};  // pieces that a thread requests at once
+  constexpr int kAhead{4};  // number of pieces that a thread requests at once
   for (int i = own; i < num_pieces; i += kAhead * kGatherThreads) {
     uint4 pieces[kAhead];
     const auto visit = [&](const auto& f) {
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kGatherThreads)
     });
   }
   const int padding = own % kCellPieces, row = first_row + own / kCellPieces;
-  // experts_up does not write the padding.
+  // Zeros the padding of experts_up's results, which experts_up does not write.
   if (has_padding(args.up.intermediate) && padding >= kFirstPaddingPiece && own / kCellPieces < num_rows)
     *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated.data) +
                               cell_of(row, args.up.intermediate / kTileCols, args.gated.image_rows) +
@@ -93,7 +93,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // Lanes of adjacent g hold a unit each, in two columns. They swap: then each has two of a column.
+          // Lanes of adjacent g hold one unit each, in two columns. They swap: each gets two units of one
+          // column.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

@@ -5,10 +5,10 @@
 
 namespace nibble::cuda {
 
-// Equals kPageTokens of the host's headers, which kernels do not include.
+// Equals kPageTokens in the host's headers, which kernels do not include.
 inline constexpr int kPagePositions{32};
 
-// An index or none. Used instead of std::optional in device code and in data that is copied to the device.
+// An optional index. Replaces std::optional in device code and in data that is copied to the device.
 struct OptionalIndex {
   int32_t bits;  // the index; negative: none
 
@@ -16,21 +16,21 @@ struct OptionalIndex {
   static constexpr OptionalIndex of(int index) { return {index}; }
 
   constexpr bool has_value() const { return bits >= 0; }
-  constexpr int value() const { return bits; }  // valid only if has_value()
+  constexpr int value() const { return bits; }  // call it only if has_value()
 };
 
 // The source of a row's token. The previous step may still be running when the host writes the row.
 enum class TokenSource : uint32_t {
-  kKnown = 0,                       // the host, which knows the token
-  kOutputRow = uint32_t{1} << 30,   // an output row of the previous step, which chose the token
-  kDraftChain = uint32_t{1} << 31,  // a draft chain, or the token before it (row_of_chain())
+  kKnown = 0,                       // the host knows the token
+  kOutputRow = uint32_t{1} << 30,   // the previous step chose the token for one of its output rows
+  kDraftChain = uint32_t{1} << 31,  // a draft, or the token before a chain's drafts (row_of_chain())
 };
 
-// A token, or the index of the output row or draft chain that has the token; embed replaces it by the token.
+// A token, or the index of the output row or draft chain that has it. embed replaces the index by the token.
 struct TokenInput {
   static constexpr uint32_t kSourceBits{uint32_t{3} << 30};
 
-  uint32_t bits;  // kSourceBits: the source; the other bits: a token, or index of an output row or chain
+  uint32_t bits;  // kSourceBits: the source; other bits: token, or index of output row or chain
 
   static constexpr TokenInput of(int token) { return of(TokenSource::kKnown, token); }
   static constexpr TokenInput of_output_row(int row) { return of(TokenSource::kOutputRow, row); }
@@ -41,16 +41,16 @@ struct TokenInput {
 
   constexpr TokenSource source() const { return static_cast<TokenSource>(bits & kSourceBits); }
   constexpr int index() const { return static_cast<int>(bits & ~kSourceBits); }
-  // The token, if the source is kKnown. This source is 0, so it leaves no bits to remove.
+  // Returns the token of a known row. The source kKnown is 0, so there are no bits to remove.
   constexpr int id() const { return static_cast<int>(bits); }
 };
 
 struct alignas(16) RowInput {
   TokenInput token;
-  // With source kDraftChain: offset from the position after the last accepted draft, until embed resolves it.
+  // With source kDraftChain, until embed resolves it: offset from the position after the last accepted draft.
   int32_t position;
-  // Start of the row's page tables in the step's page ids, minus their first_page: position p is in
-  // page_ids[full_pages + p / kPagePositions].
+  // Start of the row's page tables among the step's page ids, minus the tables' first_page: position p is in
+  // page page_ids[full_pages + p / kPagePositions].
   uint32_t full_pages, sliding_pages;
 };
 
@@ -60,20 +60,20 @@ struct TileInput {
 };
 inline constexpr int kTileRows{24};
 
-// Path of a row of a draft tree: KV cache slots of its last positions. In a chain, slots are positions.
+// Path of a row of a draft tree: KV cache slots of its last positions. Without a tree, slots are positions.
 struct RowPath {
-  // Positions from `first` to the row's own are on the path; the slot of an earlier position is the position.
+  // Positions from `first` to the row's own are on the path. Earlier positions equal their slots.
   int32_t first;
-  uint32_t slots;  // index into page_ids, less `first`: position p of the path is in slot page_ids[slots + p]
+  uint32_t slots;  // index into page_ids, minus `first`: slot of position p is page_ids[slots + p]
 };
-inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first of a row for which every slot is the position
+inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first if slot and position are equal for every position
 
 struct StepInput {
   const RowInput* rows;      // [T]: token, position and page tables of each row
   const TileInput* tiles;    // the rows of each tile of attend_tiles()
-  const uint32_t* page_ids;  // ids of the pages in both page tables of every run, and slots of paths
-  // [T], only for steps with trees: the slot of each row's K and V (-1: do not store them), and each row's
-  // path. null: every row's slot is its position.
+  const uint32_t* page_ids;  // ids of the pages in both page tables of every run; then the slots of paths
+  // [T], null except in steps with trees: the slot for each row's K and V (-1: do not store them), and each
+  // row's path. If null, every row's slot is its position.
   const int32_t* slots{nullptr};
   const RowPath* paths{nullptr};
 };

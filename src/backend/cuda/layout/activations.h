@@ -1,4 +1,4 @@
-// Activations that one kernel writes and another multiplies, in one of three layouts. C++17, for device code.
+// Activations that one kernel writes and another multiplies. There are three layouts. C++17, for device code.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,15 +13,15 @@ namespace nibble::cuda {
 
 enum class ActivationLayout {
   kRows,   // row by row, in bfloat16
-  kImage,  // an image of bfloat16 (below), read by kernels that multiply by wgmma
-  kBlocks  // row by row, in a format of block-scaled products (block_rows.h)
+  kImage,  // an image (below) of bfloat16, for kernels that use wgmma
+  kBlocks  // row by row, in a block-scaled format (block_rows.h)
 };
 
 struct Activations {
   ActivationLayout layout{ActivationLayout::kRows};
   int image_rows{0};  // number of rows of the image, padding included; 0 in the other layouts
   union {
-    __nv_bfloat16* data;  // kRows and kImage: the activations; null: none
+    __nv_bfloat16* data;  // kRows, kImage: the activations; null: none
     BlockRows blocks;
   };
 
@@ -37,16 +37,16 @@ struct Activations {
 };
 static_assert(std::is_trivially_copyable_v<Activations>);
 
-// Images: activations as [tile][row][128 bytes], in the swizzled order that wgmma reads from shared memory
-// (ptx/wgmma.cuh). A bulk copy, which cannot reorder, then loads a tile of 64 columns of consecutive rows;
-// the writer has no extra cost. A cell is a row's 128 bytes in a tile: 64 columns in the lane order of wgmma,
-// with 16-byte piece p of row r at p ^ (r % 8). The writer of a row zeros the columns that pad its last tile.
-// The number of rows is a multiple of 8.
+// An image holds activations as [tile][row][128 bytes], in the swizzled order that wgmma reads from shared
+// memory (ptx/wgmma.cuh). One bulk copy, which cannot reorder, then loads a tile of 64 columns of consecutive
+// rows; writing in this order costs nothing extra. A cell is a row's 128 bytes in a tile: 64 columns in the
+// lane order of wgmma, with 16-byte piece p of row r at p ^ (r % 8). The kernel that writes a row zeros the
+// columns that pad its last tile. The number of rows is a multiple of 8.
 
 inline constexpr int kCellBytes{2 * kTileCols}, kRowsOfSwizzle{8};
 
-// Position of a column in the lane order of wgmma, by pairs of columns: column 8 t + 4 m + 2 h + c of a group
-// of 32 is at 16 m + 8 h + 2 t + c. A lane of mma.sync instead loads 8 adjacent columns.
+// Position of a column in the lane order of wgmma. Pairs of columns stay together: column 8 t + 4 m + 2 h + c
+// of a group of 32 is at 16 m + 8 h + 2 t + c. A lane of mma.sync instead loads 8 adjacent columns.
 constexpr int lane_order(int col) {
   const int t = col / 8 % 4, m = col / 4 % 2, h = col / 2 % 2;
   return col / 32 * 32 + 16 * m + 8 * h + 2 * t + col % 2;
@@ -62,7 +62,7 @@ constexpr int place_in_cell(int row, int col) {  // byte offset within the cell
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }
-// Index of a row's first element in `tile`: in an image or, if image_rows is 0, in an array of rows.
+// Index of a row's first element in a tile, in an image or, if image_rows is 0, in an array of rows.
 constexpr size_t first_of_tile(int row, int tile, int num_tiles, int image_rows) {
   return image_rows
              ? cell_of(row, tile, image_rows) / 2
@@ -73,7 +73,7 @@ constexpr size_t element_of(int row, int tile, int num_tiles, int image_rows, in
   return first_of_tile(row, tile, num_tiles, image_rows) +
          static_cast<size_t>(image_rows ? place_in_cell(row, col) / 2 : col);
 }
-// A last tile of only 32 columns has its padding in pieces p >= kFirstPaddingPiece of each cell.
+// If the last tile has only 32 columns, pieces p >= kFirstPaddingPiece of each of its cells are padding.
 inline constexpr int kFirstPaddingPiece{4}, kCellPieces{kCellBytes / 16};
 constexpr bool has_padding(int cols) { return cols % kTileCols != 0; }
 constexpr size_t image_bytes(int image_rows, int cols) {

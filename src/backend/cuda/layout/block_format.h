@@ -1,12 +1,12 @@
-// Formats of activations in block-scaled products, one scale per 32 columns (block_rows.h); selected by an
-// option. Needs no CUDA; C++17, for device code.
+// Formats of activations for block-scaled products: one scale per 32 columns (block_rows.h). An option
+// selects the format. Needs no CUDA; C++17, for device code.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-//  kMxfp8x2: two E4M3 terms, 2 bytes per column, like bfloat16; kMxfp8: E4M3; kMxfp4: E2M1
+// kMxfp8x2: the sum of two E4M3 terms, 2 bytes per column like bfloat16; kMxfp8: E4M3; kMxfp4: E2M1
 enum class BlockFormat { kMxfp8x2, kMxfp8, kMxfp4 };
 inline constexpr BlockFormat kBlockFormats[]{BlockFormat::kMxfp8x2, BlockFormat::kMxfp8, BlockFormat::kMxfp4};
 

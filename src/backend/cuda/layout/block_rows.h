@@ -1,14 +1,14 @@
-// Activations for block-scaled products (ptx/block_mma.cuh), as prompt kernels pass them on: codes, and a
-// scale per 32 columns (ptx/quantise_block.h computes both). MXFP8 and MXFP4 have one code per value; MXFP8x2
+// Activations as prompt kernels pass them to block-scaled products (ptx/block_mma.cuh): codes, and one scale
+// per 32 columns (ptx/quantise_block.h computes both). MXFP8 and MXFP4 have one code per value. MXFP8x2
 // stores a value as the sum of two MXFP8 terms, each with a code and a scale. C++17, for device code.
 //
-// Zeros pad rows to tiles of 64 columns. Codes of a tile lie in the order of the lanes t = 0..3 that multiply
-// them (block_codes.h); in MXFP8x2 the first terms of all 64 columns precede the second terms:
+// Rows are zero-padded to tiles of 64 columns. A tile's codes are in the order of the lanes t = 0..3 that
+// multiply them (block_codes.h). In MXFP8x2 the first terms of all 64 columns precede the second terms:
 //
 //   columns  0-7, 32-39 (t = 0) | 8-15, 40-47 (t = 1) | 16-23, 48-55 (t = 2) | 24-31, 56-63 (t = 3)
 //
-// The scales of a tile are one word: bytes 0 and 1 for the first terms of columns 0-31 and 32-63, bytes 2 and
-// 3 for their second terms, or 0.
+// A tile's scales are one word. Bytes 0 and 1 are for the first terms of columns 0-31 and 32-63; bytes 2 and
+// 3 are for the second terms, or 0.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ constexpr BlockForm form_of(BlockFormat format) {
   return format == BlockFormat::kMxfp4 ? BlockForm::kMxfp4 : BlockForm::kMxfp8;
 }
 constexpr int num_terms(BlockFormat format) { return format == BlockFormat::kMxfp8x2 ? 2 : 1; }
-// Bytes of the codes of eight adjacent columns, which one lane quantises, and of a row in one tile.
+// eight_bytes(): code bytes of 8 adjacent columns, one lane's share. row_tile_bytes(): of a row in one tile.
 constexpr int eight_bytes(BlockFormat format) { return form_of(format) == BlockForm::kMxfp8 ? 8 : 4; }
 constexpr int row_tile_bytes(BlockFormat format) { return num_terms(format) * 8 * eight_bytes(format); }
 
@@ -44,8 +44,8 @@ constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) /
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
-// Byte offsets in a row of codes, and in a row of scales, of the first terms of columns 8 eight .. 8 eight +
-// 7. The codes of the second terms are half a tile later, their scale is two bytes later.
+// Byte offsets of the first terms of columns 8 eight to 8 eight + 7, in a row of codes and in a row of
+// scales. The codes of the second terms are half a tile later, their scale two bytes later.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

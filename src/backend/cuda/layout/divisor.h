@@ -1,5 +1,5 @@
-// Division of small numbers by a divisor that the host knows. A kernel begins with several dependent
-// divisions of about a hundred cycles each; a multiplication takes four. C++17, for device code.
+// Divides small numbers by a divisor that the host knows. A kernel starts with several dependent divisions of
+// about a hundred cycles each; the multiplication used here takes four. C++17, for device code.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace nibble::cuda {
 class Divisor {
  public:
   constexpr Divisor() = default;
-  // `divisor`: 1 to 2^31.
+  // The divisor may be 1 to 2^31.
   explicit constexpr Divisor(unsigned divisor) : divisor_(divisor) {
     while ((uint64_t{1} << shift_) < divisor) ++shift_;
     factor_ = static_cast<unsigned>((uint64_t{1} << 32) * ((uint64_t{1} << shift_) - divisor) / divisor + 1);

@@ -1,7 +1,7 @@
 // A lane's operands for the tensor cores: converts the words of a tile (strips.h) to bfloat16 weights. MXFP4
-// weights include their scale, so that a whole segment accumulates in one sum, which mma.sync and wgmma do
-// fastest. This is exact: a code has two significant bits, a scale is a power of two (packing refuses scales
-// out of bfloat16's range). The scale of an E4M3 row is applied to the sum instead.
+// weights include their scale, so that one sum accumulates a whole segment, which is fastest for mma.sync and
+// wgmma. The product with the scale is exact: a code has two significant bits, and a scale is a power of two
+// (packing rejects scales beyond bfloat16's range). The scale of an E4M3 row is applied to the sum instead.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,13 +17,13 @@ __device__ inline uint32_t multiply_pair(uint32_t a, __nv_bfloat162 b) {
   return reinterpret_cast<const uint32_t&>(product);
 }
 
-// A lane's A registers for both products (m = 0, 1) of a group of 32 columns.
+// A lane's A registers for the products m = 0 (`first`) and m = 1 (`second`) of a group of 32 columns.
 struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Unpacks a word of MXFP4 codes to four A registers: masked bits are the value times 2^-126, which is
-// multiplied by a scale. The lower half of `scales` is the scale of row g, the upper half that of row g + 8.
+// Unpacks a word of MXFP4 codes to four A registers. The masked bits are the value times 2^-126; the scale
+// includes 2^126. The lower half of `scales` is the scale of row g, the upper half that of row g + 8.
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
@@ -46,7 +46,7 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[3] = multiply_pair(second(lower), kScale);
 }
 
-// Weights of one group of 32 columns, from the tile at shared address `tile`. Takes few registers.
+// Returns the weights of one group of 32 columns in the tile at shared address `tile`. Uses few registers.
 template <Layout layout>
 __device__ GroupWeights group_weights(uint32_t tile, int group) {
   const int lane = threadIdx.x % 32;
@@ -65,7 +65,7 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   } else {
     const uint4 codes = load_shared_16(tile + lane * 16);
     const uint32_t scales = load_shared_4(tile + kTileCodeBytes + lane / 4 * 4);
-    // A stored scale is the exponent of a bfloat16, which is at bits 14-7.
+    // A stored scale byte is the exponent of a bfloat16. The shift moves it to bits 14-7.
     const uint32_t of_group = __byte_perm(scales, 0, group ? 0x4342 : 0x4140) << 7;
     unpack_mxfp4(group ? codes.z : codes.x, of_group, w.first);
     unpack_mxfp4(group ? codes.w : codes.y, of_group, w.second);
@@ -73,7 +73,7 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// Weights of a tile, unpacked by group; a[m]: registers of product m. MXFP4 and E4M3 codes are loaded once.
+// A tile's weights, unpacked by group; a[m]: registers of product m. MXFP4 and E4M3 codes are loaded once.
 template <Layout layout>
 class TileWords {
  public:

@@ -1,10 +1,10 @@
-// The layout of matrices on the device: ready for the tensor cores, read once and in order.
+// The layout of matrices on the device: in register order of the tensor cores, read once and in sequence.
 //
-// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns; zeros pad the
+// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. Zeros pad the
 // contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8 (g =
-// lane / 4) in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32 columns: it
-// loads 16 bytes of naturally ordered activations per group. Each group takes two products m = 0, 1 of
-// mma.m16n8k16, whose A registers hold these pairs of columns:
+// lane / 4) in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32 columns. It
+// multiplies them with 16 contiguous bytes of activations per group. Each group takes two products m = 0, 1
+// of mma.m16n8k16, whose A registers hold these pairs of columns:
 //
 //  a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same columns of row g + 8
 //
@@ -22,7 +22,7 @@
 //         (row g, G = 1), (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
 //
 // A segment is a run of tiles of a strip that one warp sums from zero; then the sums of segments are added in
-// order. This fixes the order of additions, whatever else is in the batch.
+// order. So the order of additions does not depend on the rest of the batch.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-// Tiles per segment of the router: a warp can hold these in registers before the activations arrive.
+// Tiles per segment of the router: few enough that a warp loads them to registers before activations arrive.
 inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
@@ -57,15 +57,15 @@ void for_each_layout(const F& f) {
   for (const Layout layout : {Layout::kBf16, Layout::kE4m3, Layout::kMxfp4}) with_layout(layout, f);
 }
 
-inline constexpr int kTileCodeBytes{512};  // MXFP4 codes of a tile; its scales follow
+inline constexpr int kTileCodeBytes{512};  // MXFP4 codes of a tile; the tile's scales follow them
 constexpr int tile_bytes(Layout layout) {
   return layout == Layout::kBf16 ? 2048 : layout == Layout::kE4m3 ? 1024 : kTileCodeBytes + 32;
 }
 
-// One matrix in strips, or several contiguous ones of the same shape (experts).
+// One matrix in strips, or several contiguous matrices of the same shape (experts).
 struct Strips {
   const uint8_t* data{nullptr};
-  const float* row_scales{nullptr};  // E4M3: [rows], factor of each row's finished sum; otherwise null
+  const float* row_scales{nullptr};  // E4M3: [rows], factor of each row's sum; null for other layouts
   Layout layout{Layout::kBf16};
   int rows{0};  // rows of one matrix, without padding
   int num_strips{0};
@@ -75,14 +75,14 @@ struct Strips {
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
   // Distances from a warp's segment to its next: advance_segments and advance_bytes, plus wrap_bytes at the
-  // end of a strip. The launch computes them (stream_shape.h), because divisions in the kernel are slow.
+  // end of a strip. The host computes them (stream_shape.h), because divisions in kernels are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that compute the matrix together
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
 
-// For example, 2880 columns are 45 tiles, 4096 are 64. A segment has at most `max_segment_tiles` tiles.
+// Describes a matrix of `rows` x `cols`. For example, 2880 columns are 45 tiles, and 4096 columns are 64.
 constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_tiles = kMaxSegmentTiles) {
   Strips strips;
   strips.layout = layout;
@@ -98,17 +98,17 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
-// Number of floats that hold the sums of every segment separately: [segments, columns, rows in whole strips].
+// Number of floats for separate sums of every segment: [segments, columns, rows padded to whole strips].
 constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
   return size_t{1} * static_cast<size_t>(strips.num_segments) * static_cast<size_t>(num_columns) *
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// Index of the first unit for CTA n, if `num` CTAs divide `count` units evenly. 32 bits hold count * n:
-// kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a few hundred CTAs.
+// Returns the first unit of CTA n if `num` CTAs divide `count` units evenly. 32 bits hold count * n:
+// kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, and there are a few hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
-// Units [first, last) that one CTA computes. A unit is one segment of one strip; units are numbered strip by
-// strip. share_of() divides a matrix between any two segments or, with whole_strips, only between strips.
+// The units [first, last) of one CTA. A unit is one segment of one strip; units are numbered strip by strip.
+// share_of() divides a matrix between any two segments or, if whole_strips, only between strips.
 struct UnitRange {
   int first, last;
 };
@@ -120,8 +120,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
   return {static_cast<int>(part_of(count, cta, strips.by_ctas) * scale),
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
-// Index of the segment of a strip at which a second CTA takes over, so that the strip's sums have two parts
-// (dense/args.h); num_segments if one CTA computes the strip. CTAs never outnumber strips, so two are enough.
+// Returns the segment of a strip at which a second CTA takes over, or num_segments if one CTA has the whole
+// strip. A divided strip's sums have two parts (dense/args.h): CTAs never outnumber strips.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

@@ -7,7 +7,7 @@
 
 namespace nibble::cuda {
 
-// Bump allocator over one buffer; with a null buffer it only adds up sizes.
+// Hands out arrays of one buffer, one after another. With a null buffer it only adds up their sizes.
 class Arena {
  public:
   explicit Arena(uint8_t* base) : base_(base) {}

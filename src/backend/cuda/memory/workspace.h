@@ -1,4 +1,4 @@
-// Device memory besides the weights: the KV cache, and the scratch of a step.
+// Device memory other than weights: the KV cache, and the scratch memory of a step.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,11 +17,11 @@
 
 namespace nibble::cuda {
 
-// Most rows of a launch of logits. Each launch reads all of lm_head. If the host requests logits, a launch
-// has at most kDownloadedRows, because pinned memory is scarce.
+// Most rows in a launch of logits, which reads all of lm_head. If the host requests logits, a launch has at
+// most kDownloadedRows, because pinned memory is scarce.
 inline constexpr int kOutputRows{256}, kDownloadedRows{64};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
-// Maximum rows per launch of attend_rows(): their partial softmaxes must fit in kAttendScratchBytes.
+// Returns the most rows per launch of attend_rows(): their partial softmaxes must fit in kAttendScratchBytes.
 constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   const auto row_floats =
       static_cast<size_t>(num_kv_heads) * static_cast<size_t>(max_chunks) * size_t{kPartialFloats};
@@ -29,8 +29,8 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   return rows > 1 ? static_cast<int>(rows) : 1;
 }
 
-// Partial results for which attention's mailbox has room (AttendArgs): those of two rows with the longest
-// context. With more, CTAs are not all resident, and the last CTA to finish merges the chunks.
+// Returns how many partial softmaxes attention's mailbox holds (AttendArgs): those of two rows with the
+// longest context. With more rows, CTAs are not all resident, and the last CTA to finish merges the chunks.
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -38,44 +38,44 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   return kRows * num_kv_heads * chunks;
 }
 
-// Room for the same activations in every layout that a plan may choose for them.
+// Room for the same activations in any layout that a plan may choose for them.
 struct ActivationRoom {
-  __nv_bfloat16* data{nullptr};  // memory for rows or for an image
+  __nv_bfloat16* data{nullptr};  // room for rows or an image
   int image_rows{0};
-  BlockRows blocks{};  // memory for a block-scaled format; only with --prompt-activations
+  BlockRows blocks{};  // room for a block-scaled format; only with --prompt-activations
 
   Activations in(ActivationLayout layout) const;
 };
 
-// Activations of a step of up to T rows, and scratch that kernels pass to each other.
+// Activations of a step of up to T rows, and scratch memory that kernels pass to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   ActivationRoom attended, normed, gated;
-  // Image of gathered pairs (ExpertsUpArgs), in the memory of qkv_parts, which is no longer read by then.
+  // Image of gathered pairs (ExpertsUpArgs). It shares memory with qkv_parts, which is no longer needed then.
   Activations gathered;
-  // Scratch of qkv_split() and project_split(); shares memory with attend_partials, used only by attention.
+  // Scratch of qkv_split() and project_split(), in the memory of attend_partials, which only attention uses.
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox; zero before the first step
-  uint32_t* step{nullptr};                                     // number of the step; zero before the first
+  uint32_t* step{nullptr};  // number of the current step; zero before the first
   // Counters, zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample
   // [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
-  float* attend_mailbox{nullptr};  // AttendArgs: [mailbox_partials, kPartialFloats], zero before step 1
+  float* attend_mailbox{nullptr};  // AttendArgs: [mailbox_partials, kPartialFloats]; zero before step 1
   int mailbox_partials{0};
-  float* tile_totals{nullptr};       // AttendTilesArgs: [kMostTileCtas, kTileTotals], zero before step 1
-  float* rope_frequencies{nullptr};  // [D / 2]: radians per position of each pair of elements
+  float* tile_totals{nullptr};       // AttendTilesArgs: [kMostTileCtas, kTileTotals]; zero before step 1
+  float* rope_frequencies{nullptr};  // [D / 2]: radians per position for each pair of elements
   float rope_concentration{1};
   uint8_t* input{nullptr};  // device copy of a step's input (step_input.h)
-  StepExchange exchange;    // host memory: two inputs, and two outputs of max_batch_tokens rows
+  StepExchange exchange;    // buffers in host memory: two inputs, two outputs of max_batch_tokens rows
 };
 
-// `rows`: the kernel table, any row of which may run a step.
+// `rows`: the kernel table. The workspace has room for any of its rows.
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::span<const KernelRow> rows = kernel_rows());
 
@@ -89,7 +89,7 @@ class OwnedWorkspace {
  private:
   Workspace work_;
   DeviceBuffer bytes_;
-  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // host memory to which work_.exchange points
+  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // the host memory to which work_.exchange points
 };
 
 size_t kv_bytes(const Config& config, const BackendOptions& options);

@@ -1,16 +1,17 @@
-// Products of many tokens (pipeline.cuh) on Hopper by wgmma or, with few columns, by mma.sync, which gives
-// the same bits. Activations are bfloat16 in swizzled tiles, called an image (activations.h). One to three
-// warpgroups multiply four strips (64 rows) each with the item's columns. In addition, one warp has the copy
-// engine fill the stages with weights, and another with activations.
+// Matrix products of many tokens (pipeline.cuh) on Hopper. They use wgmma or, if columns are few, mma.sync,
+// which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image (activations.h). One
+// to three warpgroups each multiply four strips (64 rows) with the item's columns. One more warp makes the
+// copy engine fill the stages with weights, and another warp makes it fill them with activations.
 //
-// The warp that copies weights does not wait for the previous kernel, which writes the activations. It fills
-// the first stages while that kernel ends, so items must be known before that (group_items.cuh). It cannot
-// run ahead by more than the stages, because the warps that empty them do wait.
+// The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
+// the first stages while that kernel ends. Items must therefore be known earlier (group_items.cuh). This warp
+// cannot run ahead further than the stages, because the warps that empty stages wait for the previous kernel.
 //
 // An MXFP4 stage is a whole segment (five tiles), multiplied in an unrolled loop with two sets of A
-// registers: while products read one set, the other is unpacked. BF16 and E4M3 have 4 and 2 times the bytes,
-// and stages of one tile. Three warpgroups share the columns that are copied. A batch has few columns and
-// items; one warpgroup per CTA makes three times the items and keeps the memory busy.
+// registers: while products read one, the next tile is unpacked into the other. BF16 and E4M3 weights have 4
+// and 2 times the bytes, so their stages are one tile. Three warpgroups share each copy of the columns. A
+// small batch has few columns and items: one warpgroup per CTA makes three times the items, which keeps
+// memory busy.
 #pragma once
 
 #include "backend/cuda/layout/activations.h"
@@ -31,13 +32,13 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for each item of this CTA, and begin() once the first item is known. The next item is read
-// while the current one is multiplied, because reading it takes as long as multiplying a stage.
+// Calls f(item) for each item of this CTA, and begin() once the first item is known. Reading an item takes as
+// long as multiplying a stage, so the next item is read while the current one is multiplied.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  if (index >= count) return begin();  // no items if other ranks hold all chosen experts
+  if (index >= count) return begin();  // ranks without any of the chosen experts have no items
   auto next = items.at(index);
   begin();
   for (; index < count; index += step) {
@@ -47,14 +48,14 @@ __device__ __forceinline__ void for_each_item(const Items& items, const Begin& b
   }
 }
 
-// `ctas`: CTAs per multiprocessor; one CTA multiplies while another waits for memory.
+// `ctas`: CTAs per multiprocessor. With two, one CTA multiplies while the other waits for memory.
 template <Layout layout, int columns, int warpgroups, int ctas = 1>
 struct ImageShape {
   static constexpr bool kTakesImage{true};
   static constexpr Layout kLayout{layout};
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
-  // Layout of a stage: tiles of columns, which wgmma requires at multiples of 1,024 bytes, then strips.
+  // A stage holds the tiles of columns, which wgmma requires at multiples of 1,024 bytes, then the strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
   static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
@@ -64,16 +65,16 @@ struct ImageShape {
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // Column counts are compiled in steps of kStep tiles of 8. Groups of pairs (MXFP4) have any number of
-  // columns; most items of tokens are full. With more than 8 variants the compiler makes products wait.
+  // A variant is compiled for every kStep-th count of 8-column tiles. With more than 8 variants the compiler
+  // makes products wait. Groups of pairs (MXFP4) have any number of columns; most items of tokens are full.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
-  // With few columns, warps multiply by mma.sync, so that none waits for another (docs/decisions/0015).
+  // With few columns, mma.sync multiplies: wgmma makes warps wait for each other (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // True if the copying warps, padded to a warpgroup, give registers to the others. Sums of 64 rows and 128
-  // columns take 64 registers per thread, and their totals another 64.
+  // True if the copying warps give registers to the multiplying warps; they are padded to a whole warpgroup
+  // for that. Sums of 64 rows x 128 columns take 64 registers per thread, and their totals another 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
@@ -132,8 +133,8 @@ struct ImageShape {
     return kTiles == 1 ? 1 : min(weights.segment_tiles, weights.num_tiles - first_tile);
   }
 
-  // Each lane copies one strip's part of a stage. The first lane announces the bytes of all lanes: 32
-  // arrivals at the barrier made a dense product of 16 tokens 8 to 15 % slower.
+  // Each lane copies one strip's part of a stage. Only the first lane arrives at the barrier, and it
+  // announces the bytes of all lanes: 32 arrivals made a dense product of 16 tokens 8 to 15 % slower.
   template <typename Items>
   static __device__ void copy_weights(const Strips& weights, const Items& items, Stages<ImageShape> stages) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -162,7 +163,7 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Copies only the item's columns: a group of two pairs has six rows of padding.
+          // Copies only the item's own columns: a group of two pairs, for example, has six rows of padding.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +
@@ -174,7 +175,7 @@ struct ImageShape {
           });
         });
   }
-  // Calls f(number of tiles) for each stage of an item, once the stage is empty.
+  // Waits for each stage of an item to be empty, and then calls f(number of tiles in the stage).
   template <typename Item, typename F>
   static __device__ __forceinline__ void for_each_stage(const Strips& weights, const Item& item,
                                                         Stages<ImageShape>& stages, const F& f) {
@@ -188,11 +189,11 @@ struct ImageShape {
     }
   }
   struct StagePiece {
-    uint32_t place;  // byte offset in the stage to which `num_bytes` bytes are copied
+    uint32_t place;  // byte offset in the stage at which the bytes are stored
     const uint8_t* from;
     int num_bytes;
   };
-  // Copies a warp's part of a stage, all_bytes in total: each lane with has_piece copies one piece.
+  // Copies a warp's part of a stage, all_bytes in total. Each lane with has_piece copies one piece.
   static __device__ __forceinline__ void copy_part(const Stages<ImageShape>& stages, bool has_piece,
                                                    StagePiece piece, int all_bytes, uint64_t policy) {
     if (threadIdx.x % 32 == 0) arrive_and_expect(stages.full(), all_bytes);
@@ -201,8 +202,8 @@ struct ImageShape {
       bulk_copy(stages.address() + piece.place, piece.from, piece.num_bytes, stages.full(), policy);
   }
 
-  // Adds the products of a tile in two groups of 32 columns, each with its own A registers. Calls between()
-  // when all products of the previous tile have ended.
+  // Adds the products of one tile, as two groups of 32 columns with A registers of their own. Calls between()
+  // once all products of the previous tile have ended.
   template <bool first, int tiles, typename Between>
   static __device__ __forceinline__ void add_tile(uint32_t strip, uint32_t cells, uint32_t (&a)[2][2][4],
                                                   float (&sums)[tiles][4], const Between& between) {
@@ -210,7 +211,7 @@ struct ImageShape {
     const uint32_t b = describe_columns(cells);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
-      if (!first) wait_for_products<1>();  // the last products that read a[group] must end
+      if (!first) wait_for_products<1>();  // a[group] is still in use by earlier products
       if (group == 1) between();
       words.unpack(group, a[group]);
       fence_products();
@@ -223,12 +224,12 @@ struct ImageShape {
     }
   }
 
-  // Computes the sums of a segment of the warp's strip by mma.sync, in a stage of MXFP4 with up to 8 columns.
+  // Computes a segment's sums for the warp's strip by mma.sync. The stage is MXFP4 with up to 8 columns.
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    // Where the lane's row for load_matrices() begins in a tile: its elements 0 to 31. Elements 32 to 63
-    // are at this offset XOR 64, because pieces are swizzled.
+    // Byte offset in a tile of the row that the lane loads by load_matrices(): elements 0 to 31. Elements 32
+    // to 63 are at this offset XOR 64, because pieces are swizzled.
     const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;
@@ -245,7 +246,7 @@ struct ImageShape {
         mma_bf16(sums, a[1], b[2], b[3]);
       }
     };
-    // No branch in the loop over a whole segment: the next tile's loads overlap with this tile's products.
+    // The loop over a whole segment has no branch: the next tile's loads overlap with this tile's products.
     if (num_tiles == kMaxSegmentTiles) {
 #pragma unroll
       for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);
@@ -256,7 +257,7 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // Computes the sums of a segment by wgmma, for more columns than add_few().
+  // Computes a segment's sums by wgmma, for items with more columns than add_few() takes.
   template <int tiles>
   static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                    float (&sums)[tiles][4]) {
@@ -274,7 +275,7 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // add_stage() for stages of one tile; releases a stage when the next stage's first products are in flight.
+  // add_stage() for stages of one tile. Releases a stage once the next stage's first products are in flight.
   template <int tiles>
   static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                     float (&sums)[tiles][4]) {
@@ -314,7 +315,7 @@ struct ImageShape {
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const Item& item, unsigned cuts,
                                                        Stages<ImageShape>& stages, const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
-    // A warp without a strip multiplies whatever the stage holds: wgmma needs all warps of a warpgroup.
+    // wgmma needs all warps of a warpgroup: a warp without a strip multiplies unused bytes of the stage.
     const bool has_strip = strip < weights.num_strips;
     const auto take = begin(item, has_strip ? strip : 0);
     const int cut = cuts && has_strip ? cut_of(weights, strip, cuts) : weights.num_segments;

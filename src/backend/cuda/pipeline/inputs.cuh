@@ -1,4 +1,4 @@
-// Loads activations into shared memory, for a pass over the weights with up to 8 tokens.
+// Loads the activations of up to 8 tokens into shared memory, for one pass over the weights.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"
@@ -28,7 +28,7 @@ struct ResidualTerms {
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Loads x and its terms, for element i of a token or, if T is float4, for elements 4 i .. 4 i + 3.
+  // Loads x and its terms at element i of a token. If T is float4, loads elements 4 i to 4 i + 3.
   template <typename T>
   __device__ ResidualTerms<T> request(int token, int i) const {
     const auto at = [this, i](const float* rows, int row) {
@@ -42,7 +42,7 @@ struct Residual : ResidualInput {
       if (experts && k < num_experts) terms.experts[k] = at(experts, token * num_experts + k);
     return terms;
   }
-  // Adds the terms of the residual stream, always in the same order.
+  // Adds up the terms of the residual stream, always in the same order.
   template <typename T>
   __device__ T sum(const ResidualTerms<T>& terms) const {
     T sum = terms.x;
@@ -75,11 +75,11 @@ __device__ inline float4 four_floats(uint2 four) {
   return make_float4(low.x, low.y, high.x, high.y);
 }
 
-// RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers,
-// possibly before the activations arrive. Squares are always summed in the order of 16 warps: thread i adds
-// float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are added in order. Each of 8
-// warps does the work of two. `ahead`: float4s per thread that are loaded at the same time, at 4 registers
-// for each term of the sum; fewer mean more trips to L2.
+// RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers, if
+// possible before the activations arrive. Squares are always summed in the order of 16 warps: thread i adds
+// float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are added in order. With 8
+// warps, each warp does the work of two. `ahead`: number of float4s that a thread loads at the same time.
+// Each takes 4 registers per term of the sum; a smaller number means more trips to L2.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:
@@ -90,10 +90,10 @@ class NormWeights {
       if (4 * i < hidden) fours_[n] = reinterpret_cast<const float4*>(weights)[i];
     }
   }
-  // Stores to[column] = bf16(norm of row token_at(column)). All threads of the CTA take part and are
-  // synchronized at the end. Calls visit(column, i, x, normed) for every four elements, and when_here() once
-  // the last row's terms have arrived. `at_once`: rows that are summed together; with 512 threads each takes
-  // 8 registers per thread, and 8 more for each of its terms that is still being loaded.
+  // Stores to[column] = bf16(norm of row token_at(column)). All threads of the CTA call it; it synchronizes
+  // them at the end. Calls visit(column, i, x, normed) for every four elements, and when_here() once the last
+  // row's terms have arrived. `at_once`: number of rows that are summed together. With 512 threads, each row
+  // takes 8 registers per thread, and 8 more for each of its terms that is still being loaded.
   template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere = Ignore>
   __device__ void load(const NormInput& args, const TokenAt& token_at, SharedRows to, const Visit& visit,
                        const WhenHere& when_here = {}) const {
@@ -106,7 +106,7 @@ class NormWeights {
       rows.count = to.count;
       rows.num_fours = num_fours;
       rows.load(residual, token_at);
-      // Sums are double-buffered: other warps may still read those of the previous rows.
+      // The sums are double-buffered, because other warps may still read the previous rows' sums.
       auto& of_rows = sums[first / at_once % 2];
       rows.sum_squares(of_rows);
       if (first + at_once >= to.count) when_here();
@@ -121,12 +121,12 @@ class NormWeights {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
   static_assert(kFours % ahead == 0);
 
-  // Rows that are loaded and summed together: columns first .. first + at_once - 1 that are below `count`.
+  // The rows that are loaded and summed together: columns first to first + at_once - 1, if below `count`.
   template <int at_once>
   struct Rows {
     int first, count;
     int num_fours;
-    float4 x[at_once][kFours];  // elements of each row that this thread holds
+    float4 x[at_once][kFours];  // the elements of each row that this thread holds
 
     template <typename F>
     __device__ void for_each(const F& f) const {
@@ -156,7 +156,7 @@ class NormWeights {
         });
       }
     }
-    // Stores one sum of squares for each of the 16 warps of the summing order.
+    // Stores 16 partial sums of squares per row, one for each warp of the fixed summing order.
     __device__ void sum_squares(float (&sums)[at_once][kOrderWarps]) const {
       for_each([&](int row, int) {
 #pragma unroll
@@ -173,7 +173,7 @@ class NormWeights {
     }
   };
 
-  // Stores the norms of rows, given their sums of squares, and pads them with zeros to whole tiles.
+  // Computes the norms of rows from their sums of squares, stores them, and zero-pads them to whole tiles.
   template <int at_once, typename Visit>
   __device__ void store(const NormInput& args, const Rows<at_once>& rows,
                         const float (&sums)[at_once][kOrderWarps], SharedRows to, const Visit& visit) const {
@@ -203,16 +203,16 @@ class NormWeights {
   float4 fours_[kFours];
 };
 
-struct RowMatrix {  // row-major matrix in global memory, `cols` elements per row
+struct RowMatrix {  // a row-major matrix in global memory with `cols` elements per row
   const __nv_bfloat16* data;
   int cols;
 };
-struct WorkThread {  // the calling thread's index among the num_threads threads that share some work
+struct WorkThread {  // the calling thread's index among num_threads threads that share a task
   int index, num_threads;
 };
 
-// Prefetches rows to[n] = row row_at(n) to shared memory, zero-padded to whole tiles; wait_for_rows() waits.
-// All copies are in flight at once; through registers, 8 rows of 4,096 took 5 us longer than one row.
+// Starts to copy rows to[n] = row row_at(n) to shared memory, zero-padded to whole tiles; wait_for_rows()
+// waits. All copies are in flight at once: through registers, 8 rows of 4,096 took 5 us longer than one row.
 template <typename RowAt>
 __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
   for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {
@@ -228,13 +228,13 @@ __device__ inline void prefetch_rows(RowMatrix from, SharedRows to, WorkThread t
   prefetch_rows(
       from, [](int row) { return row; }, to, thread);
 }
-// Waits for prefetch_rows(). All threads of the CTA call it; it synchronizes them.
+// Waits for the copies of prefetch_rows(). All threads of the CTA must call it; it synchronizes them.
 __device__ inline void wait_for_rows() {
   wait_for_copies<0>();
   __syncthreads();
 }
 
-// Prefetches rows of a matrix into registers, and stores them to shared memory later.
+// Prefetches rows of a matrix into registers; store() later writes them to shared memory.
 template <int warps>
 class RowPrefetch {
  public:
@@ -246,7 +246,7 @@ class RowPrefetch {
       if (i < count * padded_cols(from.cols) / 4) prefetched_[n] = four(from, i, row_at);
     }
   }
-  // Stores to[column] = row row_at(column) of the prefetched matrix; synchronizes the CTA at the end.
+  // Writes the prefetched rows: to[column] = row row_at(column). Synchronizes the CTA at the end.
   template <typename RowAt>
   __device__ void store(RowMatrix from, const RowAt& row_at, SharedRows to) const {
     const int num_fours = padded_cols(from.cols) / 4;
@@ -265,7 +265,7 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // prefetches up to 4,096 elements
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // kAhead: for rows of up to 4,096
 
   template <typename RowAt>
   static __device__ uint2 four(RowMatrix from, int i, const RowAt& row_at) {

@@ -1,4 +1,4 @@
-// The destination of kernels that compute a norm: rows, or an image of swizzled tiles (layout/activations.h).
+// The memory where kernels store norms: plain rows, or an image of swizzled tiles (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,9 +9,9 @@ namespace nibble::cuda {
 
 struct NormedRows {
   __nv_bfloat16* data;
-  int hidden, image_rows;  // image_rows: number of rows of the image; 0: `data` is plain rows
+  int hidden, image_rows;  // image_rows: number of rows of the image; 0 if `data` holds plain rows
 
-  __device__ void store(int row, int i, uint2 four) const {  // elements 4 i .. 4 i + 3
+  __device__ void store(int row, int i, uint2 four) const {  // stores elements 4 i to 4 i + 3
     if (image_rows == 0) {
       reinterpret_cast<uint2*>(data)[size_t{1} * row * (hidden / 4) + i] = four;
       return;
@@ -20,7 +20,7 @@ struct NormedRows {
     *reinterpret_cast<uint32_t*>(cell + place_in_cell(row, 4 * i)) = four.x;
     *reinterpret_cast<uint32_t*>(cell + place_in_cell(row, 4 * i + 2)) = four.y;
   }
-  // Zeros the padding of the row's last cell. All threads of a CTA call it.
+  // Zeros the padding of the row's last tile in an image. All threads of the CTA must call it.
   __device__ void pad(int row) const {
     const int piece = kFirstPaddingPiece + static_cast<int>(threadIdx.x);
     if (image_rows && has_padding(hidden) && piece < kCellPieces)

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// Keys are above 0, and -0 has the key of +0, so that the two tie.
+// A key is never 0. -0 has the key of +0, so the two compare as equal.
 __device__ inline uint32_t key_of(float logit) {
   const uint32_t bits = __float_as_uint(logit + 0.0f);
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;

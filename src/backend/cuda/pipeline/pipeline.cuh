@@ -1,16 +1,16 @@
-// Matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns, which are
-// tokens or pairs of a token and an expert; a warp takes one strip and up to 64 columns. A shape says how
-// warps divide rows and columns, what a stage holds, and which instruction multiplies: bf16_columns.cuh,
+// Matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns (tokens, or
+// pairs of a token and an expert). A warp takes one strip and up to 64 columns. A shape defines how warps
+// divide rows and columns, what a stage holds, and which instruction multiplies: see bf16_columns.cuh,
 // block_columns.cuh, and image_columns.cuh, which divides the work differently for wgmma.
 //
-// The contraction passes through 3 to 8 stages in at most 99 KB of shared memory. A stage is a tile of 64
-// columns of weights and of activations; four more warps fill it with cp.async, which every family has. Its
-// barrier `full` signals that copies have arrived, `empty` that all twelve warps have read it: while one warp
-// stores its sums, others use the tensor cores.
+// The contraction passes through 3 to 8 stages in at most 99 KB of shared memory. A stage holds one tile of
+// 64 columns of the weights and of the activations. Four more warps fill stages with cp.async, which every
+// family supports. A stage's barrier `full` signals that its copies have arrived, `empty` that all twelve
+// warps have read it: while one warp stores its sums, others use the tensor cores.
 //
 // CTAs are persistent: each takes one item (rows and columns of a product) after another, and copies the next
-// item's first stages while it multiplies the last ones. Sums are added segment by segment and divided into
-// parts at the same places as in stream.cuh: with the same instruction, the bits are equal.
+// item's first stages while it multiplies the current item's last stages. Sums are added segment by segment
+// and divided into parts as in stream.cuh, so the same instruction gives the same bits.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace nibble::cuda {
 
-// The warps of a CTA that multiplies for many tokens; shared by all shapes for mma.sync.
+// The warps of a CTA that multiplies for many tokens. All shapes for mma.sync derive from it.
 struct PromptWarps {
   static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)}, kCtas{1};
   static constexpr int kWarpTiles{8};  // tiles of 8 columns (tokens or pairs, n of mma.sync) per warp
@@ -33,32 +33,32 @@ struct PromptWarps {
   static constexpr bool kTakesImage{false};
 };
 
-// Warps along the columns of a bfloat16 item. Larger weights (E4M3, BF16) get fewer rows, more columns.
+// Warps along the columns of a bfloat16 item. E4M3 and BF16 weights are larger: fewer rows, more columns.
 constexpr int prompt_column_warps(Layout layout) { return layout == Layout::kMxfp4 ? 1 : 2; }
 constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / prompt_column_warps(layout); }
 
-// A shape is derived from PromptWarps, and also has
+// A shape derives from PromptWarps and also defines:
 //  kLayout       layout of the weights
 //  kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
-//  kRowBytes, kScaleBytes: bytes in a tile of a column's activations, and of their scales (0 or 4)
+//  kRowBytes, kScaleBytes: bytes of a column's activations in a tile, and of their scales (0 or 4)
 //  kStages, kStageBytes, kBytes: a stage holds weights, columns, scales; kBytes is all shared memory
-//  Rows          activations in global memory: row(i) is a row's address; has_piece(p) is false if rows end
-//                before 16-byte piece p; scales_of(i), if kScaleBytes is 4: the scales of a row
-//  Lane          what a lane reads from a stage and multiplies: add_stage<tiles>(stage, sums)
+//  Rows          activations in global memory. row(i): address of a row. has_piece(p): false if the row ends
+//                before 16-byte piece p. scales_of(i): scales of a row, if kScaleBytes is 4
+//  Lane          one lane's part of a product: add_stage<tiles>(stage, sums)
 
 // A warp's sums: in lane 4 g + t, element [n][i] is of row g + 8 (i / 2), column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// A CTA's unit of work: rows and columns of a product. `columns`: its columns that hold a token or a pair.
+// A CTA's unit of work: rows and columns of a product. `columns`: number of columns with a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // row of an image of activations that belongs to first_column
+  int image_row{0};  // the row of an image of activations for first_column
 };
-struct SegmentItem : PromptItem {  // an item of only one segment of each strip (dense/wgmma_split.cu)
+struct SegmentItem : PromptItem {  // covers only one segment of each strip
   int segment;
 };
 
-// `cuts`: CTAs among which kernels for few tokens would divide strips (cut_of()); 0: strips stay whole.
+// `cuts`: number of CTAs for which cut_of() tells where strips are cut into two parts; 0: strips stay whole.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;
@@ -71,15 +71,15 @@ constexpr int row_blocks(const Strips& weights) {
   return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
 }
 
-// A launch with one CTA per item, up to the number that is resident at once.
+// Returns a launch with one CTA per item, up to the number of CTAs that are resident at once.
 template <typename Shape>
 LaunchShape shape_for_items(const Target& target, int num_items) {
   return {dim3(static_cast<unsigned>(std::min(num_items, Shape::kCtas * target.num_multiprocessors))),
           Shape::kThreads, Shape::kBytes};
 }
 
-// Copies the stages of all items; called by the copy warps. `Items` has count(), at(index), and row(item,
-// column), the row of `activations` for a column. A lane copies pieces at the same offsets of every stage.
+// Copies the stages of all items. The copy warps call it. `Items` has count(), at(index), and row(item,
+// column), the row of `activations` for a column. A lane copies pieces at the same offsets in every stage.
 template <typename Shape, typename Items>
 __device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
                            Stages<Shape> stages) {
@@ -90,7 +90,7 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
       kRowCopies{Shape::kColumns / kRowsAtOnce};
   const int lane = static_cast<int>(threadIdx.x) - 32 * Shape::kWarps;
   const int row = lane / kRowPieces, piece = lane % kRowPieces;
-  // Swapping the halves of every second row of 8 pieces puts the lanes of two rows into different banks.
+  // If a row has 8 pieces, odd rows swap their halves, so that lanes of two rows access different banks.
   constexpr int kSwap{kRowPieces == 8 ? 4 : 0};
   const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
   constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
@@ -169,7 +169,7 @@ __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
   }
 }
 
-// Multiplies all items of this CTA by mma.sync, each warp on its own.
+// Multiplies all items of this CTA by mma.sync. The warps work independently.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items& items, Stages<Shape>& stages,
                                   const Begin& begin) {
@@ -181,7 +181,7 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   }
   const typename Shape::Lane lane;
   const int num_items = items.count();
-  if (first_index >= num_items) return;  // no items if other ranks hold all chosen experts
+  if (first_index >= num_items) return;  // ranks without any of the chosen experts have no items
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
@@ -211,10 +211,10 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   }
 }
 
-// Waits for the predecessor and multiplies all items of this CTA. The stages are at the start of its dynamic
-// shared memory. Shapes for wgmma read items and prefetch weights before the wait. begin(item, strip) may
-// prefetch data to be added to a strip's sums; it returns the function that receives the sums: take(part,
-// is_whole, sums), or take(sums) for a SegmentItem.
+// Waits for the previous kernel and multiplies all items of this CTA. The stages are at the start of its
+// dynamic shared memory. Shapes for wgmma read items and prefetch weights before the wait. begin(item, strip)
+// may prefetch data to be added to a strip's sums, and returns the function that receives the sums:
+// take(part, is_whole, sums), or take(sums) for a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                const Items& items, const Begin& begin) {
@@ -235,7 +235,7 @@ __device__ int first_column_of_lane() {
          static_cast<int>(threadIdx.x) % 4 * 2;
 }
 
-// Calls visit(i, upper, lower) with the lane's sums of rows g, g + 8 for column first_column_of_lane() + i.
+// Calls visit(i, sum of row g, sum of row g + 8) for the lane's columns first_column_of_lane() + i.
 template <typename Shape, int tiles, typename Visit>
 __device__ void for_each_column(const PromptItem& item, const float (&sums)[tiles][4], const Visit& visit) {
   const int count = item.columns - first_column_of_lane<Shape>();

@@ -1,6 +1,6 @@
 // Stages in shared memory, through which producer warps pass data to consumer warps of a CTA. A stage's
 // `full` barrier signals that its data has arrived, `empty` that all consumers have read it. A shape has
-// kStages, kStageBytes, kCopyLanes (arrivals that make a stage full) and kWarps (that read a stage).
+// kStages, kStageBytes, kCopyLanes (arrivals that make a stage full) and kWarps (warps that read a stage).
 #pragma once
 
 #include "backend/cuda/ptx/copy.cuh"
@@ -25,11 +25,11 @@ class Stages {
   __device__ uint32_t address() const { return stage_; }
   __device__ uint32_t full() const { return full_; }
   __device__ void wait_until_full() const { wait(full_, phase_); }
-  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // stages start out empty
+  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // all stages start empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
-  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // called by the whole warp
-  // For warps that count stages: n is the number of a stage in the order of filling. If n is uniform across
-  // the warp, the compiler uses uniform registers.
+  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // the whole warp calls it
+  // These functions are for warps that count stages: n is the stage's number in the order of filling. If n is
+  // the same in the whole warp, the compiler uses uniform registers.
   __device__ uint32_t address(unsigned n) const {
     return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
   }
@@ -61,7 +61,7 @@ class Stages {
   uint32_t phase_{0};
 };
 
-constexpr int stages_bytes(int num_stages, int stage_bytes) {  // including the barriers
+constexpr int stages_bytes(int num_stages, int stage_bytes) {  // bytes of the stages and their barriers
   return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
 }
 

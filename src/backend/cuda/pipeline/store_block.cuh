@@ -1,4 +1,4 @@
-// Writes activations, already rounded to bfloat16, in a block-scaled format (block_rows.h).
+// Writes activations that are already rounded to bfloat16 in a block-scaled format (block_rows.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Quantises and stores columns 8 eight .. 8 eight + 7 of a row. The four lanes of a quad hold a block of 32
-// columns. All lanes of the warp must call it; those without `is_there` store nothing.
+// Quantises and stores columns 8 eight to 8 eight + 7 of a row. The four lanes of a quad hold one block of 32
+// columns. All lanes of the warp must call it; lanes with is_there == false store nothing.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there, const float (&x)[8]) {
   const uint32_t largest = block_largest(x);
@@ -41,7 +41,7 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// store_eight() of eight bfloat16 numbers at a 16-byte aligned address in shared memory.
+// store_eight() for eight bfloat16 numbers at a 16-byte aligned address in shared memory.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
                             const __nv_bfloat16* from) {

@@ -1,5 +1,5 @@
-// Chooses warps, ring slots and shared memory of a launch that streams weights for few columns (stream.cuh).
-// No choice changes a bit of a result, because a warp adds up whole segments. No GPU; C++17 for device code.
+// Chooses warps, ring slots and shared memory for launches that stream weights for few columns (stream.cuh).
+// No choice changes a bit, because a warp adds up whole segments. Needs no GPU; C++17, for device code.
 #pragma once
 
 #include <algorithm>
@@ -11,36 +11,36 @@
 
 namespace nibble::cuda {
 
-// Tiles of a ring slot, which are copied at once. A slot of MXFP4 holds a whole segment.
+// Number of tiles in a ring slot; a slot is copied at once. A slot of MXFP4 holds a whole segment.
 constexpr int slot_tiles(Layout layout) {
   return layout == Layout::kBf16 ? 1 : layout == Layout::kE4m3 ? 2 : kMaxSegmentTiles;
 }
 constexpr int slot_bytes(Layout layout) { return slot_tiles(layout) * tile_bytes(layout); }
 inline constexpr int kMaxSlots{4};
 
-// Warps of a CTA, and slots of each warp's ring. Kernels are compiled for each of kStreamWarps.
+// Warps per CTA, and slots of each warp's ring. Kernels are compiled for each entry of kStreamWarps.
 struct StreamWarps {
   int warps, slots;
 };
-// A warp's ring consists of its slots, then their barriers.
+// A warp's ring is its slots, followed by their barriers.
 constexpr int warp_ring_bytes(Layout layout, int slots) { return slots * slot_bytes(layout) + 8 * kMaxSlots; }
 constexpr size_t ring_bytes(Layout layout, StreamWarps of) {
   return static_cast<size_t>(of.warps) * static_cast<size_t>(warp_ring_bytes(layout, of.slots));
 }
-// Slots that are prefetched before the activations are requested; to fill all would delay the activations.
+// Slots prefetched before the activations are requested. Filling all slots would delay the activations.
 constexpr int slots_ahead(int slots) { return slots - 1; }
 
-// Warps per CTA and slots per ring, best first. On an H100, 12, 18, 20 and 24 warps and other numbers of
-// slots were slower (docs/decisions/0005); {16, 2} costs 1 %. Chips with room for only 8 warps need no more.
+// Warps per CTA and slots per ring, best first. On an H100, 12, 18, 20 and 24 warps and other slot counts
+// were slower (docs/decisions/0005); {16, 2} costs 1 %. Chips with room for only 8 warps need no more.
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 
-// Elements from one token's row to the next in shared memory; 32 extra put tokens into different banks.
+// Distance in elements between tokens' rows in shared memory. The 32 extra put tokens into different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 constexpr size_t activation_bytes(int cols, int columns) {
   return size_t{2} * static_cast<size_t>(columns) * static_cast<size_t>(activation_stride(cols));
 }
-// Bytes of the sums of a unit, one segment of a strip. A CTA must hold at least those of a whole strip.
+// Bytes of the sums of a unit (one segment of a strip). A CTA must have room for the units of a whole strip.
 constexpr size_t unit_bytes(int columns) { return sizeof(float) * kStripRows * static_cast<size_t>(columns); }
 
 // Shared memory of a CTA that holds `rows` rows of activations and the sums of `units` units.
@@ -48,7 +48,7 @@ constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows,
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
 }
-// Least shared memory of a CTA for a pass of `columns` columns, with any of kStreamWarps.
+// Least shared memory per CTA that any entry of kStreamWarps needs for a pass of `columns` columns.
 constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
   const int num_segments = make_strips(layout, kStripRows, cols).num_segments;
   size_t least = 0;
@@ -62,7 +62,7 @@ constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
 
 struct StreamShape {
   StreamWarps of;
-  int columns;  // tokens, or pairs of a token and an expert, that share a pass
+  int columns;  // number of tokens, or pairs of a token and an expert, that share a pass
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }
@@ -77,9 +77,9 @@ struct StreamShape {
   }
 };
 
-// `columns`: tokens or pairs; `cols`: width of the matrix; `units`: most units of a CTA; `buffers`: passes
-// whose activations are in shared memory at once. Takes the first of kStreamWarps with which up to
-// kMaxColumns columns fit into one pass; if none fits, equal smaller passes. The remaining memory holds sums.
+// `columns`: tokens or pairs. `cols`: width of the matrix. `units`: most units of a CTA. `buffers`: passes
+// whose activations are in shared memory at once. Takes the first of kStreamWarps that fits up to kMaxColumns
+// columns into a pass; if none does, takes equal smaller passes. The remaining memory holds sums.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

@@ -1,5 +1,5 @@
 // Reductions over lanes of a warp; every lane gets the result. Each function states its order of additions,
-// because a token's bits must not change.
+// because a token must always get the same bits.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -7,8 +7,8 @@
 
 namespace nibble::cuda {
 
-// Reduces over all 32 lanes, farthest first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. CUB's WarpReduce adds
-// adjacent lanes first and leaves the result in one lane.
+// Reduces over all 32 lanes, most distant first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. CUB's WarpReduce
+// adds adjacent lanes first and leaves the result in one lane.
 template <typename T, typename Op>
 __device__ T reduce_warp(T value, Op op) {
   namespace groups = cooperative_groups;
@@ -16,8 +16,8 @@ __device__ T reduce_warp(T value, Op op) {
 }
 
 // Reduces over each group of `lanes` lanes, adjacent first: lanes i and i ^ 1, then i ^ 2, ... i ^ (lanes /
-// 2). All 32 lanes take part. CUB's WarpReduce<T, lanes> has one mask per group, for which the compiler adds
-// a loop (MATCH, 32 instructions on attention's critical path).
+// 2). All 32 lanes must call it. CUB's WarpReduce<T, lanes> uses one mask per group, for which the compiler
+// adds a loop (MATCH, 32 instructions on attention's critical path).
 template <int lanes, typename T, typename Op>
 __device__ T reduce_neighbours(T value, Op op) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Chooses among kernels that are compiled for several numbers of warps and slots (stream_shape.h).
+// Selects the kernel that is compiled for a number of warps and of ring slots (stream_shape.h).
 #pragma once
 
 #include <type_traits>
@@ -15,7 +15,7 @@ void with_warps(StreamWarps of, const F& f) {
   const std::integral_constant<int, 16> sixteen;
   of.warps == 8 ? f(eight, two) : of.slots == 2 ? f(sixteen, two) : f(sixteen, three);
 }
-// with_warps(), but calls f only if kernels for the layout are compiled for these constants.
+// Like with_warps(), but calls f only if kernels of this layout are compiled for these warps and slots.
 template <Layout layout, typename F>
 void with_warps_for(StreamWarps of, const F& f) {
   with_warps(of, [&](auto warps, auto slots) {

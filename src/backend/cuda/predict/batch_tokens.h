@@ -1,21 +1,21 @@
-// Default numbers of rows of a step on a GPU, chosen by its memory and its speed.
+// Default numbers of rows per step on a GPU, which depend on its memory and its speed.
 #pragma once
 
 #include "backend/cuda/chip/caps.h"
 
 namespace nibble::cuda {
 
-// Larger steps make long prompts faster, but all running answers wait for them. A default step of
-// gpt-oss-120b is predicted to take at most this time, unless it already has the fewest rows.
+// A default step of gpt-oss-120b is predicted to take at most this time, unless it already has the fewest
+// rows. Larger steps make long prompts faster, but every running answer waits for them.
 inline constexpr double kMostStepSeconds{0.75};
 
-inline constexpr double kMostSpeed{0.9};  // share of the speed of prompts in the largest steps
+inline constexpr double kMostSpeed{0.9};  // least speed of prompts; 1: with the largest steps
 
-// True from 64 GB on: room for the workspace of large steps and the KV cache of many sequences.
+// True from 64 GB on, which is enough for the workspace of large steps and the KV cache of many sequences.
 bool has_much_memory(const DeviceCaps& caps);
-// Returns the default number of rows. For a GPU of unknown speed, only its memory decides.
+// Returns the default number of rows of a step. If the GPU's speed is unknown, only its memory decides.
 int default_batch_tokens(const DeviceCaps& caps);
-// Returns the default number of prompt rows of a step with running answers: the fewest, from 2,048 on, with
+// Returns the default number of prompt rows in a step with running answers: the smallest, from 2,048 on, with
 // which prompts are predicted to be nearly as fast (kMostSpeed) as with default_batch_tokens() rows.
 int default_rows_with_answers(const DeviceCaps& caps);
 

@@ -22,7 +22,7 @@ double real(Integer value) {
   return static_cast<double>(value);
 }
 
-struct Reached {  // amounts that a chip reads, converts and computes per microsecond
+struct Reached {  // amounts per microsecond that a chip reads, converts and computes
   double bytes, cache_bytes, weights, flops, attend_flops;
   double launch_microseconds;
 };
@@ -46,7 +46,7 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
     case Operation::kUnembed:
     case Operation::kSample:
       return 1;
-    case Operation::kRmsNorm:  // all-reduces of several GPUs compute norms too
+    case Operation::kRmsNorm:  // with several GPUs, the all-reduces compute the norms
       if (num_rows <= kFusedNormRows) return 0;
       return num_gpus > 1 ? 1 : 2 * config.num_layers;
     default:
@@ -54,15 +54,15 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
   }
 }
 
-// Bytes of activations that an operation reads and writes in a step, 4 per number: few are in float32, most
-// in bfloat16 but read or written twice.
+// Bytes of activations that an operation reads and writes in a step. Each number counts as 4 bytes: a few are
+// float32, most are bfloat16 but read or written twice.
 double activation_bytes(Operation operation, const Config& config, const PredictedStep& step) {
   const int h = config.hidden, q = config.num_heads * config.head_dim,
             kv = config.num_kv_heads * config.head_dim, k = config.experts_per_token;
   const double layers = 4.0 * config.num_layers * step.num_rows();
   switch (operation) {
     case Operation::kRmsNorm:
-      return layers * (4 + k) * h;  // the norm after the experts adds k outputs
+      return layers * (4 + k) * h;  // the norm after the experts adds k outputs per row
     case Operation::kQkv:
       return layers * (h + q + 2 * kv);
     case Operation::kAttend:
@@ -80,14 +80,14 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   }
 }
 
-// Pairs and experts of a step on a device that has all experts, or a part of every expert.
+// Returns pairs and experts of a step on a device that has all experts, or an equal part of every expert.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
   return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),
           real(rows) * config.experts_per_token};
 }
 
-// A device's share of the model, as a model of its own, and what its experts compute.
+// A device's share of the model, described as a smaller model, and the load of its experts.
 struct OwnModel {
   const Config& config;
   ExpertLoad load;
@@ -99,7 +99,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
   const auto costs_in = [&](const StorageFormats& stored) {
     return step_costs(model.config, stored, step.num_tokens, step.context, step.num_sequences);
   };
-  // With a format of one byte per weight, the bytes that step_costs() returns are the number of weights.
+  // kOne stores a weight in one byte, so the bytes that step_costs() returns are the number of weights.
   constexpr Format kOne{Format::kE4m3};
   const std::vector<OperationCost> costs = costs_in(formats),
                                    weights = costs_in({kOne, kOne, kOne, kOne, kOne, kOne});
@@ -145,14 +145,14 @@ PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> 
   return {known.bandwidth, seconds, known.is_measured && num_gpus == 2, known.source};
 }
 
-// Microseconds of the all-reduce after half a layer.
+// Returns the time of one all-reduce, in microseconds. A layer has two.
 double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int num_rows) {
   constexpr double kNumberBytes{6};
   const double sent = kNumberBytes * (num_gpus - 1) / num_gpus * num_rows * hidden;
   return (link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// A share as a model of its own, with its rows of the unembedding. load_of() describes its experts.
+// Describes a share as a smaller model, with its rows of the unembedding. load_of() describes its experts.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

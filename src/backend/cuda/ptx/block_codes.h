@@ -1,6 +1,6 @@
-// Operands of block-scaled products (block_mma.cuh), on host and device: the order of the codes in a lane's
-// registers, and how to unpack MXFP4 weights (layout/strips.h) into it. A (weights) has 16 rows, B
-// (activations) 8 columns; g = lane / 4, t = lane % 4. Columns are those of the contraction.
+// Operands of block-scaled products (block_mma.cuh), on host and device: the order of codes in a lane's
+// registers, and how MXFP4 weights (layout/strips.h) are unpacked into that order. A (weights) has 16 rows, B
+// (activations) 8 columns; g = lane / 4, t = lane % 4. "Columns" below means columns of the contraction.
 //
 //  kMxfp8   m16n8k32: A is E2M1 in 8-bit containers: sign, exponent and mantissa at bits 5-2, zeros elsewhere
 //           (the hardware reads bits 1 and 0 as more mantissa); B is E4M3. a0, a1: rows g, g + 8, columns
@@ -8,7 +8,7 @@
 //  kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
 //           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: the columns of a0, a2.
 //
-// Within a block of 32 columns any order gives the same product, if A and B share it. A lane's eight adjacent
+// Within a block of 32 columns, any order that A and B share gives the same product. A lane's eight adjacent
 // columns 8 t + c, with c = 4 m + 2 j + h (bits m, j, h), go to the places that are cheapest to unpack:
 //
 //  kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Columns by place: 0 4 1 5 2 6 3 7.
@@ -21,20 +21,20 @@
 
 namespace nibble::cuda {
 
-// Largest E8M0 byte of packed weights, which adds kScaleOffset: 2^1, for weights up to 12 (gpt-oss: 2^-3).
+// Packing adds kScaleOffset to E8M0 bytes up to kLargestScale: 2^1, for weights up to 12 (gpt-oss: 2^-3).
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // format of the activations; weights are MXFP4 in both
 
-inline constexpr int kBlockCols{32};  // columns that share a scale
+inline constexpr int kBlockCols{32};  // columns that share one scale
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
-constexpr int place_of(BlockForm form, int c) {  // place of column c, from 0 to 7
+constexpr int place_of(BlockForm form, int c) {  // returns the place, 0 to 7, of column c
   return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
 }
 
-// Selects four of the eight bytes of x (0-3) and y (4-7), the lowest by the lowest hex digit of `bytes`. The
-// compiler does not find this instruction itself.
+// Selects four of the eight bytes of x (0-3) and y (4-7). Each hex digit of `bytes` selects one; the lowest
+// digit gives the lowest byte. The compiler does not find this instruction itself.
 __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_t bytes) {
 #ifdef __CUDA_ARCH__
   return __byte_perm(x, y, bytes);
@@ -47,8 +47,8 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 #endif
 }
 
-// Unpacks the two words of a group of 32 columns to A registers of kMxfp8: 19 instructions for 16 codes. The
-// words' bytes are interleaved first, so that shifts stay within bytes.
+// Unpacks the two words of a group of 32 columns to A registers of kMxfp8, in 19 instructions for 16 codes.
+// First interleaves the words' bytes, so that later shifts stay within bytes.
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
   const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
   const uint32_t high_left_4 = high << 4;
@@ -61,7 +61,7 @@ __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t secon
   a[3] = (other_left_2 & 0x30303030u) | (other_right_3 & 0x0C0C0C0Cu);
 }
 
-// Unpacks the four words of a tile, two for each group of 32 columns, to A registers of kMxfp4.
+// Unpacks the four words of a tile, two per group of 32 columns, to A registers of kMxfp4.
 __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint32_t (&a)[4]) {
   for (int group = 0; group < 2; ++group) {
     uint32_t containers[4]{};
@@ -71,9 +71,9 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
   }
 }
 
-// The scales that this lane provides for A, from the scale word of row g of a tile. Lane t = 0 of a quad
-// provides row g, t = 1 row g + 8; the hardware ignores other lanes. Bytes 0 and 2 are for group 0, 1 and 3
-// for group 1. Every stored byte is at least kScaleOffset, so the subtraction borrows nothing.
+// Returns the scales that this lane provides for A, from the scale word of row g of a tile. Lane t = 0 of a
+// quad provides row g, lane t = 1 row g + 8; the hardware ignores the others. Bytes 0 and 2 are for group 0,
+// 1 and 3 for group 1. Every stored byte is at least kScaleOffset, so the subtraction never borrows.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
   return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }

@@ -1,12 +1,12 @@
-// A warp's block-scaled product, D += (A times its scales) (B times its scales), on sm_120a and sm_121a:
+// A warp's block-scaled product on sm_120a and sm_121a: D += (A times its scales) (B times its scales).
 //
 //  mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   1 scale per 32 columns
 //  mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   2 scales, for 32 each
 //
 // Scales are E8M0 bytes, four per register. kMxfp8 uses byte b; kMxfp4 uses bytes b and b + 1, for columns
-// 0-31 and 32-63. So a register serves four products (b = 0 .. 3) or two (b = 0, 2). Lane 4 (m % 8) + m / 8
-// provides the scales of row m of A, lane 4 n those of column n of B; other lanes are ignored. Products add
-// to D in the order of calls; `nibble verify` measures the undocumented rounding.
+// 0-31 and 32-63. So a register serves four products of kMxfp8 (b = 0 .. 3) or two of kMxfp4 (b = 0, 2). Lane
+// 4 (m % 8) + m / 8 provides the scales of row m of A, lane 4 n those of column n of B; other lanes are
+// ignored. Products are added to D in the order of calls; `nibble verify` measures the undocumented rounding.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 #include "backend/cuda/ptx/block_mma_twin.h"
 #include "backend/cuda/ptx/mma.cuh"
 
-// Do not test __CUDA_ARCH__ here: it is equal for sm_120, which lacks the instruction, and sm_120a.
+// Do not test __CUDA_ARCH__ here: sm_120, which lacks the instruction, and sm_120a have the same value.
 #if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
 #define NIBBLE_BLOCK_MMA 1
 #elif defined(__CUDA_ARCH_FAMILY_SPECIFIC__)
@@ -51,7 +51,7 @@ __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint
     };
     const float upper = scale(a_scale, 4 * g, a_byte), lower = scale(a_scale, 4 * g + 1, a_byte);
     const float left = scale(b_scale, 8 * t, b_byte), right = scale(b_scale, 8 * t + 4, b_byte);
-    // Both scales are multiplied first: with only one of them, a sum can leave float32's range.
+    // The two scales are multiplied first: a sum times only one of them can leave float32's range.
     d[0] += half_products_scale(form) * c[0] * (upper * left);
     d[1] += half_products_scale(form) * c[1] * (upper * right);
     d[2] += half_products_scale(form) * c[2] * (lower * left);
@@ -85,7 +85,7 @@ __device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const ui
 }
 #endif
 
-// block_mma() of kMxfp8 without scales. Leaves d unchanged on GPUs without the instruction.
+// Like block_mma() of kMxfp8, but without scales. Leaves d unchanged on GPUs without the instruction.
 __device__ inline void block_mma_unscaled([[maybe_unused]] float (&d)[4],
                                           [[maybe_unused]] const uint32_t (&a)[4],
                                           [[maybe_unused]] const uint32_t (&b)[2]) {

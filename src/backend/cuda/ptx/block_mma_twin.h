@@ -1,8 +1,8 @@
 // Emulates a block-scaled product (block_mma.cuh) on GPUs without the instruction, from the same registers.
-// For each block of 32 columns, two m16n8k16 products of float16 make a sum, which is then scaled in float32.
-// Shifts and masks turn codes, also subnormals, into float16: E2M1 into its value times 2^-14, E4M3 times
-// 2^-8. Like the hardware it reads six bits of an E2M1 container, so a misplaced code is wrong here too. NaN
-// codes of E4M3 do not occur: a block with a NaN has the NaN scale and codes 0 (quantise_block.h).
+// For each block of 32 columns, two m16n8k16 products of float16 give a sum, which is then scaled in float32.
+// Shifts and masks turn codes (also subnormals) into float16: E2M1 into value * 2^-14, E4M3 into value *
+// 2^-8. Like the hardware, the twin reads six bits of an E2M1 container, so a misplaced code is wrong here
+// too. NaN codes of E4M3 do not occur: a block with a NaN has the NaN scale and codes 0 (quantise_block.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace nibble::cuda {
 
-// The four codes of a word as halves: `even` holds bytes 0 and 2, `odd` bytes 1 and 3.
+// The four codes of a word as float16: `even` holds bytes 0 and 2, `odd` bytes 1 and 3.
 struct TwoPairs {
   uint32_t even, odd;
 };
@@ -24,11 +24,11 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
           (four & 0x80008000u) | (four & 0x7F007F00u) >> 1};
 }
 
-// The factor that makes a sum of products of halves a sum of products of values.
+// The factor that turns a sum of products of float16 operands into a sum of products of the codes' values.
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
-// Operands of the two products of block number `block`. The first product takes bytes 0 and 2 of every word,
-// the second bytes 1 and 3: the order of columns is free if it is the same in A and B.
+// Operands of the two float16 products of block number `block`. The first product takes bytes 0 and 2 of
+// every word, the second bytes 1 and 3. The order of columns is free, because it is the same in A and B.
 struct HalfOperands {
   uint32_t a[2][4], b[2][2];  // [product][register]
 };
@@ -38,7 +38,7 @@ constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], con
   const auto high = [](uint32_t nibbles) { return nibbles >> 2 & 0x3C3C3C3Cu; };
   HalfOperands operands{};
   for (int i = 0; i < 4; ++i) {
-    const int row = 2 * block + i % 2;  // number of the kMxfp4 register
+    const int row = 2 * block + i % 2;  // index of the kMxfp4 register
     const uint32_t four = form == BlockForm::kMxfp8 ? a[i] : i < 2 ? low(a[row]) : high(a[row]);
     const TwoPairs pairs = halves_of_e2m1(four);
     operands.a[0][i] = pairs.even;
@@ -54,7 +54,7 @@ constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], con
   return operands;
 }
 
-// Float32 bits of a scale: 2^(byte - 127), NaN for 255.
+// Returns the float32 bits of a scale: 2^(byte - 127), or NaN for byte 255.
 constexpr uint32_t scale_bits(uint32_t byte) {
   return byte == 255 ? 0x7FC00000u : byte == 0 ? 0x00400000u : byte << 23;
 }

@@ -5,8 +5,8 @@
 
 namespace nibble::cuda {
 
-// mbarrier: copies and warps signal through it that a stage is full or empty. A phase ends when the expected
-// arrivals and bytes are reached. A barrier is 8 bytes of shared memory, named by its shared address.
+// mbarrier: copies and warps use it to signal that a stage is full or empty. A phase ends once the expected
+// arrivals and bytes are reached. A barrier is 8 bytes of shared memory, passed by its shared address.
 
 __device__ inline uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -15,7 +15,7 @@ __device__ inline uint32_t shared_address(const void* shared) {
 __device__ inline void init_barrier(uint32_t barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-// Makes initialised barriers visible to the copy engine. The threads of the CTA must synchronise as well.
+// Makes initialised barriers visible to the copy engine. The threads of the CTA must also synchronise.
 __device__ inline void fence_barrier_init() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -26,7 +26,7 @@ __device__ inline void fence_barrier_init() {
 __device__ inline void arrive(uint32_t barrier) {
   asm volatile("{.reg .b64 state;\n mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(barrier) : "memory");
 }
-// Arrives, and makes the phase also wait for num_bytes of bulk copies. Needs kHasBulkCopies.
+// Arrives, and makes the phase also wait for num_bytes of bulk copies. Requires kHasBulkCopies.
 __device__ inline void arrive_and_expect([[maybe_unused]] uint32_t barrier, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(num_bytes)
@@ -61,7 +61,7 @@ __device__ inline void wait(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// Synchronises num_threads threads (whole warps) that name the same barrier, 1 to 15; __syncthreads() uses 0.
+// Synchronises num_threads threads (whole warps) at `barrier`: 1 to 15, since __syncthreads() uses 0.
 __device__ inline void sync_warps(int barrier, int num_threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(num_threads) : "memory");
 }
@@ -76,13 +76,13 @@ __device__ inline void copy_4(uint32_t to, const void* from) {
 __device__ inline void copy_8(uint32_t to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
 }
-// Copies num_bytes (16 or 0) and fills the rest of the 16 bytes at `to` with zeros.
+// Copies num_bytes (16 or 0), and zeros the rest of the 16 bytes at `to`.
 __device__ inline void copy_16(uint32_t to, const void* from, int num_bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(num_bytes)
                : "memory");
 }
 
-// end_copies() ends a group of this thread's copies; at most `later` groups are pending after the wait.
+// end_copies() ends a group of this thread's copies. wait_for_copies() leaves at most `later` groups pending.
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int later>
 __device__ void wait_for_copies() {
@@ -95,11 +95,11 @@ inline constexpr bool kHasBulkCopies{true};
 inline constexpr bool kHasBulkCopies{false};
 #endif
 
-// L2 cache policies for bulk copies, as createpolicy encodes them. kEvictFirst is for data that is read once.
+// L2 cache policies for bulk copies, encoded as by createpolicy. kEvictFirst suits data that is read once.
 inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
-// Has the copy engine copy num_bytes, a multiple of 16, which the barrier must expect. Called by one thread;
-// does nothing before sm_90. With a shared::cluster destination ptxas would call a routine on sm_12x.
+// Makes the copy engine copy num_bytes, a multiple of 16, which the barrier must expect. One thread calls it.
+// Does nothing before sm_90. A shared::cluster destination would make ptxas call a routine on sm_12x.
 __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] const void* from,
                                  [[maybe_unused]] int num_bytes, [[maybe_unused]] uint32_t barrier,
                                  [[maybe_unused]] uint64_t policy) {
@@ -112,7 +112,7 @@ __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] 
 #endif
 }
 
-// Has the copy engine prefetch num_bytes, a multiple of 16, to L2.
+// Makes the copy engine prefetch num_bytes, a multiple of 16, to L2.
 __device__ inline void bulk_prefetch([[maybe_unused]] const void* from, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(num_bytes));

@@ -1,4 +1,4 @@
-// Computes 2^x on the special function unit, within 2 ulp; results below 2^-126 are 0.
+// Computes 2^x on the special function unit, with an error of at most 2 ulp. Results below 2^-126 become 0.
 #pragma once
 
 namespace nibble::cuda {

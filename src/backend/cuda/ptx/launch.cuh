@@ -5,13 +5,13 @@
 
 namespace nibble::cuda {
 
-__device__ inline unsigned long long now_ns() {  // the device's clock, which all SMs share
+__device__ inline unsigned long long now_ns() {  // all SMs share the device's clock
   unsigned long long nanoseconds;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
   return nanoseconds;
 }
 
-// threadIdx.x, kept in a register: the compiler would read the special register again at each use.
+// Returns threadIdx.x in a register: the compiler would read the special register again at every use.
 __device__ inline unsigned thread_of_cta() {
   unsigned thread;
   asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
@@ -25,16 +25,16 @@ __device__ inline uint32_t dynamic_shared_bytes() {
   return bytes;
 }
 
-// Programmatic dependent launch (griddepcontrol). Before sm_90 both functions do nothing.
+// Programmatic dependent launch (griddepcontrol). Both functions do nothing before sm_90.
 
-// Waits until the launches before this one have ended; their writes are then visible.
+// Waits until all earlier launches have ended; their writes are then visible.
 __device__ inline void wait_for_dependencies() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Allows the next launch to start once every CTA of this one has called this or ended.
+// Allows the next launch to start once every CTA of this launch has called this function or ended.
 __device__ inline void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

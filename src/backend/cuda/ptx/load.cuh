@@ -1,11 +1,11 @@
-// Loads that C++ cannot express.
+// Loads and stores that C++ cannot express.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-// Take a shared address (shared_address()); with a pointer the compiler would compute the address again.
+// A shared address (shared_address()) is the argument: from a pointer the compiler would compute it again.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -32,7 +32,7 @@ __device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t row) {
                : "r"(row)
                : "memory");
 }
-// load_matrices() transposed: the lane receives elements (2 t, g) and (2 t + 1, g) of each matrix.
+// Like load_matrices(), but transposed: the lane receives elements (2 t, g) and (2 t + 1, g) of each matrix.
 __device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -40,12 +40,12 @@ __device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
                : "memory");
 }
 
-// Prefetches the 128 bytes around `from` to L2.
+// Prefetches the 128-byte line that contains `from` to L2.
 __device__ inline void prefetch_to_l2(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// load_now() loads where it is called; the compiler may move ordinary loads down to their first use.
+// load_now() loads where it is called. The compiler may delay ordinary loads until their first use.
 __device__ inline float load_now(const float* from) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
@@ -72,7 +72,7 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// Accesses to words by which CTAs pass data. They order no other accesses: all data must be in the words.
+// Accesses to words that pass data between CTAs. They order no other accesses: all data must be in the words.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
@@ -81,7 +81,7 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
-// The elements of a float4 or float2 are separate words, so one can arrive before the others.
+// Each element of a float4 or float2 is a separate word, so one can arrive before the others.
 __device__ inline float load_relaxed(const float* from) {
   float word;
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");
@@ -102,7 +102,7 @@ __device__ inline void store_relaxed(float2* to, float2 words) {
   asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(words.x), "f"(words.y)
                : "memory");
 }
-// Accesses to words that the warps of a CTA pass to each other in shared memory.
+// Accesses to words in shared memory that pass data between the warps of a CTA.
 __device__ inline uint64_t load_relaxed_in_cta(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.cta.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");

@@ -1,9 +1,9 @@
-// A warp's products on the tensor cores, D += A B, in float32; with scales: block_mma.cuh.
+// A warp's products on the tensor cores: D += A B in float32. block_mma.cuh has products with scales.
 #pragma once
 
 #include <cstdint>
 
-// NIBBLE_FP8_MMA is 1 if the GPU multiplies FP8 by mma.sync. sm_90 does not: the compiler emulates it there.
+// NIBBLE_FP8_MMA is 1 if mma.sync multiplies FP8 in hardware. On sm_90 it does not: the compiler emulates it.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && __CUDA_ARCH__ != 900
 #define NIBBLE_FP8_MMA 1
 #else
@@ -25,7 +25,7 @@ __device__ inline void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// d += A B by one m16n8k32 of E4M3; without the instruction d is unchanged.
+// Computes d += A B by one m16n8k32 of E4M3. Leaves d unchanged on GPUs without the instruction.
 __device__ inline void mma_e4m3([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                                 [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {
 #if NIBBLE_FP8_MMA

@@ -1,4 +1,4 @@
-// Reductions over the four lanes of a block of 32: largest magnitude, MXFP4 errors (quantise_block.h).
+// Reductions over the four lanes that hold a block of 32: largest magnitude, MXFP4 errors (quantise_block.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@ __device__ inline uint32_t block_largest(const float (&x)[8]) {
   return max(largest, __shfl_xor_sync(~0u, largest, 2));
 }
 
-// A block's errors, added as (lane 0 + lane 1) + (lane 2 + lane 3): all four lanes get the same bits.
+// Adds a block's errors as (lane 0 + lane 1) + (lane 2 + lane 3), so all four lanes get the same bits.
 __device__ inline Mxfp4Errors block_errors(const float (&x)[8], uint32_t largest) {
   Mxfp4Errors errors = mxfp4_errors(x, largest);
   for (int step = 1; step <= 2; step *= 2) {

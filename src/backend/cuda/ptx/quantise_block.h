@@ -1,5 +1,5 @@
 // Quantises activations to the formats of block-scaled products (block_mma.cuh): 32 adjacent elements share
-// one scale 2^(byte - 127). Rounds to nearest, ties to even. A block of zeros has scale byte 0 and codes 0; a
+// the scale 2^(byte - 127). Rounds to nearest, ties to even. A block of zeros has scale byte 0 and codes 0. A
 // block with an infinity or a NaN has scale byte 255 (NaN) and codes 0.
 //
 //  MXFP8       E4M3 with the smallest scale for which no value exceeds 448. The OCP specification's scale
@@ -10,8 +10,8 @@
 //              2^-6 scales (2^-13.8 of the block's largest) or more is exact, others to within 2^-14 scales.
 //  MXFP4       E2M1 with scale 2^(floor(log2 largest) - 2) or twice that: the smaller sum of squared errors.
 //
-// Functions take one lane's eight adjacent elements (block_codes.h); the four lanes of a block exchange only
-// its largest magnitude and its errors (quantise_block.cuh). The host runs the same formulas.
+// Functions take one lane's eight adjacent elements (block_codes.h). The four lanes of a block exchange only
+// the block's largest magnitude and errors (quantise_block.cuh). The host runs the same formulas.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -38,7 +38,7 @@ __host__ __device__ inline float float_of_bits(uint32_t bits) {
   return x;
 }
 
-// Bits of the largest magnitude; compared as integers, infinity is above all numbers and NaN above infinity.
+// Bits of the largest magnitude. As integers, infinity exceeds all numbers, and NaN exceeds infinity.
 __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   uint32_t largest = 0;
   for (const float value : x) {
@@ -49,14 +49,14 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
 }
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
-// Biased exponent of the largest magnitude minus 8, plus one if its mantissa is above 1.75: 448 is 1.75 *
-// 2^8, so it then exceeds E4M3's range.
+// Biased exponent of the largest magnitude minus 8, plus one if its mantissa is above 1.75. E4M3 ends at 448,
+// which is 1.75 * 2^8.
 constexpr uint8_t mxfp8_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// Scale of the second term: 2^-4 times the first term's, or the smallest possible.
+// Returns the scale of the second term: 2^-4 times that of the first term, or the smallest possible scale.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
@@ -66,16 +66,16 @@ constexpr uint8_t mxfp4_scale(uint32_t largest) {  // 2^(floor(log2 largest) - 2
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
 }
 
-// 2^(127 - scale), for scale < 254.
+// Returns 2^(127 - scale). The scale must be below 254.
 __host__ __device__ inline float per_scale(uint8_t scale) { return float_of_bits((254u - scale) << 23); }
 
 struct EightE4m3 {  // B registers of kMxfp8
   uint32_t first, second;
 };
 
-// Rounds x * factor to E4M3 and leaves the remainder in x: exact unless it underflows.
+// Rounds x * factor to E4M3, and leaves the remainder in x. The remainder is exact unless it underflows.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
-  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // column of each place (block_codes.h)
+  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // the column at each place (block_codes.h)
   uint32_t codes[2]{};
   for (int pair = 0; pair < 4; ++pair) {
     float &low = x[kNeighbour[2 * pair]], &high = x[kNeighbour[2 * pair + 1]];
@@ -91,7 +91,7 @@ __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   return {codes[0], codes[1]};
 }
 
-// `largest`, here and below: the largest magnitude of the whole block.
+// `largest` in these functions: the largest magnitude of the whole block.
 __host__ __device__ inline EightE4m3 quantise_mxfp8(const float (&x)[8], uint32_t largest) {
   if (!has_codes(largest)) return {};
   float rest[8];
@@ -113,11 +113,11 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
   return terms;
 }
 
-// Rounds to E2M1: 8 magnitudes, multiples of 1/2 below 1, with one bit of mantissa from 1 on.
+// Rounds to E2M1, which has 8 magnitudes: multiples of 1/2 below 1, and one bit of mantissa from 1 on.
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
-      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);  // adding 2^22 rounds to 1/2
+      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);  // rounds to halves
   const uint32_t above_1 = ((magnitude + 0x1FFFFFu + (magnitude >> 22 & 1u)) >> 22) - (126u << 1);
   const uint32_t code = magnitude < bits_of(1.0f) ? below_1 : magnitude >= bits_of(6.0f) ? 7u : above_1;
   return (bits >> 28 & 8u) | code;
@@ -128,8 +128,8 @@ __host__ __device__ inline float e2m1_magnitude(uint32_t code) {
                        : float_of_bits((magnitude << 22) + (126u << 23));
 }
 
-// Sums of squared errors of eight values, divided by the square of the smaller scale: with that scale, and
-// with twice that scale. Order and fused additions are fixed, so that host and device choose the same scale.
+// Sums of squared errors of eight values with the smaller scale (of_scale) and with twice that scale, divided
+// by the square of the smaller scale. Order and FMAs are fixed, so host and device choose the same scale.
 struct Mxfp4Errors {
   float of_scale, of_twice;
 };

@@ -1,4 +1,4 @@
-// Loads and stores shared with threads of another GPU: system scope.
+// Loads and stores of words that threads of another GPU access too (system scope).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ struct TwoWords {
   uint64_t first, second;
 };
 
-// Accesses two words, each atomically, in no particular order; orders no other accesses.
+// Accesses two words. Each access is atomic; their order is not fixed, and they order no other accesses.
 __device__ inline void store_relaxed_system(uint64_t* to, const TwoWords& words) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(words.first), "l"(words.second)
                : "memory");
@@ -23,8 +23,8 @@ __device__ inline TwoWords load_relaxed_system(const uint64_t* from) {
   return words;
 }
 
-// A thread that loads the number with acquire sees everything that the storing thread, and the threads of its
-// CTA that it had synchronised with, stored before.
+// A thread that acquires the number sees everything stored earlier by the thread that released it, and by the
+// threads of its CTA that it had synchronised with.
 __device__ inline void store_release_system(uint32_t* to, uint32_t number) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
 }

@@ -1,4 +1,4 @@
-// The GPUs of ranks, each with a host thread, because a launch on one GPU may wait for one on another.
+// The GPUs of ranks. Each has a host thread, because a launch on one GPU may wait for a launch on another.
 #pragma once
 
 #include <atomic>
@@ -16,14 +16,14 @@ namespace nibble::cuda {
 
 void use_device(int device);  // selects the GPU for all later calls of this thread
 
-// The GPU of each rank: as in the options, otherwise the first ones. Throws InputError if one is missing.
+// Returns each rank's GPU: from the options, otherwise GPUs 0, 1, .... Throws InputError if one is missing.
 std::vector<int> devices_of(const CudaOptions& own);
 
-// Returns in one line why some GPUs cannot write to each other's memory; empty: all can.
+// Returns one line about GPUs that cannot write to each other's memory; empty if all can.
 std::string why_not_connected(std::span<const int> devices);
 void connect(std::span<const int> devices);
 
-// One host thread per GPU; the first is the caller's.
+// Has one host thread per GPU. The first GPU's thread is the caller's.
 class CardThreads {
  public:
   explicit CardThreads(std::vector<int> devices);
@@ -32,7 +32,7 @@ class CardThreads {
   ~CardThreads();
 
   void use_first() const { use_device(devices_.front()); }
-  // Calls f(n) for each GPU n on its thread, with it current. Waits for all; throws the first exception.
+  // Calls f(n) for each GPU n on its thread, where it is current. Waits for all; throws the first exception.
   void run(const std::function<void(size_t)>& f);
 
  private:

@@ -1,4 +1,4 @@
-// Shared by all-reduce kernels: polling timeout, loads of a rank's own terms, stores of a row's norm.
+// Code shared by the all-reduce kernels: a timeout for polling, loads of own terms, stores of a row's norm.
 #pragma once
 
 #include <type_traits>
@@ -16,9 +16,9 @@ namespace nibble::cuda {
 class Patience {
  public:
   __device__ explicit Patience(const Links& links) : links_(links) {}
-  // Whether this thread, or any thread of any rank, has polled for too long.
+  // Returns whether this thread, or any thread of any rank, has polled for too long.
   __device__ bool is_over() {
-    constexpr unsigned kPolls{1024};  // the failure flag is in host memory: slow to read
+    constexpr unsigned kPolls{1024};  // the failure flag is in host memory, and slow to read
     if (++polls_ % kPolls != 0) return false;
     if (since_ == 0) since_ = now_ns();
     if (*static_cast<const volatile uint32_t*>(links_.failure) != 0) return true;
@@ -43,8 +43,8 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
   }
 }
 
-// Bit p of the result: whether this rank has part p of a row of the step. Missing parts count as zeros. Loads
-// all weights first, because no part can be loaded before its weight has arrived.
+// Bit p of the result is set if this rank has part p of a row of the step; missing parts count as zeros. All
+// weights are loaded first, because no part can be loaded before its weight has arrived.
 __device__ inline unsigned parts_here(const SumTerms& terms, int row) {
   if (!terms.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
@@ -57,7 +57,7 @@ __device__ inline unsigned parts_here(const SumTerms& terms, int row) {
   return here;
 }
 
-// The row of SumTerms::parts with this rank's parts of a row of the step; -1: none, which counts as zeros.
+// Returns the row of SumTerms::parts for a row of the step; -1: this rank has none, which counts as zeros.
 __device__ inline int part_row(const SumTerms& terms, int row) {
   return terms.part_rows ? __ldcg(terms.part_rows + row) : row;
 }
@@ -69,7 +69,7 @@ __device__ inline void add_to(float4& sum, float4 more) {
   sum.w += more.w;
 }
 
-// The inverse of lane_order() (layout/activations.h): the column stored at a place of an image.
+// The inverse of lane_order() (layout/activations.h): returns the column stored at a place of an image.
 constexpr int column_at(int place) {
   const int m = place / 16 % 2, h = place / 8 % 2, t = place / 2 % 4;
   return place / 32 * 32 + 8 * t + 4 * m + 2 * h + place % 2;
@@ -83,12 +83,12 @@ static_assert(column_at_reverses_lane_order());
 
 using SharedNorm = __nv_bfloat16[kMaxHidden];
 
-// A CTA that processes a row at a time; each thread holds kFours float4s of it.
+// A CTA that processes one row at a time. Each thread holds kFours float4s of the row.
 template <int warps>
 struct RowOfCta {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
 
-  // Calls f(n, col) for each float4 n of the thread, which begins at column col.
+  // Calls f(n, col) for each float4 n of the calling thread; col is the float4's first column.
   template <typename F>
   static __device__ void for_fours(int hidden, const F& f) {
 #pragma unroll
@@ -101,7 +101,7 @@ struct RowOfCta {
   static __device__ void add(const float4 (&more)[kFours], int hidden, float4 (&to)[kFours]) {
     for_fours(hidden, [&](int n, int) { add_to(to[n], more[n]); });
   }
-  // Sums the rank's own parts of a row in order: loads part 0 first, then `at_once` parts at a time.
+  // Adds up the rank's own parts of a row in order. Part 0 is loaded first, then `at_once` parts at a time.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
     const SumTerms& terms = args.terms;
@@ -130,7 +130,7 @@ struct RowOfCta {
   }
 
   // Leaves the norm of a row of x in shared memory, and synchronizes the CTA. Each thread must have stored
-  // its float4s of x before: the row is read from memory again, to get the bits of rms_norm().
+  // its float4s of x before. The row is read again from memory, so that the bits equal those of rms_norm().
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};

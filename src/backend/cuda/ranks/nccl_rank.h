@@ -1,5 +1,5 @@
-// A rank connected by NCCL: on another machine, or without peer access. NCCL gathers all ranks' terms; a
-// kernel adds them in rank order, because the order of NCCL's all-reduce depends on the number of rows.
+// A rank connected by NCCL: on another machine, or without peer access. NCCL gathers the terms of all ranks;
+// a kernel adds them in rank order, because in NCCL's all-reduce the order depends on the number of rows.
 #pragma once
 
 #include <memory>
@@ -17,28 +17,28 @@ size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens);
 struct NcclGroup {
   std::shared_ptr<const Nccl> nccl;
   GroupId id;
-  std::vector<Share> shares;  // shares of all ranks, in order
-  // Set if each rank is a process. Then send_tokens() does nothing: the next step's input has the tokens.
+  std::vector<Share> shares;  // share of each rank, in rank order
+  // Set if each rank is a process. send_tokens() then does nothing: the next step's input has the tokens.
   std::shared_ptr<const RankLinks> links{};
 };
 
 class NcclRank {
  public:
-  // Uses the current device. Returns once all ranks of the group have been constructed.
+  // Uses the current device. Returns once all ranks of the group are constructed.
   NcclRank(const NcclGroup& group, int rank, int hidden, int max_batch_tokens);
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
   ~NcclRank() { abort(); }
 
-  // sum(), gather_logits() and broadcast() enqueue into the stream. All ranks must make the same calls in the
-  // same order. sum(): out = x + the sum over ranks of their parts, for up to kSumRows rows.
+  // sum(), gather_logits() and broadcast() enqueue work in the stream. All ranks must make the same calls in
+  // the same order. sum() computes out = x + all ranks' parts, for up to kSumRows rows.
   void sum(const LaunchContext& gpu, Operation operation, const AddArgs& terms) const;
   // Copies the other ranks' columns of logits [rows, vocab] to the first rank.
   void gather_logits(float* logits, int rows, int vocab, cudaStream_t stream) const;
   void broadcast(void* data, size_t bytes, cudaStream_t stream) const;
 
   void check() const;  // throws InputError if NCCL has reported an error
-  // Aborts NCCL's work without waiting for other ranks. Any thread may call it; must be the last call.
+  // Aborts NCCL's work without waiting for other ranks. Any thread may call it. It must be the last call.
   void abort();
 
  private:

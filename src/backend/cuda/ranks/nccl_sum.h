@@ -1,4 +1,4 @@
-// RankSum by NCCL: for ranks on different machines, for GPUs without peer access, and with --nccl.
+// RankSum by NCCL: for ranks on different machines, for GPUs without peer access, and if --nccl is given.
 #pragma once
 
 #include <memory>

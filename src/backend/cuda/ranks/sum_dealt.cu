@@ -5,11 +5,11 @@
 //                to all, and a flag;
 //   every rank   waits until all rows have returned.
 //
-// For R rows of H numbers, a rank sends (N - 1) / N R H terms of 4 bytes and elements of norms of 2 bytes:
-// for 2,048 rows of 2,880 on two ranks 11.8 MB and 5.9 MB, 46 us at 387 GB/s. Memory traffic is 153 MB after
-// the experts (94 MB of it in 4 parts per token), 49 us at 3.1 TB/s, and 77 MB after attention. All of it
-// overlaps: half of the CTAs send and wait, the other half add up. CTAs poll, so all of a rank's must be
-// resident. Flags are per row, so ranks may launch different numbers of CTAs.
+// For R rows of H numbers, a rank sends (N - 1) / N R H terms of 4 bytes, and as many elements of norms of 2
+// bytes: for 2,048 rows of 2,880 on two ranks 11.8 MB and 5.9 MB, 46 us at 387 GB/s. Memory traffic is 153 MB
+// after the experts (94 MB of it in 4 parts per token), 49 us at 3.1 TB/s, and 77 MB after attention. All of
+// this overlaps: half of the CTAs send and wait, the other half add up. All CTAs of a rank must be resident,
+// because they poll. Flags are per row, so ranks may launch different numbers of CTAs.
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
@@ -18,9 +18,9 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kDealtWarps{16}, kOfEach{1};  // an SM holds one CTA that sends, and one that adds up
-constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0: registers hold no more
-// Rows sent per fence. A fence takes 2 us: with 1 row, 132 CTAs send at most 430 GB/s; the link carries 387.
+constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
+constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0; registers hold no more
+// Rows sent per fence, which takes 2 us: with 1 row, 132 CTAs send at most 430 GB/s; the link carries 387.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -28,7 +28,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Thread n acts for rank n. Returns whether that is another rank.
+// Thread n serves rank n. Returns whether rank n exists and is another rank.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -53,7 +53,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   }
 }
 
-// Waits until the owners of the rows that send_terms() sent have returned their sums.
+// Waits until owners have returned the sums of the rows that send_terms() sent.
 __device__ void wait_for_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   const Links& links = args.links;
   const int most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
@@ -86,7 +86,7 @@ __device__ void add_up(const SumArgs& args, uint32_t tag, int row, float4 (&sum)
   }
 }
 
-// `has_norm`: sends the norm of a row to all ranks, otherwise its x.
+// `has_norm`: sends a row's norm to all ranks; otherwise sends the row's x.
 template <bool has_norm>
 __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   __shared__ __align__(16) SharedNorm normed;
@@ -115,13 +115,13 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
     }
     __syncthreads();
-    // The last warp has least to do: while it waits for its fence, the other warps load the next row.
+    // The last warp has the least work: while its fence waits, the other warps load the next row.
     const int to = thread - (DealtRow::kThreads - 32);
     if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
   }
 }
 
-// Ranks on one GPU need not wait for returned rows: owners return all rows before the next launch runs.
+// Ranks on one GPU need not wait for returned rows: all owners return them before the next launch runs.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {

@@ -4,10 +4,10 @@
 
 namespace nibble::cuda {
 
-// A segment of the router's strips, loaded straight into a warp's registers before activations are ready.
+// One segment of a router strip, which a warp loads into registers before the activations are ready.
 struct RouterSegment {
   static constexpr int kTiles{kRouterSegmentTiles};
-  uint4 parts[kTiles][4];  // A registers of the lane in each tile, in the order of layout/strips.h
+  uint4 parts[kTiles][4];  // the lane's A registers of each tile, in the order of layout/strips.h
   int first_tile, num_tiles;
 
   __device__ RouterSegment(const Strips& router, int unit) : first_tile(0), num_tiles(0) {
@@ -25,7 +25,7 @@ struct RouterSegment {
         if (tile < num_tiles) parts[tile][part] = from[(tile * 4 + part) * 32 + threadIdx.x % 32];
   }
   // Adds the segment's products to `sums`, with the same bits as UnitStream (stream.cuh). activations(tile of
-  // the segment, group) returns the lane's B registers for both products of the group.
+  // the segment, group) returns the lane's B registers for both products of a group.
   template <typename Activations>
   __device__ void add(const Activations& activations, float (&sums)[4]) const {
 #pragma unroll

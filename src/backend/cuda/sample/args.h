@@ -8,17 +8,17 @@
 
 namespace nibble::cuda {
 
-// Chooses a token per row of logits, with requested log-probabilities. Waits for earlier kernels (pdl.cuh).
+// sample() chooses a token per row of logits, with requested logprobs. Waits for earlier kernels (pdl.cuh).
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
   const RowInput* input;  // rows of the step
-  float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
-  int vocab;          // at most kMaxVocab
-  bool are_greedy;    // every row needs only the likeliest token
-  uint64_t* best;     // [rows, kBestCtas], scratch
-  unsigned* tickets;  // [rows], zero before and after every launch
+  float* logits;          // [rows, V]; changed by biases and penalties, then restored
+  int vocab;              // at most kMaxVocab
+  bool are_greedy;        // whether every row needs only its likeliest token
+  uint64_t* best;         // [rows, kBestCtas], scratch
+  unsigned* tickets;      // [rows]; zero before and after a launch
   SampleResult* results;  // [rows]
-  // To report results to the host: step number, destination, output index of the first row; null: no report.
+  // To report results to the host: step number, destination, first row's output index. null: no report.
   const uint32_t* step{nullptr};
   StepExchange exchange{};
   int first_output{0};
@@ -26,6 +26,6 @@ struct SampleArgs {
 inline constexpr int kBestCtas{64};
 void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args);
 
-void prepare_sample();  // sets the kernel's shared memory limit (prepare.h)
+void prepare_sample();  // sets the kernel's shared-memory limit (prepare.h)
 
 }  // namespace nibble::cuda

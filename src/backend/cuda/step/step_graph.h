@@ -26,26 +26,26 @@ class StepGraph {
   cudaGraphExec_t executable_{nullptr};
 };
 
-// The graphs of the step shapes that were launched last. The key holds the step's shape for each rank on the
-// GPU. A graph dropped for a new one is not running: at most two steps are in flight, of the latest shapes.
+// Keeps the graphs of the latest step shapes. The key holds the step's shape for each rank on the GPU. A
+// graph that is dropped is not running: at most two steps are in flight, and their shapes are the latest.
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
-  // `are_on`: false with --no-graphs.
+  // `are_on`: false if --no-graphs is given.
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
-  // Captures the graph for these shapes if missing and graphs are on. If several GPUs wait for each other's
-  // launches, all graphs must be ready before the first launch.
+  // Captures the graph for these shapes, unless it exists or graphs are off. If several GPUs wait for each
+  // other's launches, all their graphs must exist before the first launch.
   void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
     if (are_on_) captured(shapes, stream, enqueue);
   }
-  // Launches the graph for these shapes, captured if missing. If graphs are off, enqueues the step.
+  // Launches the graph for these shapes, and captures it if necessary. If graphs are off, enqueues the step.
   void launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;
 
  private:
-  // The number of graphs to keep. A server under mixed load has thousands of shapes (rows, depths, sampling).
+  // Most graphs to keep. A server under mixed load has thousands of shapes (rows, depths, sampling).
   static constexpr size_t kMaxGraphs{256};
 
   struct Entry {

@@ -34,7 +34,7 @@ bool are_same(const StepKernels& a, const StepKernels& b) {
   });
 }
 
-// Appends the kernels that the plan runs, once for each number of rows at which they change.
+// Appends the kernels that the plan runs: one entry for each number of rows at which any kernel changes.
 void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernels>& all) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())
@@ -47,7 +47,7 @@ void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernel
   }
 }
 
-// True if a step can combine the attention's matrix products of `a` with the experts' of `b`.
+// Whether a step can run the matrix products of a's attention together with those of b's experts.
 bool agree(const StepKernels& a, const StepKernels& b) {
   const Pass &of_a = a.find(Operation::kQkv)->pass, &of_b = b.find(Operation::kQkv)->pass;
   return of_a.takes_norm == of_b.takes_norm && of_a.leaves_parts == of_b.leaves_parts &&
@@ -65,7 +65,7 @@ double microseconds_of(const StepTrial& attention, const StepTrial& experts, int
   return of_step;
 }
 
-using OfRows = std::vector<const StepTrial*>;  // trials of one number of rows
+using OfRows = std::vector<const StepTrial*>;  // trials with the same number of rows
 std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   std::vector<OfRows> all;
   for (const StepTrial& trial : trials) {
@@ -75,7 +75,7 @@ std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   return all;
 }
 
-// Trial of the kernels that the table selects; null if they were refused.
+// Returns the trial of the kernels that the table selects; null if no such trial was run.
 const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const OfRows& trials) {
   const StepTrial* found = nullptr;
   int of_rows = 0;
@@ -89,7 +89,7 @@ const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const O
   return found;
 }
 
-// First number of rows after `last` at which the plan switches kernels; `next` if that is lower.
+// Returns the lowest number of rows above `last` at which the plan switches kernels, but at most `next`.
 int boundary_of(const Plan& plan, Operation operation, int last, int next) {
   int boundary = next;
   for (const KernelRow* row : plan.chosen())
@@ -166,7 +166,7 @@ std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
   for (const Operation operation : kTriedOperations) {
     struct Range {
       const KernelRow* row;
-      int from, last;  // first and last of the tried numbers of rows for which `row` was chosen
+      int from, last;  // first and last tried number of rows for which `row` was chosen
     };
     std::vector<Range> of_operation{{plan.find(operation, 1), 1, 1}};
     for (const StepChoice& choice : choices) {

@@ -27,8 +27,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Layers of the model: with four, the weights of one have left the cache before they are read again. Four
-// layers of gpt-oss-20b are 1.7 GB, of which a step of two rows reads an eighth.
+// Layers of the trial model. With four, a layer's weights have left the cache before they are read again:
+// four layers of gpt-oss-20b are 1.7 GB, and a step of two rows reads an eighth of them.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -38,7 +38,7 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Numbers of rows in ascending order, rounded up to those of a graph where steps run as graphs.
+// Returns the numbers in ascending order. Where steps run as graphs, they are rounded up to a graph's rows.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)
@@ -52,7 +52,7 @@ double median_of(std::vector<double> numbers) {
   return *middle;
 }
 
-// A step with its input: decode with one token for each of several sequences, or prefill of one sequence.
+// A step and its input: decode with one token for each of several sequences, or prefill of one sequence.
 class TrialStep {
  public:
   TrialStep(int num_rows, int vocab) {
@@ -75,7 +75,7 @@ class TrialStep {
 
   Batch batch() const { return {runs_, false}; }
 
-  static int num_pages(int most_rows) {  // pages that steps of up to most_rows rows need
+  static int num_pages(int most_rows) {  // pages for steps of up to most_rows rows
     return 2 * std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
   }
 
@@ -101,12 +101,12 @@ class TrialModel {
     stream_.wait();
   }
 
-  // Median microseconds of each operation over the repetitions.
+  // Returns each operation's median time over the repetitions, in microseconds.
   std::map<Operation, double> time(const Plan& plan, int num_rows, int num_repetitions) {
     const TrialStep step(num_rows, config_.vocab);
     std::map<Operation, std::vector<double>> samples;
     std::optional<Recorder> recorder;
-    std::optional<StepGraph> graph;  // captured once, as in a backend
+    std::optional<StepGraph> graph;  // captured only once, as in the backend
     for (int n = 0; n < kTrialWarmups + num_repetitions; ++n) {
       const StepShape shape = input_.upload(step.batch(), stream_);
       const auto launch_all = [&] { enqueue(plan, shape); };
@@ -142,7 +142,7 @@ class TrialModel {
     if (shape.num_tokens <= kOutputRows) unembed(step, 0, shape.num_outputs);
   }
 
-  // Microseconds per layer (unembed: per step) of each operation, without overlap with the launch before it.
+  // Returns microseconds of each operation, per layer (unembed: per step), without overlap between launches.
   std::map<Operation, double> times_of(const std::vector<TimedWork>& step) const {
     std::map<Operation, double> sums;
     double end = step.front().begin;
@@ -163,7 +163,7 @@ class TrialModel {
   InputUpload input_;
 };
 
-// Checks kernels at numbers of rows that the table does not give them, each kernel once per number.
+// Checks kernels at numbers of rows for which the table does not choose them; each kernel once per number.
 class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
@@ -186,14 +186,14 @@ class TrialChecks {
   std::map<std::tuple<Operation, std::string_view, int>, std::string> faults_;
 };
 
-// Checks and then times candidates in steps of several numbers of rows.
+// Checks candidates in steps of several numbers of rows, and then times them.
 class Trials {
  public:
   // `report` must outlive this object.
   Trials(std::vector<StepKernels> candidates, std::vector<int> num_rows, const ReportProgress& report)
       : candidates_(std::move(candidates)),
         num_rows_(std::move(num_rows)),
-        meter_(2 * num_rows_.size(), report) {}  // each number of rows is checked, then timed
+        meter_(2 * num_rows_.size(), report) {}  // two parts per number: check, time
 
   std::span<const StepKernels> candidates() const { return candidates_; }
   std::span<const StepTrial> times() const { return times_; }
@@ -206,11 +206,11 @@ class Trials {
       for (size_t c = 0; c < candidates_.size(); ++c)
         if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
           right_.emplace_back(c, rows);
-      meter_.add(right_.size() == num_before ? 2 : 1);  // if no candidate is right, timing is skipped
+      meter_.add(right_.size() == num_before ? 2 : 1);  // if no candidate is right, there is nothing to time
     }
   }
 
-  // Times the candidates that the check found right. plan_of(candidate) returns the plan to run.
+  // Times the candidates that passed the check. plan_of(candidate) returns the plan to run.
   template <typename PlanOf>
   void time(TrialModel& model, int num_repetitions, const PlanOf& plan_of) {
     for (size_t i = 0; i < right_.size(); ++i) {
@@ -227,7 +227,7 @@ class Trials {
   }
 
  private:
-  // True if all kernels of a candidate are right; records the faults of the others.
+  // Returns whether all kernels of a candidate are right. Records the faults of kernels that are wrong.
   bool is_right(const StepKernels& candidate, int rows, TrialChecks& checks) {
     bool is_right = true;
     for (const Operation operation : kTriedOperations) {
@@ -240,7 +240,7 @@ class Trials {
     return is_right;
   }
 
-  // Adds the trial of a kernel at a number of rows, unless another candidate with this kernel has added one.
+  // Adds a kernel's trial at a number of rows, unless another candidate with the same kernel has added it.
   void add_once(KernelTrial trial) {
     if (added_.emplace(trial.operation, trial.kernel, trial.num_rows).second)
       of_kernels_.push_back(std::move(trial));
@@ -249,7 +249,7 @@ class Trials {
   std::vector<StepKernels> candidates_;
   std::vector<int> num_rows_;
   Meter meter_;
-  std::vector<std::pair<size_t, int>> right_;  // (candidate, number of rows) pairs whose check passed
+  std::vector<std::pair<size_t, int>> right_;  // (candidate, number of rows) of each passed check
   std::vector<StepTrial> times_;
   std::vector<KernelTrial> of_kernels_;
   std::set<std::tuple<Operation, std::string, int>> added_;

@@ -14,7 +14,7 @@ constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
 // 2^exponent with bounds, for an exponent of at most 0 that is known within `error`. The kernels' exponential
-// is off by 2 ulp (PTX ISA: ex2.approx.ftz.f32), and the subtraction that gives the exponent rounds.
+// is off by 2 ulp (PTX ISA: ex2.approx.ftz.f32), and the subtraction that gives the exponent is rounded.
 struct Power {
   double value, low, high;
 };
@@ -29,17 +29,17 @@ Power exact_power(double exponent) {
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// R of a head: exponentials are 2^(score - R) (attention/page.cuh).
+// Returns R of a head; the kernels' exponentials are 2^(score - R) (attention/page.cuh).
 double head_reference(double sink) {
   constexpr double kHeadroom{80}, kLowestSink{-0x1p16};
   return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
 }
 
-// A score, as an exponent of 2: q . k, since queries include kQueryFactor.
+// A score q . k. It is an exponent of 2, because queries include kQueryFactor.
 struct Score {
   double value, error;
 };
-// The tensor cores truncate 18 times per 16 elements of D (matrix.cpp).
+// The tensor cores truncate 18 times per 16 elements of D (see relative_bound() in matrix.cpp).
 Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* own_key) {
   double sum = 0, magnitudes = 0, slack = 0;
   for (int i = 0; i < kHeadDim; ++i) {
@@ -58,7 +58,7 @@ struct Head {
   const RotatedRows& rotated;
   size_t row;
   int head;
-  double sink;  // this head's sink, as an exponent of 2
+  double sink;  // the head's sink, as an exponent of 2
 
   int kv_head() const { return head / (c.num_heads / c.num_kv_heads); }
   int last() const { return cache.rows()[row].position; }
@@ -75,12 +75,12 @@ struct Head {
 
 // Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
 // whole number R: kHeadroom above the head's sink, or a page's largest score, rounded up, if that is larger.
-// They round the exponentials to bfloat16, for the product with the values and for their sum. Then they join
-// pages and chunks by factors that are powers of two, and finally the sink, whose factor is not. A kernel's R
-// may be lower or higher by 1: it keeps the head's R while exponentials are below 2, and a score may be close
-// to a whole number. All exponentials of the page are then doubled or halved and their factor is the inverse,
-// which changes no rounding. `relative` bounds the accumulated roundings: 16 products of 16 positions in a
-// chunk of 8 pages, and the sum over chunks.
+// They round the exponentials to bfloat16, for the product with the values and for their sum. They join pages
+// and chunks by factors that are powers of two, and finally add the sink, whose factor is not. A kernel's R
+// may differ by 1: it keeps the head's R while exponentials are below 2, and a score may be close to a whole
+// number. All exponentials of the page are then doubled or halved, and their factor is the inverse, which
+// changes no rounding. `relative` bounds the accumulated roundings: 16 products of 16 positions in a chunk of
+// 8 pages, and the sum over chunks.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -129,7 +129,7 @@ void attend_head(const Head& h, Attended* out) {
   const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // Loss from exponentials and products below the smallest normal float32.
+  // Loss by exponentials and products that are below the smallest normal float32.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;
@@ -141,8 +141,8 @@ void attend_head(const Head& h, Attended* out) {
 }  // namespace
 
 // Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and
-// sinf are off by 2 ulp; the concentration, the product and the sum round once each. Then q is multiplied by
-// kQueryFactor; the factor and the product are rounded.
+// sinf are off by up to 2 ulp; the concentration, the product and the sum are each rounded once. Then q is
+// multiplied by kQueryFactor; the factor and the product are rounded.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

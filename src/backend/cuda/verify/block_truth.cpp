@@ -36,7 +36,7 @@ double b_value(BlockForm form, const WarpRegisters& registers, int column, int k
   return to_float(E2m1{static_cast<uint8_t>(word >> 4 * at.code & 0xF)});
 }
 
-// Lanes with the scales of a row of A and of a column of B; lane and register with an element of D.
+// The lane that holds the scale of a row of A or of a column of B; lane and register of an element of D.
 int scale_lane_of_a(int row) { return row % 8 * 4 + row / 8; }
 int scale_lane_of_b(int column) { return column * 4; }
 int lane_of_d(int row, int column) { return row % 8 * 4 + column / 2; }

@@ -16,28 +16,28 @@ struct HostBlocks {
   std::vector<uint8_t> codes;
   std::vector<uint32_t> scales;
 
-  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // blocks of a padded row
+  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // blocks in a padded row
   uint8_t scale(int row, int block, int term) const;
-  double code(int row, int col, int term) const;  // the value of a code, without its scale
-  double value(int row, int col) const;           // the sum of all terms
+  double code(int row, int col, int term) const;  // value of a code, without its scale
+  double value(int row, int col) const;           // sum of all terms
 };
 
-// Scales of a block: four lanes with eight elements, errors added in the order of quantise_block.cuh.
+// Scales of a block of four lanes with eight elements. Errors are added in the order of quantise_block.cuh.
 struct BlockScales {
-  uint32_t largest;  // bits of the float32 of largest magnitude among the 32
+  uint32_t largest;  // float32 bits of the largest magnitude of the 32 elements
   uint8_t mxfp8, mxfp4;
 };
 BlockScales scales_of_block(const float (&x)[4][8]);
 
-// Quantises rows with the host build of the kernels' code.
+// Quantises rows by the kernels' code, compiled for the host.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// The numbers that block-scaled products multiply. is_native: true for the instruction, false for its twin.
+// Returns the numbers that block-scaled products multiply. is_native: the instruction; false: its twin.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 class DeviceBlocks {  // HostBlocks in device memory
  public:
-  DeviceBlocks(BlockFormat format, int rows, int cols);  // filled with poison
+  DeviceBlocks(BlockFormat format, int rows, int cols);  // the memory is poisoned
   explicit DeviceBlocks(const HostBlocks& blocks);
   BlockRows view() const { return {format_, cols_, codes_.data(), scales_.data()}; }
   HostBlocks read(Comparison& comparison, const char* what) const;
@@ -49,15 +49,15 @@ class DeviceBlocks {  // HostBlocks in device memory
   DeviceArray<uint32_t> scales_;
 };
 
-// Requires all bytes of `actual` and `expected` to be equal, padding included.
+// Requires that all bytes of `actual` and `expected` are equal, including padding.
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 
-// A number within `bound` of `value` before the kernel rounds it to bfloat16 and quantises it.
+// A number before the kernel rounds it to bfloat16 and quantises it. It must be within `bound` of `value`.
 struct Near {
   double value, bound;
 };
-// Compares a row: scales follow from the largest magnitude, codes are the nearest, and padding is zero.
+// Compares a row: scales must follow from the largest magnitude, codes be the nearest, and padding be zero.
 void compare_numbers(Comparison& comparison, const char* what, const HostBlocks& actual, int row,
                      const std::vector<Near>& expected);
 

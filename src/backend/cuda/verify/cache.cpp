@@ -14,9 +14,9 @@ namespace nibble::cuda::verify {
 namespace {
 
 constexpr uint16_t kPoison{0xFFFF};
-constexpr int kPageElements{kPagePositions * kHeadDim};  // keys of one head in one page
+constexpr int kPageElements{kPagePositions * kHeadDim};  // elements of one head's keys in one page
 
-std::vector<uint32_t> scattered(size_t count, uint64_t seed) {  // a random permutation
+std::vector<uint32_t> scattered(size_t count, uint64_t seed) {  // returns a random permutation
   std::vector<uint32_t> ids(count);
   std::iota(ids.begin(), ids.end(), 0u);
   for (size_t i = count; i > 1; --i) std::swap(ids[i - 1], ids[random_bits(seed, i) % i]);
@@ -96,10 +96,10 @@ size_t TestCache::place(int run, int slot, int kv_head, int which) const {
 }
 
 void TestCache::upload() {
-  // Start of the page table for the other kind of layer: a kernel that uses it reads far out of bounds.
+  // Start of the page table for the other kind of layer. A kernel that uses it reads far out of bounds.
   constexpr uint32_t kNoTable{0x80000000u};
   std::vector<uint32_t> page_ids;
-  std::vector<uint32_t> first;  // per run: index of its page table minus its first page
+  std::vector<uint32_t> first;  // per run: where its page table starts, minus its first page
   for (const Table& table : tables_) {
     first.push_back(static_cast<uint32_t>(page_ids.size()) - static_cast<uint32_t>(table.first_page));
     page_ids.insert(page_ids.end(), table.pages.begin(), table.pages.end());

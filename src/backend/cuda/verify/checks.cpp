@@ -10,7 +10,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns the check for each type of launch arguments.
+// Maps each type of launch arguments to its check.
 struct CheckOf {
   Check operator()(LaunchRows<EmbedArgs>) const { return &check_embed; }
   Check operator()(Launch<RmsNormArgs>) const { return &check_rms_norm; }

@@ -1,8 +1,8 @@
-// Checks of the kernel table: each launches a row over edge shapes and adversarial values, and compares every
-// result with plain loops in double precision on the host. The loops follow the formulas of model/ops.h and
-// round to bfloat16 exactly where the kernels do; the remaining float32 roundings are bounded where they
-// happen. The float32 reference (reference/, same floor) is no substitute: a correct kernel may differ from
-// it by whole bfloat16 steps, a tolerance that would miss a wrong column of a long sum.
+// Checks of the kernel table. Each launches a row of the table with edge shapes and adversarial values, and
+// compares every result with plain loops in double precision on the host. The loops follow the formulas of
+// model/ops.h and round to bfloat16 exactly where the kernels do; the remaining float32 roundings are bounded
+// where they happen. The float32 reference (reference/) cannot replace the loops: a correct kernel may differ
+// from it by whole bfloat16 steps, and such a tolerance would miss a wrong column of a long sum.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ using Check = KernelFinding (*)(const KernelRow& row, const Target& target, cons
 Check check_of(const KernelRow& row);
 KernelFinding check_row(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
-// Checks of all rows of the kernel table that this GPU, limited by the options, can run.
+// Returns the checks of all kernel table rows that this GPU, limited by the options, can run.
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options);
 
 KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits);

@@ -21,7 +21,7 @@ void put(const DeviceArray<T>& array, const std::vector<T>& from) {
 ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token) {
   std::vector<int> order(static_cast<size_t>(num_experts));
   std::iota(order.begin(), order.end(), 0);
-  const auto key = [&](int e) { return logits[e] > -INFINITY ? logits[e] : -INFINITY; };  // NaN is lowest
+  const auto key = [&](int e) { return logits[e] > -INFINITY ? logits[e] : -INFINITY; };  // NaN ranks lowest
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
   ExpectedRouting choice;
   choice.experts.assign(order.begin(), order.begin() + experts_per_token);
@@ -31,7 +31,7 @@ ExpectedRouting choose(const float* logits, int num_experts, int experts_per_tok
     choice.weights.push_back(std::exp(double{logits[e]} - largest));
     sum += choice.weights.back();
   }
-  // Error of a weight: 2 ulp for the exponential, d 2^-24 for its argument d, a rounding per + and /.
+  // Error of a weight: 2 ulp of the exponential, d 2^-24 for its argument d, one rounding per + and /.
   for (size_t k = 0; k < choice.experts.size(); ++k) {
     choice.weights[k] /= sum;
     const double difference = largest - double{logits[choice.experts[k]]};
@@ -71,7 +71,7 @@ DeviceGroups::DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_
   }
   put(weight_, weight);
   for (int e = 0; e < num_experts; ++e) {
-    bool is_open = false;  // true if this expert's last group has room
+    bool is_open = false;  // whether this expert's last group has room
     for (size_t t = 0; t < choices.size(); ++t)
       for (int k = 0; k < experts_per_token_; ++k) {
         if (choices[t].experts[static_cast<size_t>(k)] != e) continue;

@@ -1,4 +1,4 @@
-// Expected choices of experts, and the groups that routing forms from them.
+// Expected choices of experts, and the groups that routing forms from these choices.
 #pragma once
 
 #include <vector>
@@ -11,18 +11,18 @@
 
 namespace nibble::cuda::verify {
 
-// The K largest logits, ties to the lower expert, and their softmax in double precision.
+// The K largest logits (ties go to the lower expert), and their softmax in double precision.
 struct ExpectedRouting {
   std::vector<int> experts;
-  std::vector<double> weights, bounds;  // [K]: weights of the experts, and maximum errors of a float32 weight
+  std::vector<double> weights, bounds;  // [K]: the experts' weights, and the largest errors in float32
 
-  // The weight of a slot must be 0 if its expert is not in `own`.
+  // Checks the weight of a slot. It must be 0 if the slot's expert is not in `own`.
   void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                     const IndexRange& own) const;
 };
 ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token);
 
-// Shape of a router matrix, with the short segments of router_strips() (layout/layout_of.h).
+// Returns the shape of a router matrix, with the short segments of router_strips() (layout/layout_of.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }
@@ -36,10 +36,10 @@ struct GroupsRead {
 class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
-  // Groups as route() leaves them for these choices of all tokens.
+  // Groups in the form in which route() leaves them for these choices of all tokens.
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
-  // Rows of an image that holds any routing; the image row of each pair, if the constructor got choices.
+  // Number of rows of an image with room for any routing; each pair's row in it, if choices were given.
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
@@ -56,15 +56,15 @@ class DeviceGroups {
   DeviceArray<float> weight_;
 };
 
-class DeviceRoutingMailbox {  // routing of a few tokens, as a RoutingMailbox
+class DeviceRoutingMailbox {  // the routing of a few tokens, as a RoutingMailbox
  public:
   DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // state before any step
   // State after the launch that chooses the experts.
   explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;
-  // Checks the tags of the sums in the mailbox. Returns the logits [T, E]: the sums of an expert's segments,
-  // added in order, plus its bias.
+  // Checks the tags of the sums in the mailbox. Returns the logits [T, E]: an expert's logit is the sum of
+  // its segments, added in order, plus its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choices(Comparison& comparison, const std::vector<ExpectedRouting>& expected,

@@ -1,4 +1,4 @@
-// Compares a kernel's results with the expected ones, and keeps the worst deviation.
+// Compares a kernel's results with the expected results, and keeps the worst deviation.
 #pragma once
 
 #include <cmath>
@@ -19,8 +19,8 @@ struct Element {
 
 class Comparison {
  public:
-  // Runs body(), which launches a kernel and compares its results; `shape` names the case in errors. Throws
-  // InputError or BackendLost if the GPU fails.
+  // Runs body(), which launches a kernel and compares its results. `shape` names the case in error messages.
+  // Throws InputError or BackendLost if the GPU fails.
   template <typename Body>
   void at(std::string shape, const Body& body) {
     shape_ = std::move(shape);
@@ -33,13 +33,13 @@ class Comparison {
     }
   }
 
-  // Requires |actual - expected| <= bound; fails on NaN.
+  // Requires |actual - expected| <= bound. A NaN fails.
   void near(const Element& element, double actual, double expected, double bound) {
     take({element, actual, expected}, std::abs(actual - expected), bound);
   }
-  // Compares a number that the kernel rounded to bfloat16: allows half a bfloat16 step beyond the bound.
+  // Compares a number that the kernel rounded to bfloat16. Half a bfloat16 step is allowed beyond the bound.
   void near_bf16(const Element& element, uint16_t actual, double expected, double bound);
-  void near_e4m3(const Element& element, float actual, double expected, double bound);  // saturates at 448
+  void near_e4m3(const Element& element, float actual, double expected, double bound);  // saturated at 448
   // Compares a number that the kernel rounded to a multiple of `step`.
   void near_step(const Element& element, double actual, double expected, double step, double bound) {
     near_rounded({element, actual, expected}, step, bound);
@@ -58,7 +58,7 @@ class Comparison {
   void near_rounded(const Compared& numbers, double step, double bound);
   void take(const Compared& numbers, double error, double bound) {
     ++finding_.num_compared;
-    if (error <= bound * finding_.worst) return;  // a NaN error does not return here
+    if (error <= bound * finding_.worst) return;  // false if error is NaN
     if (error > 0 || error != error) keep(numbers, error, bound);
   }
   void keep(const Compared& numbers, double error, double bound);

@@ -24,17 +24,18 @@ namespace {
 
 constexpr int kHeadDim{64};
 
-// Error bound of a float32 sum to which a, b and c are added: two more roundings of each.
+// Returns the error bound of a float32 sum to which a, b and c were added. Each adds two roundings.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// A sum: its two parts added, if the kernel leaves parts.
+// Returns a sum. If the kernel leaves two parts, adds them.
 double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
 
-// Terms that the norm before attention adds to x: none, or the outputs of the previous layer's experts.
+// Returns the terms that the norm before attention adds to x: none, or the outputs of the last layer's
+// experts.
 TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
@@ -45,22 +46,22 @@ std::vector<uint16_t> bits_of(const Activations& normed) {
                  [](float value) { return to_bf16(value).bits; });
   return bits;
 }
-// The norm for a kernel that takes it as input; otherwise memory for the norm that the kernel computes.
+// Returns the norm as input, if the kernel takes one; otherwise memory for the norm that the kernel computes.
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
   if (!subject.row.pass.takes_norm)
     return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
   const std::vector<uint16_t> bits = bits_of(normed);
   return DeviceArray<uint16_t>(subject.row.pass.takes_image ? to_image(bits, normed.cols) : bits);
 }
-// Activations of `num_rows` rows (a norm, for example) in the layout that the kernel reads.
+// Returns activations of `num_rows` rows (such as a norm) in the layout that the kernel reads.
 cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& activations, int num_rows) {
   return rows_or_image(bf16(activations), subject.row.pass.takes_image ? whole_eights(num_rows) : 0);
 }
-// Memory for sums of segments, which qkv_split() and project_split() may leave for few tokens.
+// Returns memory for sums of segments, which qkv_split() and project_split() may leave for few tokens.
 DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
   return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
 }
-// Activations that the kernel multiplies, known exactly (slack 0) if the kernel takes the norm as input.
+// Returns what the kernel multiplies. It is exact (slack 0) if the kernel takes the norm as input.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
   if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
@@ -75,7 +76,7 @@ std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16
   return from_image(bits, num_rows, cols);
 }
 
-// Compares x, to which the kernel has added the other terms, and the norm of x.
+// Compares x, to which the kernel must have added the other terms, and the norm of x.
 void check_norm(Comparison& comparison, const TestNorm& norm, int num_tokens, const std::vector<float>& x,
                 const std::vector<uint16_t>& normed) {
   const auto expected = norm.numbers(all_tokens(num_tokens));
@@ -106,7 +107,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  // Every fourth case stores no blocks; the others store blocks in one of their formats.
+  // Every fourth case stores no blocks. The others store blocks in one of the formats.
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
@@ -157,7 +158,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
   const TestResidual residual(
-      // For kernels that take the norm as input, rms_norm has already added the other terms to x.
+      // If the kernel takes the norm as input, rms_norm has already added the other terms to x.
       c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
@@ -193,7 +194,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
     }
   const DeviceArray<float> parts_after_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   ProjectArgs after_short_args = args;
-  after_short_args.attended_chunks = 1;  // so that rings are filled in another order
+  after_short_args.attended_chunks = 1;  // makes project() fill its rings in another order
   after_short_args.parts = parts_after_short.data();
   subject.launch(after_short_args);
   wait_for_stream(subject.stream(), "checking project after a short attention");
@@ -209,7 +210,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   compare_with_mma(comparison, subject, args, RowResult{"bits of project", rows, parts, actual});
 }
 
-// Compares the groups. Returns each pair's expert; -1: the pair is in no group.
+// Compares the groups. Returns each pair's expert, or -1 if the pair is in no group.
 std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, const DeviceGroups& groups,
                               int num_pairs) {
   const int max_groups = groups.max_groups(), size = groups.size();
@@ -231,7 +232,7 @@ std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, co
   return expert_of_pair;
 }
 
-// Choices must be exact: they derive from the kernel's own logits. Other ranks' experts have no groups.
+// Choices must be exact: they follow from the kernel's own logits. Other ranks' experts have no groups.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups) {
   const IndexRange own = own_experts(c);
@@ -291,7 +292,7 @@ class TestRouter {
                         with_rest(expected.bounds[at], expected.sums[at], b));
       }
   }
-  // Checks the groups, which must follow from `logits`, unless experts_up() forms them (are_matched()).
+  // Checks that the groups follow from `logits`, unless experts_up() forms the groups (are_matched()).
   void check_routing(Comparison& comparison, const std::vector<float>& logits, bool takes_image) const {
     if (!are_matched(c_.num_tokens, c_.shape.experts_per_token, groups_.size(), takes_image))
       check_choices(comparison, c_, logits, groups_);
@@ -311,7 +312,7 @@ class TestRouter {
   DeviceGroups groups_;
 };
 
-// Launches route with the norm; compares x and the norm, and returns the norm.
+// Launches route with the norm. Compares x and the norm, and returns the norm.
 Activations route_with_norm(Comparison& comparison, const Subject& subject, RouteArgs args,
                             const TestNorm& norm, const DeviceArray<uint16_t>& normed) {
   const int T = args.num_tokens, H = args.hidden;
@@ -335,7 +336,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   const TestRouter router(subject, c);
   check(cudaDeviceSynchronize(), "preparing a check");
   RouteArgs args = router.args(given(subject, normed, T));
-  std::vector<float> with_norm;  // logits of a launch that computes the norm too
+  std::vector<float> with_norm;  // logits of the launch that also computes the norm
   if (subject.row.pass.makes_norm && T <= kRouterNorms) {
     x = route_with_norm(comparison, subject, args, norm, normed);
     with_norm = router.logits().read(comparison, "logits with the norm");

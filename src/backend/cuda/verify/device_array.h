@@ -1,5 +1,5 @@
-// Device arrays that are filled with and surrounded by poison: 0xFF bytes, NaN in every float format and
-// never a valid index. This shows elements that a kernel does not write, and accesses out of bounds.
+// Device arrays that are filled with poison and surrounded by it: bytes of 0xFF, NaN in every float format
+// and never a valid index. Poison reveals elements that a kernel does not write, and accesses out of bounds.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -29,7 +29,7 @@ class DeviceArray {
   T* data() const { return reinterpret_cast<T*>(bytes_.as<uint8_t>() + kGuard); }
   size_t count() const { return count_; }
 
-  // Downloads the array, and checks that the poison around it is untouched.
+  // Downloads the array, and checks that the poison around it is unchanged.
   std::vector<T> read(Comparison& comparison, const char* what) const {
     std::vector<uint8_t> all(bytes_.bytes());
     check(cudaMemcpy(all.data(), bytes_.as<void>(), all.size(), cudaMemcpyDeviceToHost), "copying results");

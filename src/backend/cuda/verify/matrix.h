@@ -1,4 +1,4 @@
-// Random matrices, packed on the device and decodable on the host, and expected results of their products.
+// Random matrices that are packed on the device and decoded on the host, and their expected products.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@
 
 namespace nibble::cuda::verify {
 
-// Terms per number of block-scaled products (ptx/block_mma.cuh), and whether the instruction computes them.
+// Terms per number in block-scaled products (ptx/block_mma.cuh), and whether the instruction computes them.
 struct BlockProducts {
   int num_terms;
   bool are_native;
 };
 
 // Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: largest distance between a number here
-// and one that the kernel computes itself, whose float32 may round to the next bfloat16; 0 for inputs.
+// and the kernel's, if the kernel computes it in float32 and may round it to the next bfloat16; 0 for inputs.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
@@ -30,22 +30,22 @@ struct Activations {
   size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
   int rows, cols;
-  std::vector<float> values, slack;  // [rows, cols]: activations, and their slack
+  std::vector<float> values, slack;  // [rows, cols]: activations, and the slack of each
   std::optional<BlockProducts> block_products{};
 };
 
 // W x in double precision, and the largest error that a kernel's float32 result may have.
 struct Products {
   int rows;
-  std::vector<double> sums, bounds;  // [rows of x, rows of W]: W x, and its maximum error
+  std::vector<double> sums, bounds;  // [rows of x, rows of W]: W x, and its largest error
   size_t at(int x_row, int row) const {
     return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
   }
 };
 
 enum class Origin {
-  kStored,     // stored in this format in the checkpoint
-  kQuantised,  // quantised at load, from BF16
+  kStored,     // the checkpoint has this format
+  kQuantised,  // quantised at load from BF16
 };
 
 struct MatrixShape {
@@ -73,15 +73,15 @@ class TestMatrix {
   void pack_bf16(Stream stream);
   void quantise_bf16(Stream stream);
   void pack_mxfp4(Stream stream);
-  // Decodes a row; returns the factor to apply to its products.
+  // Decodes a row. Returns the factor by which the row's products must be multiplied.
   double decode(int matrix, int row, float* to) const;
 
   Format format_;
   MatrixShape shape_;
   Strips strips_;
   std::vector<uint16_t> bf16_;
-  std::vector<uint8_t> codes_, scales_;  // bytes as in a checkpoint; for E4M3 and MXFP4
-  std::vector<float> row_scales_;        // [rows]: factors of the rows; for E4M3
+  std::vector<uint8_t> codes_, scales_;  // E4M3 and MXFP4: bytes as in a checkpoint
+  std::vector<float> row_scales_;        // E4M3: [rows], factor of each row
   DeviceBuffer packed_, device_row_scales_;
 };
 

@@ -1,4 +1,4 @@
-// Residual streams as test input, as sums of several terms (dense/args.h), and their norms.
+// Residual streams as test inputs, stored as sums of several terms (dense/args.h), and their norms.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ namespace nibble::cuda::verify {
 
 class TestResidual {
  public:
-  // Terms that kernels add to x: none, the second part of a matrix product, outputs of num_experts experts,
-  // or both. If there are several rows of typical values, the last row of x is huge.
+  // Terms that kernels add to x: none, a matrix product's second part, the outputs of num_experts experts, or
+  // both. If there are several rows of typical values, x is huge in the last row.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};
@@ -22,7 +22,7 @@ class TestResidual {
   TestResidual(const Case& c, int num_tokens, const Parts& parts);
 
   ResidualInput input() const;
-  // Element i of a token, with all terms added in the kernels' order in float32, so with the same bits.
+  // Returns element i of a token: all terms, added in float32 in the kernels' order, so the bits are equal.
   float at(int token, int i) const;
 
  private:

@@ -1,4 +1,4 @@
-// Compares wgmma kernels' results with mma.sync's. That both have the same bits is measured, not documented.
+// Compares results of wgmma kernels with those of mma.sync. Their bits are equal: measured, not documented.
 #pragma once
 
 #include <cstring>
@@ -10,10 +10,10 @@
 
 namespace nibble::cuda::verify {
 
-// The row of the kernel table that does by mma.sync what `row` does by wgmma; null for other rows.
+// Returns the kernel table's row that does by mma.sync what `row` does by wgmma; null if it is no wgmma row.
 const KernelRow* row_by_mma(const KernelRow& row);
 
-// Compares rows of `cols` numbers of 2 or 4 bytes.
+// Compares the bits of rows of `cols` numbers. A number has 2 or 4 bytes.
 template <typename T>
 void compare_bits(Comparison& comparison, const char* what, int cols, const std::vector<T>& by_wgmma,
                   const std::vector<T>& by_mma) {
@@ -39,7 +39,7 @@ struct RowResult {
 template <typename T>
 RowResult(const char*, int, const DeviceArray<T>&, const std::vector<T>&) -> RowResult<T>;
 
-// If the kernel uses wgmma, also runs the mma.sync kernel with `args`, and compares the bits of the results.
+// If the kernel uses wgmma, also runs the mma.sync kernel with `args`, and compares the bits of both results.
 template <typename Args, typename T>
 void compare_with_mma(Comparison& comparison, const Subject& subject, const Args& args,
                       const RowResult<T>& result) {

@@ -25,10 +25,10 @@ struct Case {
   std::string text() const;
 };
 
-// This rank's experts: all or, in every other case, some.
+// Returns this rank's experts: all of them or, in every other case, some.
 IndexRange own_experts(const Case& c);
 
-struct Subject {  // the row of the kernel table to check, and the stream and target to launch it on
+struct Subject {  // the kernel table row to check, and where to launch it
   const KernelRow& row;
   LaunchContext gpu;
 
@@ -45,8 +45,8 @@ struct Subject {  // the row of the kernel table to check, and the stream and ta
 
 using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
-// Runs a check on every shape with typical values and on one shape with all kinds of values, for each number
-// of tokens and at the limits of the kernel table's row.
+// Runs a check on every shape with typical values, for each of the shape's numbers of tokens. Also runs it on
+// one shape with all kinds of values, at the limits of the kernel table's row.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case);
 

@@ -1,4 +1,4 @@
-// Values to check kernels with: random ones, and those at which kernels tend to break.
+// Values with which kernels are checked: random values, and values at which kernels tend to break.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace nibble::cuda::verify {
 enum class Values {
   kTypical,   // uniform in (-1, 1)
   kZero,      // zeros of both signs
-  kEqual,     // all 0.5: every choice is a tie
+  kEqual,     // all 0.5, so every choice is a tie
   kDenormal,  // subnormal numbers of bfloat16
   kTiny,      // about 2^-40
-  kHuge,      // about 2^30; MXFP4 scales near the largest
-  kMixed,     // magnitudes from 2^-24 to 2^24 mixed
+  kHuge,      // about 2^30; MXFP4 scales near their maximum
+  kMixed,     // magnitudes from 2^-24 to 2^24
 };
 inline constexpr Values kAllValues[]{Values::kTypical, Values::kZero, Values::kEqual, Values::kDenormal,
                                      Values::kTiny,    Values::kHuge, Values::kMixed};
@@ -27,29 +27,29 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that a kernel computes within `error` of `number`, the host's result, and then rounds. The host's
-// rounds to `value`; the kernel's may be `slack` away, on the other side of a rounding border.
+// A number that the host computes as `number`, and a kernel within `error` of it; both then round. The host's
+// result is `value`. The kernel's may differ by `slack`, if a rounding border is close.
 struct Rounded {
   float value, slack;
-  double number, error;  // the number before rounding, and the largest error of a kernel's
+  double number, error;  // before rounding: the host's number, and the kernel's largest error
 };
 Rounded round_bf16(double number, double error);
 Rounded round_e4m3(double number, double error);
 
 inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 
-// MXFP4 blocks: two codes per byte, and E8M0 scales.
+// Codes and scales of MXFP4 blocks: two codes per byte, and E8M0 scales.
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 
-// Converts rows of `cols` columns to an image (layout/activations.h) of whole eights of rows, and back.
+// Converts rows of `cols` columns to an image (layout/activations.h) of a multiple of 8 rows, and back.
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
 std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
-// Activations in device memory as a kernel's argument: an image of `image_rows` rows, or rows if it is 0.
+// Returns device activations as a kernel's argument: an image of `image_rows` rows, or plain rows if it is 0.
 inline cuda::Activations rows_or_image(__nv_bfloat16* data, int image_rows) {
   return image_rows ? cuda::Activations::image(data, image_rows) : data;
 }
-// The columns that pad a row's last tile must be zero.
+// Checks that the columns that pad a row's last tile are zero.
 void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
                    int cols);
 

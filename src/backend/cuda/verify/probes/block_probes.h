@@ -1,11 +1,11 @@
-// Probes of block-scaled products. They use the instruction if the GPU has it, otherwise its twin.
+// Probes of block-scaled products. They use the instruction if the GPU has it, otherwise its software twin.
 #pragma once
 
 #include "backend/cuda/verify/probes/block_runs.h"
 
 namespace nibble::cuda::verify {
 
-// Probes of the positions of elements of A, B, D and scales (ptx/block_codes.h, ptx/block_mma.cuh).
+// Probe the positions of elements of A, B, D and scales (ptx/block_codes.h, ptx/block_mma.cuh).
 ProbeFinding ask_places(const BlockMachine& machine);
 ProbeFinding ask_scale_lanes(const BlockMachine& machine);
 ProbeFinding ask_scale_bytes(const BlockMachine& machine);

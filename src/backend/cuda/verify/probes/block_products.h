@@ -10,12 +10,12 @@
 namespace nibble::cuda::verify {
 
 enum class BlockProduct {
-  kNative,    // block_mma: the instruction, or its twin on a GPU without it
-  kTwin,      // block_mma_twin on every GPU
-  kUnscaled,  // kMxfp8's instruction without scales; d is unchanged on a GPU without it
+  kNative,    // block_mma(): the instruction, or its twin on a GPU without it
+  kTwin,      // block_mma_twin(), on every GPU
+  kUnscaled,  // kMxfp8's instruction without scales; a GPU without it leaves d unchanged
 };
 
-// One warp multiplies each of `warps` and adds the product to its d. kUnscaled ignores the scale bytes.
+// A warp multiplies the operands of each of `warps` and adds the product to d. kUnscaled ignores scales.
 struct BlockProductArgs {
   BlockProduct product;
   BlockForm form;
@@ -25,7 +25,7 @@ struct BlockProductArgs {
 };
 void multiply_blocks(Stream stream, const BlockProductArgs& args);
 
-// Stores in device memory whether the code for this GPU has the instruction.
+// Stores in device memory whether the code that this GPU runs has the instruction.
 void ask_block_mma(Stream stream, int* is_native);
 
 }  // namespace nibble::cuda::verify

@@ -1,4 +1,4 @@
-// Operands that the probes of block-scaled products share, and comparison with expected results.
+// Operands shared by the probes of block-scaled products, and the comparison with expected results.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace nibble::cuda::verify {
 inline constexpr BlockForm kBlockForms[]{BlockForm::kMxfp8, BlockForm::kMxfp4};
 const char* name(BlockForm form);
 
-// The number 1 as a code of A, as a code of B, and as a scale.
+// The number 1 as a code of A, as a code of B, and as a scale byte.
 constexpr uint32_t one_of_a(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x08 : 0x2; }
 constexpr uint32_t one_of_b(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x38 : 0x2; }
 inline constexpr uint8_t kScaleOfOne{127};
@@ -26,27 +26,27 @@ struct ScaleBytes {
 std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that the instruction can select
 
 WarpRegisters zeros_with_scales_of_one();
-// Random codes other than NaN, scales of 2^-spread to 2^spread in all bytes of all lanes, sums up to 128.
+// Returns random codes other than NaN, scales of 2^-spread to 2^spread in all bytes, and sums up to 128.
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
-struct BlockMachine {  // this GPU, or in tests a simulated one
-  bool has_block_mma;  // the instruction exists; if false, kNative is the twin
+struct BlockMachine {  // this GPU or, in tests, a simulated one
+  bool has_block_mma;  // the GPU has the instruction; if not, kNative is the twin
   std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  ProbeFinding::Result expected_answer() const {  // result if a probe with kNative finds no fault
+  ProbeFinding::Result expected_answer() const {  // result of a kNative probe that finds no fault
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };
 BlockMachine this_gpu();
 
-// Runs kNative and requires exactly the expected values, NaN included; operands need exact float32 sums.
-// Returns the first difference or "": "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
+// Runs kNative, and requires exactly the expected values, including NaN. Operands must have exact float32
+// sums. Returns "", or the first difference: "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
 std::string first_difference(const BlockMachine& machine, BlockForm form, ScaleBytes bytes,
                              const std::vector<WarpRegisters>& warps);
 
-// Largest error of products, relative to the sum of magnitudes.
+// Returns the largest error of products, relative to the sum of magnitudes.
 double worst_share(const BlockMachine& machine, BlockProduct product, BlockForm form, ScaleBytes bytes,
                    const std::vector<WarpRegisters>& warps);
 

@@ -1,4 +1,4 @@
-// Probes the size, the kind and the read speed of memory.
+// Probes the size, the kind and the read speed of the GPU's memory.
 #include "backend/cuda/verify/probes/memory.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ ProbeFinding probe_ring_reads() {
   const DeviceBuffer bytes(kBytes), sum(sizeof(uint32_t));
   const size_t num_slots = kBytes / ring_slot_bytes();
   check(cudaMemsetAsync(bytes.as<void>(), 0, kBytes, stream), "measuring its memory");
-  // The last slot ends with one nonzero word, which each pass adds to the sum if it reads everything once.
+  // The last slot ends with the only nonzero word. A pass that reads everything once adds it to the sum once.
   constexpr uint32_t kMark{5};
   check(cudaMemcpyAsync(bytes.as<uint8_t>() + num_slots * ring_slot_bytes() - sizeof kMark, &kMark,
                         sizeof kMark, cudaMemcpyHostToDevice, stream),
@@ -73,7 +73,7 @@ ProbeFinding probe_shared_memory() {
            {"bytes_per_multiprocessor", static_cast<double>(of_multiprocessor)}}};
 }
 
-// On a GPU that shares the host's memory, "free" excludes the page cache, so the host's available bytes are
+// If a GPU shares the host's memory, its "free" excludes the page cache, so the host's available bytes are
 // used. Such a GPU reads managed memory at three fifths of the speed of its own allocations.
 ProbeFinding probe_memory_kind() {
   const bool is_integrated = attribute(cudaDevAttrIntegrated) != 0,

@@ -1,11 +1,11 @@
-// Kernels for the memory probes.
+// Kernels of the memory probes.
 #pragma once
 
 #include "backend/cuda/chip/device.h"
 
 namespace nibble::cuda::verify {
 
-// Reads everything once through the rings that stream weights, on all SMs. `sum` depends on all bytes.
+// Reads everything once on all SMs, through the rings that stream weights. `sum` depends on every byte.
 struct RingReadArgs {
   const uint8_t* from;
   int num_slots;
@@ -14,7 +14,7 @@ struct RingReadArgs {
 size_t ring_slot_bytes();
 void read_through_rings(Stream stream, const RingReadArgs& args);
 
-// Writes the last word of `bytes` bytes of dynamic shared memory, reads it back and stores it in *last.
+// Writes the last word of `bytes` bytes of dynamic shared memory, reads it back, and stores it in *last.
 void touch_shared_memory(Stream stream, size_t bytes, uint32_t* last);
 
 }  // namespace nibble::cuda::verify

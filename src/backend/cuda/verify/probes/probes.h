@@ -1,4 +1,4 @@
-// Probes that `nibble verify` runs on a GPU before it checks the kernel table. Each takes under a second.
+// Probes that `nibble verify` runs on a GPU before it checks the kernel table. Each takes less than a second.
 #pragma once
 
 #include <span>

@@ -18,10 +18,10 @@ const char* name(RatedProduct product) {
 }
 
 struct Rate {
-  double operations_per_clock;  // additions and multiplications of an SM; 0 if the instruction is missing
-  double teraflops;             // of the whole GPU, over the launch's whole time
+  double operations_per_clock;  // additions and multiplications per SM; 0 if the instruction is missing
+  double teraflops;             // rate of the whole GPU over the whole launch
 };
-// Best rate of several launches, because the clocks may still be low in the first one.
+// Returns the best rate of several launches, because clocks may still be low in the first one.
 Rate rate_of(RatedProduct product) {
   constexpr int kPasses{5};
   const OwnedStream stream;

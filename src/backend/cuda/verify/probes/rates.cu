@@ -6,7 +6,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-constexpr int kChains{8};  // independent sums of a warp
+constexpr int kChains{8};  // independent sums per warp
 
 template <RatedProduct product>
 constexpr bool is_built() {
@@ -18,10 +18,10 @@ template <RatedProduct product>
 __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs args) {
   long long clocks = 0;
   if constexpr (is_built<product>()) {
-    // Operands are small numbers in every format, and not known to the compiler.
+    // Operands are small numbers in every format. The compiler does not know them.
     const uint32_t one = gridDim.y;
     const uint32_t a[]{one, one << 8, one << 16, one << 24}, b[]{one << 4, one << 20};
-    // Chains start with different values: the compiler would merge equal ones.
+    // Chains start with different values, because the compiler would merge equal chains.
     float sums[kChains][4]{};
     for (int chain = 0; chain < kChains; ++chain) sums[chain][0] = static_cast<float>(chain);
     __syncthreads();
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs ar
       }
     float total = 0;
     for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
-    if (total == -1.0f) *args.sums = total;  // never true; keeps the compiler from dropping the products
+    if (total == -1.0f) *args.sums = total;  // never true: keeps the compiler from removing the products
     __syncthreads();
     clocks = clock64() - start;
   }

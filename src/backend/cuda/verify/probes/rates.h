@@ -1,4 +1,4 @@
-// Measures the products of each kind that an SM computes per clock.
+// Measures how many products of each kind an SM computes per clock.
 #pragma once
 
 #include "backend/cuda/chip/device.h"
@@ -13,17 +13,17 @@ enum class RatedProduct {
 };
 inline constexpr RatedProduct kRatedProducts[]{RatedProduct::kBf16, RatedProduct::kE4m3, RatedProduct::kMxfp8,
                                                RatedProduct::kMxfp4};
-constexpr int operations(RatedProduct product) {  // of an instruction: 2 per multiply-add
+constexpr int operations(RatedProduct product) {  // per instruction; a multiply-add is 2 operations
   return 16 * 8 * 2 * (product == RatedProduct::kBf16 ? 16 : product == RatedProduct::kMxfp4 ? 64 : 32);
 }
 
-inline constexpr int kRateWarps{8}, kRateProducts{1 << 14};  // warps per CTA, instructions per warp
+inline constexpr int kRateWarps{8}, kRateProducts{1 << 14};  // warps per CTA; instructions per warp
 
-// One CTA runs per SM. `clocks`: cycles of each CTA; 0 if this GPU's code lacks the instruction.
+// One CTA runs per SM. `clocks`: each CTA's duration in cycles; 0 if this GPU's code lacks the instruction.
 struct RateArgs {
   RatedProduct product;
   long long* clocks;
-  float* sums;  // keeps the compiler from removing the products; never written to
+  float* sums;  // keeps the compiler from removing the products; not written to
 };
 void measure_rate(Stream stream, const RateArgs& args);
 
