@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/profiler_range.h"
 #include "backend/cuda/chip/recorder.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/chip/wait.h"
@@ -67,6 +68,7 @@ class CudaBackend final : public Backend {
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override;
   std::vector<Counter> counters() const override { return first_card().graphs.counters(); }
+  std::vector<KernelLaunches> launches() const override { return first_card().stream.counts().by_kernel(); }
   StepResult step(const Batch& batch) override {
     launch(batch);
     return wait();
@@ -298,10 +300,19 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
                 downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
 }
 
+// E.g. "step of 12 rows in 3 runs".
+std::string text_of(const Batch& batch) {
+  size_t num_rows = 0;
+  for (const Run& run : batch.runs) num_rows += run.tokens.size();
+  return fmt::format("step of {} rows in {} runs", num_rows, batch.runs.size());
+}
+
 // Every GPU uploads its input and captures its graph before any GPU launches. Both may allocate memory, and
 // an allocation may wait for running kernels, which must not be waiting for a later launch.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
+  std::optional<ProfilerRange> range;
+  if (has_profiler()) range.emplace(text_of(batch));
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
   step.num_outputs = 0;  // counts only outputs of runs, without padding rows
