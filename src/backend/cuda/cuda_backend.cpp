@@ -81,6 +81,7 @@ class CudaBackend final : public Backend {
   void launch(const Batch& batch) override;
   StepResult wait() override;
   std::vector<TimedWork> profile(const Batch& batch) override;
+  std::vector<TracedResult> trace(const Batch& batch) override;
 
  private:
   Card& first_card() const { return *cards_.front(); }
@@ -98,7 +99,9 @@ class CudaBackend final : public Backend {
   void abort_sums();
 
   // The following functions enqueue work of the step uploaded last.
-  void enqueue_layers(Card& card);
+  // `traced`: receives results of the first `num_traced` rows, unless null; only if one rank has the whole model.
+  void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
+  Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
   // `logits`: also copy the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
@@ -240,20 +243,37 @@ void CudaBackend::try_links() {
   if (have_timed_out() || !are_right) throw InputError("{}", why_wrong(connection_, num_ranks_));
 }
 
-void CudaBackend::enqueue_layers(Card& card) {
-  Tap tap;
+void CudaBackend::enqueue_layers(Card& card, std::vector<TracedResult>* traced, int num_traced) {
+  Taps taps;
   if (drafter_)
-    tap = [&](size_t layer, const ResidualInput& x) {
+    taps.after_layer = [&](size_t layer, const ResidualInput& x) {
       drafter_->keep(card.stream, layer, card.shape().num_tokens, x);
     };
+  if (traced) taps = tracing(card, *traced, num_traced);
   const MadeDrafts last_drafts = drafter_ ? drafter_->made() : MadeDrafts{};
   for (const auto& rank : card.ranks) rank->embed(card.stream, last_drafts);
+  if (traced) traced->push_back({-1, Operation::kEmbed, first_rank().embedded(num_traced, card.stream)});
   for (int half = 0; half < first_rank().num_halves(); ++half) {
-    for (const auto& rank : card.ranks) rank->run_half(half, card.stream, tap);
+    for (const auto& rank : card.ranks) rank->run_half(half, card.stream, taps);
     if (!is_shared()) continue;
     for (int n = 0; n < card.ranks.front()->num_sums(); ++n)
       card.take_turns([&](Rank& rank, Turn turn) { rank.sum(half, n, turn, card.stream); });
   }
+}
+
+Taps CudaBackend::tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const {
+  const auto add_stream = [this, &card, &traced, num_rows](Operation operation) {
+    return [this, &card, &traced, num_rows, operation](size_t layer, const ResidualInput& x) {
+      traced.push_back({static_cast<int>(layer), operation, first_rank().residual(x, num_rows, card.stream)});
+    };
+  };
+  return {.after_attend =
+              [this, &card, &traced, num_rows](size_t layer) {
+                traced.push_back({static_cast<int>(layer), Operation::kAttend,
+                                  first_rank().attended(num_rows, card.stream)});
+              },
+          .after_project = add_stream(Operation::kProject),
+          .after_layer = add_stream(Operation::kExpertsUp)};
 }
 
 void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
@@ -441,6 +461,26 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
     card.stream.wait();
   });
   return recorder.read();
+}
+
+// Queries, keys, values and routes are not copied: their errors show in the operations that follow.
+std::vector<TracedResult> CudaBackend::trace(const Batch& batch) {
+  NIBBLE_CHECK(batch.runs.size() == 1 && num_launched_ == num_waited_for_,
+               "one run is traced, in a step alone");
+  if (is_shared()) return {};
+  std::vector<TracedResult> traced;
+  threads_.run([&](size_t) {
+    Card& card = first_card();
+    card.upload(batch);
+    NIBBLE_CHECK(!card.shape().have_masks, "a step with masks is not traced");
+    enqueue_layers(card, &traced, static_cast<int>(batch.runs.front().tokens.size()));
+    std::vector<float> logits;
+    enqueue_outputs(card, /*want_logits=*/true, logits);
+    card.count_launch();
+    card.stream.wait();
+    traced.push_back({-1, Operation::kUnembed, std::move(logits)});
+  });
+  return traced;
 }
 
 }  // namespace
