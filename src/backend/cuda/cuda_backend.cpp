@@ -15,6 +15,7 @@
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/limits.h"
+#include "backend/cuda/memory/dense_formats.h"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/prepare.h"
@@ -508,10 +509,12 @@ Plan plan_of_device(const Weights& weights, const Share& share, const BackendOpt
 
 }  // namespace
 
-std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& requested,
                               const CudaOptions& own) {
   if (const std::string missing = why_not(); !missing.empty())
     throw InputError("--backend cuda: {}", missing);
+  BackendOptions options = requested;
+  options.dense = dense_formats(*weights, requested.dense);
   const Config& config = weights->config;
   check_shapes(config, weights->source);
   if (own.num_ranks() > 1 && options.draft_head)
