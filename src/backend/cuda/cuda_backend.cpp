@@ -494,13 +494,19 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 
 namespace {
 
+// Returns the steps that `nibble tune` found; none if ranks share the model, because it times whole layers.
+std::vector<TunedSteps> tuned_steps_of(const CudaOptions& own) {
+  return own.num_ranks() == 1 ? own.tuned_steps : std::vector<TunedSteps>{};
+}
+
 // Returns the plan of the calling thread's GPU. Throws InputError if the GPU cannot run its share.
 Plan plan_of_device(const Weights& weights, const Share& share, const BackendOptions& options,
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();
   check_images(caps.name, caps.compute_capability, images(), own.may_compile);
   const Config config = config_of(weights.config, share);
-  Plan plan(config, options, target_of(caps, own), weights.source, {own.prompt_activations});
+  Plan plan(config, options, target_of(caps, own), weights.source,
+            {.prompt_activations = own.prompt_activations, .tuned_steps = tuned_steps_of(own)});
   if (const std::string reason = why_not_budget(plan, config, caps); !reason.empty())
     throw InputError("--backend cuda: {}", reason);
   check_draft_head(options, plan.target());
