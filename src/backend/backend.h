@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/kernel_launches.h"
 #include "backend/rank_links.h"
 #include "backend/timed_work.h"
 #include "backend/traced_result.h"
@@ -104,6 +105,8 @@ class Backend {
   virtual std::vector<KernelChoice> kernels() const = 0;
   // Steps per way of launching them; empty if there is only one. Called by the thread that launches steps.
   virtual std::vector<Counter> counters() const { return {}; }
+  // Kernels launched by steps; empty for a backend that launches none. Called by the thread that launches steps.
+  virtual std::vector<KernelLaunches> launches() const { return {}; }
   // Writes K and V of every row and returns results for the output rows. The caller guarantees that page
   // tables cover the positions, that no two runs write the same page, and that rows do not exceed
   // max_batch_tokens. A token gets the same bits alone and in any batch.

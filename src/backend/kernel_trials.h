@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/tuned_steps.h"
 #include "core/progress.h"
 
 namespace nibble {
@@ -29,6 +30,7 @@ struct KernelTrials {
   std::vector<KernelTrial> trials;
   // Kernels by number of rows: `chosen` by the table, `fastest` by time. Adjacent ranges are merged.
   std::vector<KernelChoice> chosen, fastest;
+  std::vector<TunedSteps> tuned{};  // where `fastest` differs from `chosen`
 };
 
 }  // namespace nibble

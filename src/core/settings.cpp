@@ -63,7 +63,7 @@ constexpr Setting kTable[] = {
      ChoiceField<std::optional<std::string>>{&S::isa,
                                              {"portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "amx",
                                               "neon", "neon_dotprod", "neon_i8mm"}}},
-    {"tuning", kMachine, "FILE", "results of 'nibble tune' for this CPU; off: ignore them",
+    {"tuning", kMachine, "FILE", "results of 'nibble tune' for this CPU or GPU; off: ignore them",
      "~/.cache/nibble/tuning.json, if present", TextField{&S::tuning}},
     {"mxfp4-layers", kMachine, "LIST", "quantise to MXFP4 at load: moe, qkv, o, lm_head, or all",
      "as in the checkpoint", TextField{&S::mxfp4_layers}},

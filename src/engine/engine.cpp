@@ -483,8 +483,10 @@ void Engine::Impl::publish() {
     held.full += full, held.sliding += sliding;
   }
   std::vector<Counter> steps;
+  std::vector<KernelLaunches> launches;
   try {
     steps = backend.counters();
+    launches = backend.launches();
   } catch (const std::bad_alloc&) {  // state.steps is updated by the next call
   }
   const bool has_events = !unsent.empty();
@@ -498,6 +500,7 @@ void Engine::Impl::publish() {
     state.counts = scheduler.counts();
     state.drafts = drafting.counts();
     if (!steps.empty()) state.steps = std::move(steps);
+    if (!launches.empty()) state.launches = std::move(launches);
     if (state.lost.empty()) state.lost = lost;
     // If memory runs out, neither call moves any event, so the next attempt sends each event once.
     if (events.empty())

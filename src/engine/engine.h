@@ -27,7 +27,8 @@ struct EngineState {
   uint64_t num_faults{0};   // failed steps, in the backend or in the engine
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};
-  std::vector<Counter> steps{};  // counters of the backend: steps by the way they were launched
+  std::vector<KernelLaunches> launches{};  // kernels launched by the backend
+  std::vector<Counter> steps{};            // counters of the backend: steps by the way they were launched
   EngineProgress progress{};
   // Why no further step can run: the backend is lost, or three steps in a row failed with the same fault.
   // Then all requests fail, also later ones. Empty while the engine works.

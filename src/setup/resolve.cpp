@@ -155,7 +155,11 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.places = resolve_places(settings);
   setup.backend->making.check(setup.options, setup.own);
 
-  if (setup.backend->tuning) setup.tunings = read_tunings(settings, {machine_name(), settings.build});
+  const BackendRow& backend = *setup.backend;
+  if (backend.tuning) setup.tunings = read_tunings(settings, {machine_name(), settings.build});
+  // Block-scaled prompts have an engine of their own, which nibble tune does not try.
+  if (backend.device && backend.making.why_not().empty() && !setup.own.cuda.prompt_activations)
+    setup.tunings = read_tunings(settings, {machine_name(backend.device->facts()), settings.build});
   if (settings.threads) set_threads(setup, *settings.threads);
   return setup;
 }

@@ -23,6 +23,9 @@ std::string tuned_model(const ResolvedSettings& setup, const Config& config) {
     text += cpu.expert_activations == cpu::ExpertActivations::kInt8 ? ", int8 activations"
                                                                     : ", float activations";
   if (!cpu.isa.empty()) text += ", " + cpu.isa;
+  const cuda::CudaOptions& cuda = setup.own.cuda;
+  if (cuda.shared_budget) text += fmt::format(", {} KB of shared memory", *cuda.shared_budget);
+  if (cuda.num_multiprocessors) text += fmt::format(", {} multiprocessors", *cuda.num_multiprocessors);
   return text;
 }
 
@@ -33,12 +36,15 @@ const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config) {
 
 int num_threads_of(const ResolvedSettings& setup, const Config& config) {
   const Tuning* tuning = tuning_of(setup, config);
-  return tuning && !setup.threads ? tuning->num_threads : setup.options.num_threads;
+  return tuning && !tuning->gpu_steps && !setup.threads ? tuning->num_threads : setup.options.num_threads;
 }
 
 OwnOptions own_options(const ResolvedSettings& setup, const Config& config) {
   OwnOptions own = setup.own;
-  if (const Tuning* tuning = tuning_of(setup, config)) own.cpu.tuning = tuning->cpu;
+  if (const Tuning* tuning = tuning_of(setup, config)) {
+    own.cpu.tuning = tuning->cpu;
+    own.cuda.tuned_steps = tuning->gpu_steps.value_or(std::vector<TunedSteps>{});
+  }
   return own;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -59,8 +60,37 @@ Json models_of(const Json& entry) {
   return models != entry.end() && models->is_object() ? *models : Json::object();
 }
 
+constexpr const char* kSteps{
+    "steps"};  // member of a GPU's settings: a list of [from, to, attention, experts]
+
+// The plan checks what the numbers mean, when a model is loaded (backend/cuda/plan.cpp).
+std::vector<TunedSteps> steps_from_json(const Json& json, const std::string& where) {
+  std::vector<TunedSteps> all;
+  const auto is_count = [](const Json& number) {
+    return number.is_number_unsigned() && number.get<uint64_t>() >= 1 &&
+           number.get<uint64_t>() <= kMostTunedRows;
+  };
+  bool is_right = json.is_array();
+  if (is_right)
+    for (const Json& steps : json) {
+      is_right = is_right && steps.is_array() && steps.size() == 4 &&
+                 std::all_of(steps.begin(), steps.end(), is_count);
+      if (is_right) all.push_back({steps[0], steps[1], steps[2], steps[3]});
+    }
+  if (!is_right)
+    throw InputError(
+        "{}: {} must be a list of [from, to, attention, experts], in numbers of rows: run nibble tune "
+        "again, or use --tuning off",
+        where, kSteps);
+  return all;
+}
+
 Tuning from_json(const Json& json, const std::string& where) {
   Tuning tuning;
+  if (json.is_object() && json.contains(kSteps)) {
+    tuning.gpu_steps = steps_from_json(json[kSteps], where);
+    return tuning;
+  }
   for (const TunedField& field : kFields) {
     const auto found = json.is_object() ? json.find(field.name) : json.end();
     int64_t value{-1};
@@ -79,11 +109,22 @@ Tuning from_json(const Json& json, const std::string& where) {
 
 Json to_json(const Tuning& tuning) {
   Json json;
+  if (tuning.gpu_steps) {
+    json[kSteps] = Json::array();
+    for (const auto& [from, to, attention, experts] : *tuning.gpu_steps)
+      json[kSteps].push_back({from, to, attention, experts});
+    return json;
+  }
   for (const TunedField& field : kFields) json[field.name] = field.get(tuning);
   return json;
 }
 
 std::string machine_name() { return fmt::format("{}, {} cores", cpu_name(), num_usable_cores()); }
+
+std::string machine_name(const DeviceFacts& gpu) {
+  return fmt::format("{}, {} multiprocessors, driver {}", gpu.name, gpu.num_multiprocessors.value_or(0),
+                     gpu.driver.value_or("unknown"));
+}
 
 fs::path tuning_path(const Settings& settings) {
   if (settings.tuning) return *settings.tuning == "off" ? fs::path() : fs::path(*settings.tuning);

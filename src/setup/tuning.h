@@ -1,12 +1,17 @@
-// The file of `nibble tune`: JSON, with an entry per CPU name and core count, so that machines can share it.
-// An entry names the build of nibble that measured it, and has settings for each model's widths and formats.
+// The file of `nibble tune`: JSON, with an entry per CPU name and core count, and per GPU and driver, so that
+// machines can share it. An entry names the build of nibble that measured it, and has settings for each
+// model's widths and formats.
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/cpu_options.h"
+#include "backend/device_facts.h"
+#include "backend/tuned_steps.h"
 #include "core/json.h"
 #include "core/settings.h"
 
@@ -14,18 +19,23 @@ namespace nibble {
 
 struct Tuning {
   int num_threads{0};  // 0: one per usable core
-  cpu::CpuTuning cpu;
+  cpu::CpuTuning cpu{};
+  // Set if a GPU was tuned; the members above then have their defaults.
+  std::optional<std::vector<TunedSteps>> gpu_steps{};
 
   bool operator==(const Tuning&) const = default;
 };
 nlohmann::ordered_json to_json(const Tuning& tuning);
 
-std::string machine_name();  // "AMD EPYC 9754, 4 cores"
+std::string machine_name();                        // "AMD EPYC 9754, 4 cores"
+std::string machine_name(const DeviceFacts& gpu);  // "NVIDIA GB10, 48 multiprocessors, driver 580.95"
 
 struct TunedMachine {
   std::string name;   // machine_name()
   std::string build;  // Settings::build: version and commit of the program that measures
 };
+inline constexpr int kMostTunedRows{8192};  // of a step on a GPU
+
 using Tunings = std::map<std::string, Tuning>;  // by tuned_model() (setup/resolved_settings.h)
 
 // Path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty for "off" or without these.

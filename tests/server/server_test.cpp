@@ -79,7 +79,7 @@ TEST(Server, AnEngineFaultFailsTheRequestsOfItsStepAndServingGoesOn) {
               HasSubstr("nibble:request_success_total{model_name=\"toy\",finished_reason=\"error\"} 2\n"));
 }
 
-TEST(Server, StepsAreCountedByHowTheBackendLaunchedThemWhereItHasSeveralWays) {
+TEST(Server, CountsStepsByWayOfLaunchAndLaunchesByKernelIfTheBackendDoes) {
   Running running(model_with_a_fault, room_for(64, 1));
   const auto metrics_after_an_answer = [&] {
     EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
@@ -97,6 +97,10 @@ TEST(Server, StepsAreCountedByHowTheBackendLaunchedThemWhereItHasSeveralWays) {
   EXPECT_THAT(metrics, HasSubstr("# TYPE nibble:backend_steps_total counter\n"));
   EXPECT_THAT(metrics, HasSubstr(line("one_way", running.backend.num_begun)));
   EXPECT_THAT(metrics, HasSubstr(line("other", 0)));
+  EXPECT_THAT(metrics,
+              HasSubstr(fmt::format(
+                  "nibble:backend_kernel_launches_total{{model_name=\"toy\",kernel=\"attend\"}} {}\n",
+                  2 * running.backend.num_begun)));
 }
 
 TEST(Server, AFaultInAStreamThatHasBegunIsAnEventOfItsOwn) {

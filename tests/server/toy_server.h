@@ -38,6 +38,11 @@ class GatedBackend : public ToyBackend {
     return {{"steps one way", "one_way", static_cast<size_t>(num_begun)}, {"steps another way", "other", 0}};
   }
 
+  std::vector<KernelLaunches> launches() const override {
+    if (!counts_steps) return {};
+    return {{"attend", 2 * static_cast<size_t>(num_begun)}};
+  }
+
   std::atomic<bool> counts_steps{false};
   std::atomic<int> num_begun{0};
   std::atomic<bool> is_gated{false};

@@ -56,6 +56,32 @@ TEST_F(TuningFile, OfAnotherBuildIsIgnoredAndReplaced) {
   EXPECT_EQ(read_tunings(settings_, four_), Tunings());
 }
 
+// A GPU's entry differs by driver; empty steps are a result too: the table's kernels are the fastest.
+TEST_F(TuningFile, HoldsTheStepsOfAGpuNextToTheSettingsOfItsHost) {
+  const DeviceFacts gb10{.name = "NVIDIA GB10", .driver = "580.95", .num_multiprocessors = 48};
+  EXPECT_EQ(machine_name(gb10), "NVIDIA GB10, 48 multiprocessors, driver 580.95");
+  const TunedMachine gpu{machine_name(gb10), four_.build};
+  const Tuning steps{.gpu_steps = {{{9, 11, 16, 16}, {64, 127, 33, 128}}}},
+      none{.gpu_steps = std::vector<TunedSteps>{}};
+  write_tuning(path_, four_, "small", some_);
+  write_tuning(path_, gpu, "small", steps);
+  write_tuning(path_, gpu, "large", none);
+  EXPECT_EQ(read_tunings(settings_, gpu), (Tunings{{"small", steps}, {"large", none}}));
+  EXPECT_EQ(read_tunings(settings_, four_), (Tunings{{"small", some_}}));
+}
+
+TEST_F(TuningFile, WithStepsThatAreNoNumbersOfRowsIsRefused) {
+  for (const char* steps : {"1", "[[9, 11, 16]]", "[[9, 11, 16, -1]]", "[[9, 11, 16, 1.5]]",
+                            "[[9, 11, 16, 1000000]]", "[{\"from\": 9}]", "null"}) {
+    write(fmt::format(
+        R"({{"a CPU, 4 cores": {{"nibble": "nibble 1", "models": {{"small": {{"steps": {}}}}}}}}})", steps));
+    EXPECT_THAT(
+        error_of([&] { read_tunings(settings_, four_); }),
+        AllOf(HasSubstr("steps must be a list of [from, to, attention, experts]"), HasSubstr("--tuning off")))
+        << steps;
+  }
+}
+
 TEST_F(TuningFile, OfAVersionThatNamedNoBuildIsIgnored) {
   write(
       R"({"a CPU, 4 cores": {"threads": 4, "panel_rows": 16, "large_panel_rows": 96, "tile_from_tokens": 8}})");
@@ -77,6 +103,24 @@ TEST(TunedModel, DiffersByWidthFormatAndInstructionSet) {
   EXPECT_NE(tuned_model(quantised, config), plain);
   portable.own.cpu.isa = "portable";
   EXPECT_NE(tuned_model(portable, config), plain);
+}
+
+TEST(TunedModel, ForAPretendedGpuHasSettingsOfItsOwn) {
+  const ResolvedSettings setup;
+  ResolvedSettings smaller = setup, fewer = setup;
+  smaller.own.cuda.shared_budget = 99;
+  fewer.own.cuda.num_multiprocessors = 48;
+  EXPECT_NE(tuned_model(smaller, {}), tuned_model(setup, {}));
+  EXPECT_NE(tuned_model(fewer, {}), tuned_model(setup, {}));
+}
+
+TEST(TunedModel, GetsTheStepsOfItsGpuWhichSayNothingOfThreads) {
+  const Config config;
+  ResolvedSettings setup;
+  setup.options.num_threads = 7;
+  setup.tunings[tuned_model(setup, config)] = Tuning{.gpu_steps = {{{9, 11, 16, 16}}}};
+  EXPECT_EQ(num_threads_of(setup, config), 7);
+  EXPECT_EQ(own_options(setup, config).cuda.tuned_steps, (std::vector<TunedSteps>{{9, 11, 16, 16}}));
 }
 
 TEST(TunedModel, GetsItsThreadsUnlessAFlagNamesThem) {

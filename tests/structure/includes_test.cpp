@@ -107,6 +107,7 @@ constexpr Room kRooms[] = {
     {"backend/cuda/draft/", 14},
     {"backend/cuda/ranks/", 14},
     {"backend/cuda/forward", 15},
+    {"backend/cuda/traced_values", 15},
     {"backend/cuda/predict/", 4},
     {"backend/cuda/prepare", 15},
     {"backend/cuda/limits", 15},

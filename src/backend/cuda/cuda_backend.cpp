@@ -10,10 +10,12 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/profiler_range.h"
 #include "backend/cuda/chip/recorder.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/limits.h"
+#include "backend/cuda/memory/dense_formats.h"
 #include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/prepare.h"
@@ -67,6 +69,7 @@ class CudaBackend final : public Backend {
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override;
   std::vector<Counter> counters() const override { return first_card().graphs.counters(); }
+  std::vector<KernelLaunches> launches() const override { return first_card().stream.counts().by_kernel(); }
   StepResult step(const Batch& batch) override {
     launch(batch);
     return wait();
@@ -79,6 +82,7 @@ class CudaBackend final : public Backend {
   void launch(const Batch& batch) override;
   StepResult wait() override;
   std::vector<TimedWork> profile(const Batch& batch) override;
+  std::vector<TracedResult> trace(const Batch& batch) override;
 
  private:
   Card& first_card() const { return *cards_.front(); }
@@ -96,7 +100,9 @@ class CudaBackend final : public Backend {
   void abort_sums();
 
   // The following functions enqueue work of the step uploaded last.
-  void enqueue_layers(Card& card);
+  // `traced`: receives results of the first `num_traced` rows, unless null; only if one rank has the whole model.
+  void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
+  Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
   // `logits`: also copy the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
@@ -238,20 +244,37 @@ void CudaBackend::try_links() {
   if (have_timed_out() || !are_right) throw InputError("{}", why_wrong(connection_, num_ranks_));
 }
 
-void CudaBackend::enqueue_layers(Card& card) {
-  Tap tap;
+void CudaBackend::enqueue_layers(Card& card, std::vector<TracedResult>* traced, int num_traced) {
+  Taps taps;
   if (drafter_)
-    tap = [&](size_t layer, const ResidualInput& x) {
+    taps.after_layer = [&](size_t layer, const ResidualInput& x) {
       drafter_->keep(card.stream, layer, card.shape().num_tokens, x);
     };
+  if (traced) taps = tracing(card, *traced, num_traced);
   const MadeDrafts last_drafts = drafter_ ? drafter_->made() : MadeDrafts{};
   for (const auto& rank : card.ranks) rank->embed(card.stream, last_drafts);
+  if (traced) traced->push_back({-1, Operation::kEmbed, first_rank().embedded(num_traced, card.stream)});
   for (int half = 0; half < first_rank().num_halves(); ++half) {
-    for (const auto& rank : card.ranks) rank->run_half(half, card.stream, tap);
+    for (const auto& rank : card.ranks) rank->run_half(half, card.stream, taps);
     if (!is_shared()) continue;
     for (int n = 0; n < card.ranks.front()->num_sums(); ++n)
       card.take_turns([&](Rank& rank, Turn turn) { rank.sum(half, n, turn, card.stream); });
   }
+}
+
+Taps CudaBackend::tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const {
+  const auto add_stream = [this, &card, &traced, num_rows](Operation operation) {
+    return [this, &card, &traced, num_rows, operation](size_t layer, const ResidualInput& x) {
+      traced.push_back({static_cast<int>(layer), operation, first_rank().residual(x, num_rows, card.stream)});
+    };
+  };
+  return {.after_attend =
+              [this, &card, &traced, num_rows](size_t layer) {
+                traced.push_back({static_cast<int>(layer), Operation::kAttend,
+                                  first_rank().attended(num_rows, card.stream)});
+              },
+          .after_project = add_stream(Operation::kProject),
+          .after_layer = add_stream(Operation::kExpertsUp)};
 }
 
 void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
@@ -298,10 +321,19 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
                 downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
 }
 
+// E.g. "step of 12 rows in 3 runs".
+std::string text_of(const Batch& batch) {
+  size_t num_rows = 0;
+  for (const Run& run : batch.runs) num_rows += run.tokens.size();
+  return fmt::format("step of {} rows in {} runs", num_rows, batch.runs.size());
+}
+
 // Every GPU uploads its input and captures its graph before any GPU launches. Both may allocate memory, and
 // an allocation may wait for running kernels, which must not be waiting for a later launch.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
+  std::optional<ProfilerRange> range;
+  if (has_profiler()) range.emplace(text_of(batch));
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
   step.num_outputs = 0;  // counts only outputs of runs, without padding rows
@@ -432,6 +464,26 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   return recorder.read();
 }
 
+// Queries, keys, values and routes are not copied: their errors show in the operations that follow.
+std::vector<TracedResult> CudaBackend::trace(const Batch& batch) {
+  NIBBLE_CHECK(batch.runs.size() == 1 && num_launched_ == num_waited_for_,
+               "one run is traced, in a step alone");
+  if (is_shared()) return {};
+  std::vector<TracedResult> traced;
+  threads_.run([&](size_t) {
+    Card& card = first_card();
+    card.upload(batch);
+    NIBBLE_CHECK(!card.shape().have_masks, "a step with masks is not traced");
+    enqueue_layers(card, &traced, static_cast<int>(batch.runs.front().tokens.size()));
+    std::vector<float> logits;
+    enqueue_outputs(card, /*want_logits=*/true, logits);
+    card.count_launch();
+    card.stream.wait();
+    traced.push_back({-1, Operation::kUnembed, std::move(logits)});
+  });
+  return traced;
+}
+
 }  // namespace
 
 std::string why_not() { return why_no_device(); }
@@ -442,13 +494,19 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 
 namespace {
 
+// Returns the steps that `nibble tune` found; none if ranks share the model, because it times whole layers.
+std::vector<TunedSteps> tuned_steps_of(const CudaOptions& own) {
+  return own.num_ranks() == 1 ? own.tuned_steps : std::vector<TunedSteps>{};
+}
+
 // Returns the plan of the calling thread's GPU. Throws InputError if the GPU cannot run its share.
 Plan plan_of_device(const Weights& weights, const Share& share, const BackendOptions& options,
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();
   check_images(caps.name, caps.compute_capability, images(), own.may_compile);
   const Config config = config_of(weights.config, share);
-  Plan plan(config, options, target_of(caps, own), weights.source, {own.prompt_activations});
+  Plan plan(config, options, target_of(caps, own), weights.source,
+            {.prompt_activations = own.prompt_activations, .tuned_steps = tuned_steps_of(own)});
   if (const std::string reason = why_not_budget(plan, config, caps); !reason.empty())
     throw InputError("--backend cuda: {}", reason);
   check_draft_head(options, plan.target());
@@ -457,10 +515,12 @@ Plan plan_of_device(const Weights& weights, const Share& share, const BackendOpt
 
 }  // namespace
 
-std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& requested,
                               const CudaOptions& own) {
   if (const std::string missing = why_not(); !missing.empty())
     throw InputError("--backend cuda: {}", missing);
+  BackendOptions options = requested;
+  options.dense = dense_formats(*weights, requested.dense);
   const Config& config = weights->config;
   check_shapes(config, weights->source);
   if (own.num_ranks() > 1 && options.draft_head)

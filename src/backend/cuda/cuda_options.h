@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/layout/block_format.h"
+#include "backend/tuned_steps.h"
 
 namespace nibble::cuda {
 
@@ -17,6 +18,8 @@ struct CudaOptions {
   bool may_compile{true};  // the driver may compile PTX if the GPU has no machine code (images.h)
   // Format of the experts' activations in steps of many tokens. Not set: bfloat16, which all other steps use.
   std::optional<BlockFormat> prompt_activations{};
+  // Kernels that `nibble tune` found on this GPU; empty: those of the kernel table. Only if one GPU has the model.
+  std::vector<TunedSteps> tuned_steps{};
   // GPUs that share the model (empty: the first ones; a test may name one twice), and ratio of their shares.
   std::vector<int> gpus{};
   std::vector<int> parts{1};

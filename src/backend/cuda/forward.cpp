@@ -3,12 +3,14 @@
 namespace nibble::cuda {
 namespace {
 
-void attention(const Step& step, size_t layer) {
+void attention(const Step& step, size_t layer, const Taps& taps) {
   norm_before_attention(step, layer);
   qkv(step, layer);
-  append(step, layer);   // rotates q and k, appends k and v
-  attend(step, layer);   // window of 128 on sliding layers
+  append(step, layer);  // rotates q and k, appends k and v
+  attend(step, layer);  // window of 128 on sliding layers
+  if (taps.after_attend) taps.after_attend(layer);
   project(step, layer);  // x += Wo attended + bo
+  if (taps.after_project) taps.after_project(layer, stream_after_attention(step));
 }
 
 void experts(const Step& step, size_t layer) {
@@ -21,11 +23,11 @@ void experts(const Step& step, size_t layer) {
 
 }  // namespace
 
-void run_half_layer(const Step& step, int half, const Tap& tap) {
+void run_half_layer(const Step& step, int half, const Taps& taps) {
   const auto layer = static_cast<size_t>(half / 2);
-  if (half % 2 == 0) return attention(step, layer);
+  if (half % 2 == 0) return attention(step, layer, taps);
   experts(step, layer);
-  if (tap) tap(layer, stream_after_layer(step));
+  if (taps.after_layer) taps.after_layer(layer, stream_after_layer(step));
 }
 
 }  // namespace nibble::cuda

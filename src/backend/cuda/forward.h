@@ -11,9 +11,16 @@ namespace nibble::cuda {
 // Launches kernels that read the residual stream after a layer, before the next layer overwrites the stream.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
+// Functions that are called when launches of a layer have been enqueued. Each may be empty.
+struct Taps {
+  std::function<void(size_t layer)> after_attend{};
+  Tap after_project{};  // gets the residual stream after attention
+  Tap after_layer{};
+};
+
 // Runs half a layer. A step is embed(), then the attention half and the experts' half of each layer,
-// unembed(), sample(). If ranks share the model, an all-reduce follows each half. `tap` may be empty.
-void run_half_layer(const Step& step, int half, const Tap& tap);
+// unembed(), sample(). If ranks share the model, an all-reduce follows each half.
+void run_half_layer(const Step& step, int half, const Taps& taps);
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 
 }  // namespace nibble::cuda

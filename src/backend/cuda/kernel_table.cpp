@@ -375,15 +375,22 @@ std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span
   return found;
 }
 
-GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows) {
+GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows,
+                     std::span<const TunedSteps> tuned_steps) {
   GroupRoom room{0, 0};
-  for (const KernelRow& row : rows) {
-    if (row.operation != Operation::kRoute || row.from_rows > max_tokens) continue;
-    // The number of groups grows with the number of tokens, so the largest step decides.
-    const int groups = max_num_groups(std::min(row.to_rows, max_tokens), config.experts().count,
+  // The number of groups grows with the number of tokens, so the largest step decides.
+  const auto add = [&](const KernelRow& row, int from_rows, int to_rows) {
+    if (from_rows > max_tokens) return;
+    const int groups = max_num_groups(std::min(to_rows, max_tokens), config.experts().count,
                                       config.experts_per_token, row.pass.columns);
     room.num_groups = std::max(room.num_groups, groups);
     room.num_pairs = std::max(room.num_pairs, groups * row.pass.columns);
+  };
+  for (const KernelRow& row : rows) {
+    if (row.operation != Operation::kRoute) continue;
+    add(row, row.from_rows, row.to_rows);
+    for (const TunedSteps& steps : tuned_steps)
+      if (row.takes(steps.experts)) add(row, steps.from_rows, steps.to_rows);
   }
   return room;
 }

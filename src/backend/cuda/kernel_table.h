@@ -17,6 +17,7 @@
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/route/args.h"
 #include "backend/cuda/sample/args.h"
+#include "backend/tuned_steps.h"
 #include "model/weights.h"
 
 namespace nibble::cuda {
@@ -133,6 +134,7 @@ std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span
 struct GroupRoom {
   int num_groups, num_pairs;  // most groups of a step, and the pairs that they can hold
 };
-GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows);
+GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows,
+                     std::span<const TunedSteps> tuned_steps = {});
 
 }  // namespace nibble::cuda

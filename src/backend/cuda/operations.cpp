@@ -58,13 +58,7 @@ float* after_attention(const Step& step) {
   return step.work.project_parts;
 }
 NormInput experts_norm(const Step& step, size_t layer) {
-  const Config& config = step.model.config;
-  ResidualInput r;
-  r.x = after_attention(step);
-  if (step.recipe.num_stream_parts == 2)
-    r.x_rest = r.x + static_cast<size_t>(step.shape.num_tokens) * static_cast<size_t>(config.hidden);
-  r.hidden = config.hidden;
-  return {r, layer_of(step, layer).mlp_norm, config.rms_eps};
+  return {stream_after_attention(step), layer_of(step, layer).mlp_norm, step.model.config.rms_eps};
 }
 
 RopeInput rope_of(const Step& step) { return {step.work.rope_frequencies, step.work.rope_concentration}; }
@@ -243,6 +237,17 @@ void experts_down(const Step& step, size_t layer) {
                     config.num_experts, step.shape.num_tokens, config.experts_per_token,
                     step.recipe.max_groups, config.hidden, config.intermediate, weights.down,
                     weights.down_bias, work.experts_out, work.down_turns});
+}
+
+Activations attended_of(const Step& step) { return of_attention(step, step.work.attended); }
+
+ResidualInput stream_after_attention(const Step& step) {
+  ResidualInput r;
+  r.x = after_attention(step);
+  r.hidden = step.model.config.hidden;
+  if (step.recipe.num_stream_parts == 2)
+    r.x_rest = r.x + static_cast<size_t>(step.shape.num_tokens) * static_cast<size_t>(r.hidden);
+  return r;
 }
 
 ResidualInput stream_after_layer(const Step& step) { return stream(step, /*with_experts=*/true); }

@@ -42,7 +42,11 @@ void route(const Step& step, size_t layer);
 void experts_up(const Step& step, size_t layer);
 void experts_down(const Step& step, size_t layer);
 
-// Returns the residual stream after a layer. If ranks share the model, the sum over ranks is still missing.
+// Returns where attend() stores its output.
+Activations attended_of(const Step& step);
+// Return the residual stream after attention and after a layer. If ranks share the model, the sum over ranks
+// is still missing.
+ResidualInput stream_after_attention(const Step& step);
 ResidualInput stream_after_layer(const Step& step);
 
 // Returns half a layer's result for the sum over ranks. If the sum computes the norm, it goes to work.normed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "core/check.h"
@@ -70,9 +71,25 @@ std::vector<const KernelRow*> rows_for(Operation operation, Format weights, cons
 
 }  // namespace
 
+bool is_tried(Operation operation) {
+  return std::find(std::begin(kTriedOperations), std::end(kTriedOperations), operation) !=
+         std::end(kTriedOperations);
+}
+
+bool is_of_experts(Operation operation) {
+  return operation == Operation::kRoute || operation == Operation::kExpertsUp ||
+         operation == Operation::kExpertsDown;
+}
+
+bool agree(const Pass& qkv_of_attention, const Pass& qkv_of_experts) {
+  return qkv_of_attention.takes_norm == qkv_of_experts.takes_norm &&
+         qkv_of_attention.leaves_parts == qkv_of_experts.leaves_parts &&
+         qkv_of_attention.takes_image == qkv_of_experts.takes_image;
+}
+
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
            const PlanOptions& own)
-    : target_(target), prompt_activations_(own.prompt_activations) {
+    : target_(target), prompt_activations_(own.prompt_activations), tuned_steps_(own.tuned_steps) {
   for (const Operation operation : kOperations) {
     const Format weights = weights_of(operation, options);
     const size_t first = chosen_.size();
@@ -107,9 +124,44 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
           next == 1 ? "" : "s", reason.empty() ? "" : ": ", reason);
     }
   }
+  check_tuned_steps(source);
+}
+
+// A kernel that takes fewer rows than a step has, or kernels that do not fit each other, would give wrong results.
+void Plan::check_tuned_steps(std::string_view source) const {
+  int last = 1;
+  for (const TunedSteps& steps : tuned_steps_) {
+    const auto [from, to, attention, experts] = steps;
+    bool fits = last < from && from <= to && attention > 1 && experts > 1;
+    const KernelRow* qkv[]{find_in_table(Operation::kQkv, attention),
+                           find_in_table(Operation::kQkv, experts)};
+    fits = fits && qkv[0] && qkv[1] && agree(qkv[0]->pass, qkv[1]->pass);
+    for (const Operation operation : kTriedOperations) {
+      const KernelRow* row = find_in_table(operation, is_of_experts(operation) ? experts : attention);
+      fits = fits && (row ? row->max_rows >= to : is_optional(operation));
+    }
+    if (!fits)
+      throw InputError(
+          "{}: for steps of {} to {} rows nibble tune chose kernels that do not fit: run it again, or use "
+          "--tuning "
+          "off",
+          source, from, to);
+    last = to;
+  }
+}
+
+int Plan::table_rows(Operation operation, int num_rows) const {
+  for (const TunedSteps& steps : tuned_steps_)
+    if (steps.from_rows <= num_rows && num_rows <= steps.to_rows && is_tried(operation))
+      return is_of_experts(operation) ? steps.experts : steps.attention;
+  return num_rows;
 }
 
 const KernelRow* Plan::find(Operation operation, int num_rows) const {
+  return find_in_table(operation, table_rows(operation, num_rows));
+}
+
+const KernelRow* Plan::find_in_table(Operation operation, int num_rows) const {
   for (const KernelRow* row : chosen_)
     if (row->operation == operation && row->takes(num_rows)) return row;
   return nullptr;
@@ -121,16 +173,49 @@ const KernelRow& Plan::row(Operation operation, int num_rows) const {
   return *found;
 }
 
-std::vector<KernelChoice> choices(const Plan& plan) {
-  const auto kernel_of = [&](const KernelRow& row) {
-    const bool is_by_twin = block_format_of(row) && !plan.target().has_block_products;
-    return std::string(row.kernel) + (is_by_twin ? ", by twin" : "");
-  };
-  std::vector<KernelChoice> choices;
+namespace {
+
+KernelChoice choice_of(const Plan& plan, const KernelRow& row) {
+  const bool is_by_twin = block_format_of(row) && !plan.target().has_block_products;
+  return {row.operation,
+          std::string(nibble::name(row.weights)),
+          std::string(nibble::name(row.activations)),
+          std::string(row.kernel) + (is_by_twin ? ", by twin" : ""),
+          row.reason,
+          row.from_rows,
+          row.to_rows,
+          name(row)};
+}
+
+// Appends the kernels of a tried operation by number of rows. A range ends where the table or tuned steps change.
+void append_tuned(const Plan& plan, Operation operation, std::vector<KernelChoice>& choices) {
+  std::set<int> begins;
   for (const KernelRow* row : plan.chosen())
-    choices.push_back({row->operation, std::string(nibble::name(row->weights)),
-                       std::string(nibble::name(row->activations)), kernel_of(*row), row->reason,
-                       row->from_rows, row->to_rows, name(*row)});
+    if (row->operation == operation) begins.insert(row->from_rows);
+  for (const TunedSteps& steps : plan.tuned_steps()) begins.insert({steps.from_rows, steps.to_rows + 1});
+  for (auto begin = begins.begin(); begin != begins.end(); ++begin) {
+    const KernelRow* row = plan.find(operation, *begin);
+    if (!row) continue;
+    KernelChoice choice = choice_of(plan, *row);
+    const auto next = std::next(begin);
+    choice.from_rows = *begin;
+    choice.to_rows = next != begins.end() ? *next - 1 : row->takes(*begin) ? row->to_rows : kAnyRows;
+    if (!row->takes(*begin)) choice.reason = "found by nibble tune on this GPU";
+    choices.push_back(std::move(choice));
+  }
+}
+
+}  // namespace
+
+std::vector<KernelChoice> choices(const Plan& plan) {
+  std::vector<KernelChoice> choices;
+  for (size_t i = 0; i < plan.chosen().size(); ++i) {
+    const KernelRow& row = *plan.chosen()[i];
+    if (plan.tuned_steps().empty() || !is_tried(row.operation))
+      choices.push_back(choice_of(plan, row));
+    else if (i == 0 || plan.chosen()[i - 1]->operation != row.operation)
+      append_tuned(plan, row.operation, choices);
+  }
   return choices;
 }
 

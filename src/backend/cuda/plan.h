@@ -12,6 +12,7 @@
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/route/args.h"
 #include "backend/cuda/sample/args.h"
+#include "backend/tuned_steps.h"
 
 namespace nibble::cuda {
 
@@ -19,11 +20,23 @@ struct PlanOptions {
   // Format of block-scaled products; if set, these are the plan's engine.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
+  std::vector<TunedSteps> tuned_steps{};  // steps that run other kernels than the table has for their rows
 };
+
+// Operations whose kernels `nibble tune` tries. A norm has only one kernel, or other operations' kernels
+// compute it.
+inline constexpr Operation kTriedOperations[]{
+    Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
+    Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
+bool is_tried(Operation operation);
+bool is_of_experts(Operation operation);
+// Whether a step can run attention's kernels with this qkv kernel, and experts' kernels of a step with that one.
+bool agree(const Pass& qkv_of_attention, const Pass& qkv_of_experts);
 
 class Plan {
  public:
-  // Throws InputError if no table row runs an operation on the target. `source` names the model.
+  // Throws InputError if no table row runs an operation on the target, or if tuned steps do not fit the table's
+  // rows. `source` names the model.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
        const PlanOptions& own = {});
 
@@ -32,6 +45,7 @@ class Plan {
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // rows are in the order of a step
+  std::span<const TunedSteps> tuned_steps() const { return tuned_steps_; }
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
@@ -77,10 +91,15 @@ class Plan {
 
  private:
   LaunchContext on(Stream stream) const { return {stream, target_}; }
+  // Returns the number of rows for which the table has the operation's kernel in a step of `num_rows` rows.
+  int table_rows(Operation operation, int num_rows) const;
+  const KernelRow* find_in_table(Operation operation, int num_rows) const;
+  void check_tuned_steps(std::string_view source) const;
 
   Target target_;
   std::optional<BlockFormat> prompt_activations_;
   std::vector<const KernelRow*> chosen_;
+  std::vector<TunedSteps> tuned_steps_;
 };
 
 std::vector<KernelChoice> choices(const Plan& plan);

@@ -3,11 +3,13 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/forward.h"
 #include "backend/cuda/ranks/rank_sum.h"
 #include "backend/cuda/step/step_graph.h"
+#include "backend/cuda/traced_values.h"
 #include "model/shares/share.h"
 
 namespace nibble::cuda {
@@ -37,7 +39,17 @@ class Rank {
 
   void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
   int num_halves() const { return cuda::num_halves(model()); }
-  void run_half(int half, Stream stream, const Tap& tap) const { run_half_layer(step(stream), half, tap); }
+  void run_half(int half, Stream stream, const Taps& taps) const { run_half_layer(step(stream), half, taps); }
+  // Return values of the first `num_rows` rows on the host (traced_values.h).
+  std::vector<float> embedded(int num_rows, Stream stream) const {
+    return residual({.x = work_->x, .hidden = config_.hidden}, num_rows, stream);
+  }
+  std::vector<float> attended(int num_rows, Stream stream) const {
+    return attended_values(step(stream), num_rows);
+  }
+  std::vector<float> residual(const ResidualInput& x, int num_rows, Stream stream) const {
+    return residual_values(step(stream), x, num_rows);
+  }
   // num_sums(): number of launches of the sum after half a layer. sum(): enqueues launch n of them.
   int num_sums() const { return SumLaunch::count(shape_.num_tokens); }
   void sum(int half, int n, Turn turn, Stream stream) const {

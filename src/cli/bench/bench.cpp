@@ -142,6 +142,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   // Read device facts right after the tests, while clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();
+  setup.launches = backend->launches();
   if (!options.as_csv) setup.coherence = ask(*backend, room, model, resolved.places);
   const std::string line = record_line(bench_json(setup, results));
   record.append(line);

@@ -127,6 +127,9 @@ Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
   json["num_repetitions"] = setup.num_repetitions;
   json["counters"] = Json::object();
   for (const Counter& counter : setup.counters) json["counters"][std::string(counter.name)] = counter.value;
+  json["kernel_launches"] = Json::object();
+  for (const KernelLaunches& launched : setup.launches)
+    json["kernel_launches"][std::string(launched.kernel)] = launched.count;
   json["coherence"] = to_json(setup.coherence);
   json["contradictions"] = contradictions(results, setup.read_bandwidth, setup.reuse());
   json["tests"] = Json::array();

@@ -34,8 +34,9 @@ cache in BF16, 0.01 for int8 activations, 0.02 for FP8 and 0.1 for MXFP4. A toke
 expert: "route" then has a large error at this token alone. Choose --tolerance accordingly, or compare two runs with the same
 formats. The exit code is 1 if an error exceeds it.
 
-The backend cuda does not show single operations. It is compared --by-layer: the model is loaded anew up to each layer, and the
-logits after that layer are compared. 'nibble verify' then checks every operation of the GPU.
+The backend cuda shows the embedding, "attend", "project", "experts" and the logits; errors of "qkv" and "route" appear in the
+operation after them. Several GPUs are compared --by-layer: the model is loaded anew up to each layer, and the logits after that
+layer are compared. 'nibble verify' checks every operation of a GPU alone.
 
 Examples:
   nibble diff tiny --fp8-layers qkv

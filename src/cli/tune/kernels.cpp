@@ -113,8 +113,18 @@ std::string table_rows_text(const KernelTrials& trials, const std::string& recor
   return text;
 }
 
-RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, const ResolvedSettings& setup,
-                       const std::string& command_line) {
+std::string tuned_steps_text(std::span<const TunedSteps> steps) {
+  if (steps.empty()) return "The table's kernels are the fastest for each number of rows.\n";
+  std::string text = "Faster than the table's kernels:\n\n";
+  for (const auto& [from, to, attention, experts] : steps)
+    text += fmt::format(
+        "- steps of {} to {} rows: attention and lm_head as with {} rows, experts as with {} rows\n", from,
+        to, attention, experts);
+  return text;
+}
+
+TunedKernels tune_kernels(const TuneKernelsOptions& options, const Model& model,
+                          const ResolvedSettings& setup, const std::string& command_line) {
   const std::string began = utc_now();
   const BackendRow& row = *setup.backend;
   const KernelTrials trials = row.device->try_kernels(
@@ -128,7 +138,9 @@ RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, co
   record["num_repetitions"] = options.num_repetitions;
   for (const KernelTrial& trial : trials.trials) record["trials"].push_back(trial_json(trial));
   record["fastest"] = kernels_json(trials.fastest);
-  return {trials_text(trials) + '\n' + table_rows_text(trials, options.record_name), record_line(record)};
+  const std::string text = trials_text(trials) + '\n' + table_rows_text(trials, options.record_name) + '\n' +
+                           tuned_steps_text(trials.tuned);
+  return {{text, record_line(record)}, Tuning{.gpu_steps = trials.tuned}};
 }
 
 }  // namespace nibble::cli

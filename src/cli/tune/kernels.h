@@ -1,7 +1,9 @@
 // nibble tune on a GPU: times each kernel for several numbers of rows (tokens of a step), also where the
-// kernel table has another one. Prints rows for developers who edit the table, which is compiled in.
+// kernel table has another one. The steps that other kernels run faster go to the file of --tuning. Also prints
+// rows for developers who edit the table.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,12 +11,12 @@
 #include "cli/measure/run_record.h"
 #include "setup/model.h"
 #include "setup/resolved_settings.h"
+#include "setup/tuning.h"
 
 namespace nibble::cli {
 
 // Default numbers of rows: on both sides of each threshold of the kernel table, and between the thresholds.
 inline constexpr const char* kTunedRows{"2,4,8,12,16,24,32,48,64,96,128,192,256,384,512,768,1024,2048"};
-inline constexpr int kMostTunedRows{8192};
 
 struct TuneKernelsOptions {
   std::vector<int> num_rows;  // from 2 to kMostTunedRows
@@ -22,12 +24,19 @@ struct TuneKernelsOptions {
   std::string record_name;  // file name of the record, which printed table rows cite as their source
 };
 
+struct TunedKernels {
+  RunOutput output;
+  Tuning tuning;  // gpu_steps
+};
+
 // The backend in `setup` must have the function `try_kernels`. Throws InputError.
-RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, const ResolvedSettings& setup,
-                       const std::string& command_line);
+TunedKernels tune_kernels(const TuneKernelsOptions& options, const Model& model,
+                          const ResolvedSettings& setup, const std::string& command_line);
 
 // Returns a table per operation (microseconds by number of rows and kernel), and the refused trials.
 std::string trials_text(const KernelTrials& trials);
+// Lists the steps that run other kernels from now on, one per line.
+std::string tuned_steps_text(std::span<const TunedSteps> steps);
 // Returns rows to paste into kernel_table.cpp, with only the columns that tuning affects.
 std::string table_rows_text(const KernelTrials& trials, const std::string& record_name);
 

@@ -26,16 +26,17 @@ namespace nibble::cli {
 namespace {
 
 constexpr const char* kTuneFooter{R"(
-Finds the fastest number of threads and work sizes for this model, and writes them to a file that every command on a CPU of
-this name reads (--tuning names another file; --tuning off reads none). They hold for this build of nibble and for models of
+Finds the fastest number of threads and work sizes for this model, or the fastest kernels of a GPU (--backend cuda), and writes
+them to a file that every command on a CPU or GPU of this name reads (--tuning names another file; --tuning off reads none). They hold for this build of nibble and for models of
 the same widths and formats; another build ignores them with a warning. They change no bit of any answer, and tuning is
 optional: the built-in values were measured too. Values are measured in turns, round after round (numbers of threads one
 after another, because each has to load the model). One replaces the built-in value if it is better by more than 2 %, and in
 four of five rounds, so that noise is not kept. Run nothing else meanwhile.
 
-With --backend cuda nothing is changed; this is for editing the table of kernels. Each kernel is run, if it can, with
-numbers of rows that the table gives to other kernels, checked against the formula, and then timed within a step, with
-random weights of the model's shapes in four layers. Prints the rows of the table by these times, with their thresholds.
+With --backend cuda, each kernel is run, if it can, with numbers of rows that the kernel table gives to other kernels, checked
+against the formula, and then timed within a step, with random weights of the model's shapes in four layers. Steps that other
+kernels make faster by more than 2 % run these from then on, on this GPU with this driver; 'nibble inspect --kernels' shows them.
+Also prints the rows of the table by these times, for developers.
 
 Examples:
   nibble tune openai/gpt-oss-20b
@@ -134,15 +135,29 @@ int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   return counts[best_of("threads", counts, "requests", speeds)];
 }
 
-int tune_on_device(const TuneOptions& options, const ResolvedSettings& setup,
-                   const std::string& command_line) {
+void write(const std::filesystem::path& path, const TunedMachine& machine, const std::string& model,
+           const Tuning& tuning) {
+  if (path.empty()) {
+    fmt::print("not written: --tuning is off, or HOME is not set\n");
+    return;
+  }
+  write_tuning(path, machine, model, tuning);
+  fmt::print("written to {}\n", path.string());
+}
+
+int tune_on_device(const TuneOptions& options, const std::filesystem::path& path, const std::string& build,
+                   const ResolvedSettings& setup, const std::string& command_line) {
   RecordFile file(options.record);
-  const RunOutput output = tune_kernels({.num_rows = read_numbers(options.rows, "--rows", 2, kMostTunedRows),
-                                         .num_repetitions = options.num_rounds,
-                                         .record_name = options.record.value_or("...")},
-                                        open_model(options.model, setup.places), setup, command_line);
-  file.append(output.record);
-  fmt::print("{}", output.table);
+  const Model model = open_model(options.model, setup.places);
+  const TunedKernels tuned =
+      tune_kernels({.num_rows = read_numbers(options.rows, "--rows", 2, kMostTunedRows),
+                    .num_repetitions = options.num_rounds,
+                    .record_name = options.record.value_or("...")},
+                   model, setup, command_line);
+  file.append(tuned.output.record);
+  fmt::print("{}", tuned.output.table);
+  write(path, {machine_name(setup.backend->device->facts()), build}, tuned_model(setup, model.config),
+        tuned.tuning);
   return kDone;
 }
 
@@ -152,7 +167,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
-  if (row.device) return tune_on_device(options, setup, command_line);
+  if (row.device) return tune_on_device(options, path, settings.build, setup, command_line);
   if (!row.tuning) throw InputError("--backend {}: nothing to tune; use cpu or cuda", row.name);
   if (options.record || options.rows != TuneOptions{}.rows)
     throw InputError(
@@ -186,12 +201,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
 
   const TunedMachine machine{machine_name(), settings.build};
   fmt::print("\n{}: {}\n", machine.name, to_json(tuning).dump());
-  if (path.empty()) {
-    fmt::print("not written: --tuning is off, or HOME is not set\n");
-  } else {
-    write_tuning(path, machine, tuned_model(setup, model.config), tuning);
-    fmt::print("written to {}\n", path.string());
-  }
+  write(path, machine, tuned_model(setup, model.config), tuning);
   return kDone;
 }
 

@@ -24,6 +24,9 @@ std::string_view name(ServiceState state) {
 Json engine_json(const EngineState& state, const MetricsTotals& totals) {
   Json launches = Json::object();  // number of steps for each way to launch them; empty on a CPU
   for (const Counter& launched : state.steps) launches[std::string(launched.label)] = launched.value;
+  Json kernel_launches = Json::object();  // empty on a CPU
+  for (const KernelLaunches& launched : state.launches)
+    kernel_launches[std::string(launched.kernel)] = launched.count;
   return {{"running", state.num_running},
           {"waiting", state.num_waiting},
           {"page_tokens", kPageTokens},
@@ -40,6 +43,7 @@ Json engine_json(const EngineState& state, const MetricsTotals& totals) {
           {"step_rows", totals.num_rows},
           {"step_seconds", totals.step_seconds},
           {"launches", std::move(launches)},
+          {"kernel_launches", std::move(kernel_launches)},
           {"drafts",
            {{"drafts", state.drafts.num_drafts},
             {"drafted_tokens", state.drafts.num_tokens},

@@ -116,6 +116,9 @@ struct Metrics::Impl {
   prometheus::Family<Counter>& steps =
       counters("nibble:backend_steps_total",
                "Steps of a GPU backend, by launch: replayed graph, newly captured graph, no graph.");
+  prometheus::Family<Counter>& launches =
+      counters("nibble:backend_kernel_launches_total",
+               "Launches of a GPU backend's kernels, replayed graphs included.");
   Counter& faults = counter("nibble:engine_faults_total", "Steps that failed.");
   Gauge& without_step = gauge("nibble:engine_seconds_without_step",
                               "Seconds since a step last finished while requests wait; 0 if none waits.");
@@ -197,6 +200,8 @@ void Metrics::Impl::copy(const EngineState& state) {
   without_step.Set(state.progress.seconds);
   for (const nibble::Counter& launched : state.steps)
     raise(steps.Add({{"launch", std::string(launched.label)}}), launched.value);
+  for (const KernelLaunches& launched : state.launches)
+    raise(launches.Add({{"kernel", std::string(launched.kernel)}}), launched.count);
   raise(num_drafts, state.drafts.num_drafts);
   raise(draft_tokens, state.drafts.num_tokens);
   raise(accepted_tokens, state.drafts.num_accepted);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "backend/cuda/kernel_table.h"
 #include "model/checkpoint/synthetic.h"
@@ -167,6 +168,23 @@ TEST(CudaGraphs, ChangeNoBitWhereTheyAreTurnedOff) {
     return logits;
   };
   EXPECT_EQ(logits_of(true), logits_of(false));
+}
+
+TEST(CudaGraphs, CountTheLaunchesOfEachReplay) {
+  const auto weights = open_shared("tests/golden/random/b");
+  const std::vector<TokenId> ids = random_ids(4, weights->config.vocab, 6);
+  const auto launches_of = [&](bool has_graphs) {
+    CudaOptions own = pretended();
+    own.has_graphs = has_graphs;
+    std::unique_ptr<Backend> made = make(weights, options_of(Fulfilment::kNumPages), own);
+    const Backend& backend = *made;
+    Feeder feeder(std::move(made), Fulfilment::kNumPages);
+    feeder.feed_in_chunks(0, ids, 1);
+    std::map<std::string_view, size_t> counts;
+    for (const KernelLaunches& of : backend.launches()) counts[of.kernel] = of.count;
+    return counts;
+  };
+  EXPECT_EQ(launches_of(true), launches_of(false));
 }
 
 // A step of 9 sequences runs in a graph of 12 rows.

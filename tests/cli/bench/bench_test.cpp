@@ -356,6 +356,7 @@ const BenchSetup kSetup{
     .num_repetitions = 3,
     .read_bandwidth = 50e9,
     .tuning = std::nullopt,
+    .launches = {{"attend", 72}},
     .counters = {{"steps that hit", "hit", 7}, {"steps that missed", "missed", 2}}};
 // 100 tok/s of 0.2 GB each are 20 GB/s.
 const BenchResult kResult{{BenchKind::kDecode, 32, 4096}, {98, 104, 98}, 32, 0.2e9};
@@ -495,6 +496,7 @@ TEST(Bench, JsonHasEverySample) {
   EXPECT_EQ(json["machine"]["read_bytes_per_second"], 50e9);
   EXPECT_EQ(json["kernels"][0]["reason"], "measured");
   EXPECT_EQ(json["counters"]["steps that missed"], 2);
+  EXPECT_EQ(json["kernel_launches"]["attend"], 72);
   EXPECT_TRUE(json["nibble"].contains("commit"));
   const auto& test = json["tests"][0];
   EXPECT_EQ(test["test"], "tg32 @ d4096");

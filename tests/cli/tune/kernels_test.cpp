@@ -44,5 +44,14 @@ TEST(TuneKernels, RowsReadAsTheTableHasThemAndChangesAreMarked) {
   EXPECT_THAT(table_rows_text(trials, "cuda-tune.jsonl"), HasSubstr("\"few: by 8\", \"a record\"},\n"));
 }
 
+TEST(TuneKernels, StepsThatRunOtherKernelsAreListed) {
+  EXPECT_EQ(tuned_steps_text({}), "The table's kernels are the fastest for each number of rows.\n");
+  const TunedSteps steps[]{{64, 127, 33, 128}};
+  EXPECT_THAT(
+      tuned_steps_text(steps),
+      testing::HasSubstr("- steps of 64 to 127 rows: attention and lm_head as with 33 rows, experts as with "
+                         "128 rows\n"));
+}
+
 }  // namespace
 }  // namespace nibble::cli

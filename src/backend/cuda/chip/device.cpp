@@ -148,6 +148,7 @@ void* PinnedMemory::allocate(size_t bytes) {
 void PinnedMemory::release(void* data) { cudaFreeHost(data); }
 
 OwnedStream::OwnedStream() {
+  stream_.counts = &counts_;
   check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "creating a stream");
 }
 OwnedStream::~OwnedStream() { cudaStreamDestroy(stream_); }

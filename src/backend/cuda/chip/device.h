@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backend/cuda/chip/caps.h"
+#include "backend/cuda/chip/launch_counts.h"
 #include "backend/cuda/chip/stream.h"
 
 namespace nibble::cuda {
@@ -34,8 +35,11 @@ class OwnedStream {
   operator Stream() const { return stream_; }
   void record(Recorder* recorder) { stream_.recorder = recorder; }  // null: stops recording
   void wait() const;  // blocks until the stream has finished all its work
+  // Counts of the steps' launches in this stream. Capturing a graph changes them too (step/step_graph.h).
+  LaunchCounts& counts() const { return *stream_.counts; }
 
  private:
+  LaunchCounts counts_;
   Stream stream_;
 };
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/chip/recorder.h"
 
+#include "backend/cuda/chip/launch_counts.h"
 #include "core/check.h"
 
 namespace nibble::cuda {
@@ -39,7 +40,8 @@ std::vector<TimedWork> Recorder::read() const {
   return work;
 }
 
-Timestamps timestamps_of_next(const Stream& stream, const Label& label) {
+Timestamps register_launch(const Stream& stream, const Label& label) {
+  if (stream.counts) stream.counts->count(label.name);
   return stream.recorder ? stream.recorder->next(label, stream.is_draft) : Timestamps{};
 }
 

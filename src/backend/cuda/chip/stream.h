@@ -9,6 +9,7 @@
 
 namespace nibble::cuda {
 
+class LaunchCounts;
 class Recorder;
 
 // Addresses of a launch's timestamps, in nanoseconds of the device's clock; null if it is not recorded.
@@ -28,13 +29,15 @@ struct Label {
 
 struct Stream {
   cudaStream_t handle{nullptr};
-  Recorder* recorder{nullptr};  // where launches store timestamps; null unless profiling
-  bool is_draft{false};         // profiles count the launches as a draft head's
+  LaunchCounts* counts{nullptr};  // null: launches are not counted
+  Recorder* recorder{nullptr};    // where launches store timestamps; null unless profiling
+  bool is_draft{false};           // profiles count the launches as a draft head's
   operator cudaStream_t() const { return handle; }
 };
 
 size_t device_shared_bytes();  // most shared memory that a CTA can have on the calling thread's GPU
 
-Timestamps timestamps_of_next(const Stream& stream, const Label& label);
+// Called before each launch: counts it and returns the addresses of its timestamps.
+Timestamps register_launch(const Stream& stream, const Label& label);
 
 }  // namespace nibble::cuda

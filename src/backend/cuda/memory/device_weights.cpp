@@ -57,7 +57,8 @@ void log_conversions(const Weights& weights, const DenseFormats& dense, const De
   }
   const auto log = [](const char* group, Format before, Format after, size_t bytes_before,
                       size_t bytes_after) {
-    if (after != Format::kBf16) log_conversion(group, before, after, bytes_before, bytes_after);
+    if (after != Format::kBf16 && after != before)
+      log_conversion(group, before, after, bytes_before, bytes_after);
   };
   log("qkv", weights.layers.front().q.format(), dense.qkv, qkv_before, qkv_after);
   log("o", weights.layers.front().o.format(), dense.attention_output, o_before, o_after);

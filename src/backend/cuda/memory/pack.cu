@@ -237,6 +237,10 @@ void quantise(Stream stream, const PackBf16Args& args) {
     run_kernel(stream, kWhat, quantise_mxfp4_kernel, {num_ctas_for(32 * tiles), kThreads}, args, 32 * tiles);
   }
 }
+void pack_codes(Stream stream, const PackBf16Args& args) {
+  const size_t count = size_t{64} * strips_of(args.rows) * args.to.num_tiles;
+  run_kernel(stream, "packing weights", quantise_e4m3_kernel, {num_ctas_for(count), kThreads}, args, count);
+}
 void fill(Stream stream, const FillArgs& args) {
   run_kernel(stream, "making weights", fill_kernel, {num_ctas_for(args.num_words), kThreads}, args);
 }

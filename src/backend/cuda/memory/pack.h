@@ -40,6 +40,8 @@ void pack(Stream stream, const PackMxfp4Args& args);
 // Quantises BF16 rows to strips of E4M3 with row scales, or of MXFP4 (model/quantize.h, formats/mxfp4.h). A
 // row's scale is that of all its stored columns, so a share of a split matrix has the bits of the whole one.
 void quantise(Stream stream, const PackBf16Args& args);
+// Packs E4M3 codes, given as BF16 numbers of the same values. Expects scales of 1 in args.to.row_scales.
+void pack_codes(Stream stream, const PackBf16Args& args);
 
 // Fills memory with synthetic weights (checkpoint/synthetic.h): word i is (random(seed, i) & mask) + base.
 struct FillArgs {

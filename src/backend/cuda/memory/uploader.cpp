@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/ptx/block_codes.h"
+#include "core/bf16.h"
 #include "core/bytes_text.h"
 #include "core/check.h"
+#include "core/e4m3.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -72,6 +75,9 @@ void Uploader::rows(const Matrix& from, const char* what, __nv_bfloat16* to) {
 
 void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row,
                      const Strips& to) {
+  if (const auto* elements = std::get_if<Elements>(&from.stored);
+      elements && elements->format == Format::kE4m3)
+    return fp8(*elements, from.cols, slice, first_row, to);
   const Source source = bf16_of(from, what);
   const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
   const int max_rows = static_cast<int>(kStagingBytes / row_bytes) / kStripRows * kStripRows;
@@ -82,6 +88,37 @@ void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& sl
     const PackBf16Args args{staging_.as<uint16_t>(),  first_row + row, count,           slice.cols.count, to,
                             largest_scale_.as<int>(), from.cols,       slice.cols.first};
     to.layout == Layout::kBf16 ? pack(stream_, args) : quantise(stream_, args);
+  }
+}
+
+// bfloat16 holds every E4M3 number, so the device quantises the codes' numbers with a scale of 1 to the same codes.
+void Uploader::fp8(const Elements& from, int cols, const MatrixSlice& slice, int first_row,
+                   const Strips& to) {
+  NIBBLE_CHECK(to.layout == Layout::kE4m3, "FP8 weights for another layout");
+  const size_t row_elements = static_cast<size_t>(cols);
+  const int max_rows =
+      std::max(static_cast<int>(kPieceBytes / (row_elements * sizeof(Bf16))) / kStripRows, 1) * kStripRows;
+  std::vector<Bf16> numbers;
+  for (int row = 0; row < slice.rows.count; row += max_rows) {
+    const int count = std::min(max_rows, slice.rows.count - row), first = slice.rows.first + row;
+    const auto* codes = static_cast<const E4m3*>(from.data) + static_cast<size_t>(first) * row_elements;
+    numbers.resize(static_cast<size_t>(count) * row_elements);
+    pool_.for_each(count, [&](ptrdiff_t item, int) {
+      const size_t begin = static_cast<size_t>(item) * row_elements;
+      std::transform(codes + begin, codes + begin + row_elements, numbers.begin() + item * cols,
+                     [](E4m3 code) { return to_bf16(to_float(code)); });
+    });
+    float* scales = const_cast<float*>(to.row_scales) + first_row + row;
+    const auto copy_scales = [&](const float* values) {
+      const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+      copy({reinterpret_cast<const std::byte*>(values), bytes, bytes, 1}, reinterpret_cast<uint8_t*>(scales));
+    };
+    copy_scales(std::vector<float>(static_cast<size_t>(count), 1.0f).data());
+    const size_t bytes = numbers.size() * sizeof(Bf16);
+    copy({reinterpret_cast<const std::byte*>(numbers.data()), bytes, bytes, 1}, staging());
+    pack_codes(stream_, {staging_.as<uint16_t>(), first_row + row, count, slice.cols.count, to,
+                         largest_scale_.as<int>(), cols, slice.cols.first});
+    copy_scales(from.row_scales + first);
   }
 }
 
@@ -152,8 +189,10 @@ void Uploader::finish(size_t weight_bytes) {
 
 Uploader::Source Uploader::bf16_of(const Matrix& matrix, const char* what) const {
   if (matrix.blocks() || matrix.format() != Format::kBf16)
-    throw InputError("{}: {} is {}, the CUDA backend needs BF16: try --backend cpu or reference", source_,
-                     what, stored_name(matrix));
+    throw InputError(
+        "{}: {} is {}, the CUDA backend needs BF16 (FP8 also for qkv, o and lm_head): try --backend cpu or "
+        "reference",
+        source_, what, stored_name(matrix));
   if (const auto* recipe = std::get_if<Recipe>(&matrix.stored)) return {nullptr, &recipe->data};
   return {static_cast<const uint8_t*>(matrix.elements().data), nullptr};
 }

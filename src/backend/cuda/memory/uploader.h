@@ -40,6 +40,7 @@ class Uploader {
   // Packs a slice of `from` into rows of `to`, from first_row on. If the slice has only some columns, or if
   // `from` is generated (Recipe), whole rows are transferred or generated first.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
+  // FP8 matrices keep their codes and row scales.
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
   }
@@ -61,6 +62,7 @@ class Uploader {
   };
 
   uint8_t* staging() const { return staging_.as<uint8_t>(); }
+  void fp8(const Elements& from, int cols, const MatrixSlice& slice, int first_row, const Strips& to);
   Source bf16_of(const Matrix& matrix, const char* what) const;
   double host_to_device_rate();
   void bring(const Source& from, size_t offset, size_t bytes, uint8_t* to);

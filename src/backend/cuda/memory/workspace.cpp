@@ -42,7 +42,7 @@ class WorkspacePlacer {
       : config_(config),
         options_(options),
         prompt_activations_(own.prompt_activations),
-        groups_(group_room(config, options.max_batch_tokens, table)),
+        groups_(group_room(config, options.max_batch_tokens, table, own.tuned_steps)),
         image_rows_(whole_eights(options.max_batch_tokens)),
         image_pairs_(whole_eights(options.max_batch_tokens * config.experts_per_token) +
                      8 * groups_.num_groups),

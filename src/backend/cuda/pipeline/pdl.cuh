@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "backend/cuda/chip/check.h"
+#include "backend/cuda/chip/profiler_range.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/ptx/launch.cuh"
 #include "core/check.h"
@@ -82,7 +83,8 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
   config.stream = gpu.stream;
   config.attrs = attributes;
   config.numAttrs = num_attributes;
-  check(cudaLaunchKernelEx(&config, kernel, args..., timestamps_of_next(gpu.stream, label)),
+  const ProfilerRange range(label.name);
+  check(cudaLaunchKernelEx(&config, kernel, args..., register_launch(gpu.stream, label)),
         "launching a kernel");
 }
 

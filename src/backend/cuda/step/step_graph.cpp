@@ -10,7 +10,10 @@ namespace nibble::cuda {
 StepGraph::StepGraph(const OwnedStream& stream, const std::function<void()>& enqueue) {
   cudaGraph_t graph = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a step");
+  const LaunchCounts before = stream.counts();
   enqueue();
+  launches_ = stream.counts().since(before);
+  stream.counts() = before;  // nothing has run yet
   check(cudaStreamEndCapture(stream, &graph), "capturing a step");
   const cudaError_t error = cudaGraphInstantiate(&executable_, graph, 0);
   cudaGraphDestroy(graph);
@@ -19,6 +22,7 @@ StepGraph::StepGraph(const OwnedStream& stream, const std::function<void()>& enq
 
 void StepGraph::launch(const OwnedStream& stream) const {
   check(cudaGraphLaunch(executable_, stream), "launching a step");
+  stream.counts().add(launches_);
 }
 
 StepGraphs::Entry& StepGraphs::captured(const Key& shapes, const OwnedStream& stream,

@@ -23,6 +23,7 @@ class StepGraph {
   void launch(const OwnedStream& stream) const;
 
  private:
+  LaunchCounts launches_;  // of one replay
   cudaGraphExec_t executable_{nullptr};
 };
 

@@ -6,16 +6,6 @@
 namespace nibble::cuda {
 namespace {
 
-bool is_tried(Operation operation) {
-  return std::find(std::begin(kTriedOperations), std::end(kTriedOperations), operation) !=
-         std::end(kTriedOperations);
-}
-
-bool is_of_experts(Operation operation) {
-  return operation == Operation::kRoute || operation == Operation::kExpertsUp ||
-         operation == Operation::kExpertsDown;
-}
-
 std::string_view kernel_of(const KernelRow* row) { return row ? row->kernel : std::string_view(); }
 
 StepKernels kernels_of(const Plan& plan, int num_rows) {
@@ -45,13 +35,6 @@ void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernel
     if (std::none_of(all.begin(), all.end(), [&](const auto& other) { return are_same(other, kernels); }))
       all.push_back(std::move(kernels));
   }
-}
-
-// Whether a step can run the matrix products of a's attention together with those of b's experts.
-bool agree(const StepKernels& a, const StepKernels& b) {
-  const Pass &of_a = a.find(Operation::kQkv)->pass, &of_b = b.find(Operation::kQkv)->pass;
-  return of_a.takes_norm == of_b.takes_norm && of_a.leaves_parts == of_b.leaves_parts &&
-         of_a.takes_image == of_b.takes_image;
 }
 
 double microseconds_of(const StepTrial& attention, const StepTrial& experts, int num_layers) {
@@ -147,7 +130,9 @@ std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::sp
     for (const StepTrial* attention : of_rows)
       for (const StepTrial* experts : of_rows) {
         const StepKernels &a = candidates[attention->candidate], &b = candidates[experts->candidate];
-        if (!a.may_be_chosen || !b.may_be_chosen || !agree(a, b)) continue;
+        if (!a.may_be_chosen || !b.may_be_chosen ||
+            !agree(a.find(Operation::kQkv)->pass, b.find(Operation::kQkv)->pass))
+          continue;
         const double microseconds = microseconds_of(*attention, *experts, num_layers);
         if (best_attention && microseconds >= least) continue;
         least = microseconds;
@@ -158,6 +143,22 @@ std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::sp
       choices.push_back({of_rows.front()->num_rows, best_attention->candidate, best_experts->candidate});
   }
   return choices;
+}
+
+std::vector<TunedSteps> tuned_steps(std::span<const StepKernels> candidates,
+                                    std::span<const StepChoice> choices, std::span<const StepChoice> now) {
+  std::vector<TunedSteps> tuned;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto [num_rows, attention, experts] = choices[i];
+    const auto of_table = std::find_if(now.begin(), now.end(),
+                                       [&](const StepChoice& other) { return other.num_rows == num_rows; });
+    if (of_table == now.end() || (of_table->attention == attention && of_table->experts == experts)) continue;
+    const int next = i + 1 < choices.size() ? choices[i + 1].num_rows : num_rows + 1;
+    const int most = std::min(candidates[attention].most_rows(), candidates[experts].most_rows());
+    tuned.push_back(
+        {num_rows, std::min(next - 1, most), candidates[attention].of_rows, candidates[experts].of_rows});
+  }
+  return tuned;
 }
 
 std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,

@@ -15,11 +15,6 @@
 
 namespace nibble::cuda {
 
-// Operations whose kernels are tried. A norm has only one kernel, or other operations' kernels compute it.
-inline constexpr Operation kTriedOperations[]{
-    Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
-    Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
-
 struct StepKernels {
   int of_rows{0};  // a number of rows for which the kernel table chooses these kernels
   // If false, these are mma.sync kernels on a chip that uses wgmma. They are tried only for comparison.
@@ -56,6 +51,11 @@ std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);
 std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::span<const StepTrial> trials,
                                 int num_layers);
+
+// Returns the steps for which `choices` differ from `now`, which has an entry for each of them. An entry reaches from its
+// tried number of rows to the next one, the last entry only to itself.
+std::vector<TunedSteps> tuned_steps(std::span<const StepKernels> candidates,
+                                    std::span<const StepChoice> choices, std::span<const StepChoice> now);
 
 // Converts choices to ranges of rows. Between two tried numbers of rows, the second one's kernel begins where
 // the plan switches kernels; if the plan does not switch between them, at the second number.

@@ -259,6 +259,7 @@ CudaOptions on_one_gpu(CudaOptions own) {
   own.gpus = {devices_of(own).front()};
   own.parts = {1};
   own.prompt_activations.reset();
+  own.tuned_steps.clear();
   return own;
 }
 
@@ -307,8 +308,9 @@ KernelTrials try_kernels(const Config& whole, const BackendOptions& given, const
   const auto ranges = [&](const std::vector<StepChoice>& choices) {
     return ranges_of(tried.candidates(), choices, plan);
   };
-  return {tried.of_kernels(), ranges(chosen_now(tried.candidates(), tried.times())),
-          ranges(fastest(tried.candidates(), tried.times(), whole.num_layers))};
+  const std::vector<StepChoice> now = chosen_now(tried.candidates(), tried.times()),
+                                best = fastest(tried.candidates(), tried.times(), whole.num_layers);
+  return {tried.of_kernels(), ranges(now), ranges(best), tuned_steps(tried.candidates(), best, now)};
 }
 
 }  // namespace nibble::cuda

@@ -102,5 +102,18 @@ TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {
       }
 }
 
+// 65 to 100 rows run by groups of 8 pairs, which the table uses for fewer rows only: they need more groups.
+TEST(Groups, HaveRoomForTunedSteps) {
+  const Config config = *named_config("gpt-oss-120b");
+  const int few = 12;
+  int columns = 0;
+  for (const KernelRow& row : kernel_rows())
+    if (row.operation == Operation::kRoute && row.takes(few)) columns = std::max(columns, row.pass.columns);
+  const GroupRoom room =
+      group_room(config, 2048, kernel_rows(), std::vector<TunedSteps>{{65, 2000, few, few}});
+  EXPECT_GE(room.num_groups, max_num_groups(2000, config.num_experts, config.experts_per_token, columns));
+  EXPECT_GT(room.num_groups, group_room(config, 2048, kernel_rows()).num_groups);
+}
+
 }  // namespace
 }  // namespace nibble::cuda

@@ -8,11 +8,13 @@
 
 #include "backend/cuda/limits.h"
 #include "backend/cuda/recipe.h"
+#include "tests/error_of.h"
 
 namespace nibble::cuda {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using enum Operation;
 
 BackendOptions trial_options() {
@@ -153,6 +155,73 @@ TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
   EXPECT_THAT(choice_of(ranges, kExpertsUp, 64)->kernel, testing::HasSubstr("64 pairs"));
   EXPECT_THAT(choice_of(ranges, kQkv, 64)->kernel, testing::HasSubstr("qkv_split"));
   EXPECT_THAT(choice_of(ranges, kQkv, 65)->kernel, testing::HasSubstr("qkv_narrow"));
+}
+
+// The plan of the next start: steps that were tried run the faster kernels, all others those of the table.
+TEST(CudaTune, APlanRunsTheTunedStepsAndTheTableElsewhere) {
+  const Target target = trial_target("h100");
+  const auto candidates = kernels_on(target);
+  std::vector<StepTrial> trials = trials_where(candidates, 48, 2, 2, 1);
+  for (const int rows : {64, 128, 129}) {
+    const auto more = trials_where(candidates, rows, rows == 64 ? 2 : 3, rows == 64 ? 4 : 3, 1.5);
+    trials.insert(trials.end(), more.begin(), more.end());
+  }
+  const auto steps = tuned_steps(candidates, fastest(candidates, trials, 36), chosen_now(candidates, trials));
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(steps[0].from_rows, 64);
+  EXPECT_LT(steps[0].to_rows, 128);
+  const Plan table = table_plan(target);
+  const Plan tuned(*named_config("gpt-oss-120b"), trial_options(), target, "a test", {.tuned_steps = steps});
+  for (int rows = 1; rows <= 200; ++rows)
+    for (const Operation operation : kOperations) {
+      const auto of = std::find_if(steps.begin(), steps.end(), [&](const TunedSteps& range) {
+        return range.from_rows <= rows && rows <= range.to_rows;
+      });
+      const int table_rows = of == steps.end() || !is_tried(operation) ? rows
+                             : is_of_experts(operation)                ? of->experts
+                                                                       : of->attention;
+      EXPECT_EQ(tuned.find(operation, rows), table.find(operation, table_rows)) << rows << name(operation);
+    }
+  for (const int rows : {63, 64, 100, 128}) {
+    const StepRecipe step = recipe(tuned, *named_config("gpt-oss-120b"), {}, {rows, rows});
+    EXPECT_EQ(step.group_size, tuned.find(kExpertsUp, rows)->pass.columns);
+  }
+}
+
+// What is printed and logged names each kernel once for each range of rows, without gaps, and the tuned ones as such.
+TEST(CudaTune, ChoicesOfATunedPlanAreTheKernelsThatRun) {
+  const Target target = trial_target("h100");
+  const int split = kSplitTokens + 1;
+  const Plan plan(*named_config("gpt-oss-120b"), trial_options(), target, "a test",
+                  {.tuned_steps = {{kMaxColumns + 1, kMaxColumns + 4, split, split}}});
+  const std::vector<KernelChoice> all = choices(plan);
+  for (const Operation operation : {kQkv, kProject, kRoute, kExpertsUp, kExpertsDown, kUnembed}) {
+    int next = 1;
+    for (const KernelChoice& choice : all) {
+      if (choice.operation != operation) continue;
+      EXPECT_EQ(choice.from_rows, next);
+      EXPECT_EQ(choice.kernel, plan.find(operation, choice.from_rows)->kernel);
+      EXPECT_EQ(choice.reason == "found by nibble tune on this GPU",
+                !plan.find(operation, choice.from_rows)->takes(choice.from_rows));
+      next = choice.to_rows + 1;
+    }
+    EXPECT_GT(next, 2048);
+  }
+}
+
+TEST(CudaTune, APlanRefusesStepsThatDoNotFitItsTable) {
+  const auto refusal = [](const TunedSteps& steps) {
+    return error_of([&] {
+      Plan(*named_config("gpt-oss-120b"), trial_options(), trial_target("h100"), "a test",
+           {.tuned_steps = {steps}});
+    });
+  };
+  EXPECT_EQ(refusal({kMaxColumns + 1, kMaxColumns + 4, kSplitTokens + 1, kSplitTokens + 1}), "accepted");
+  constexpr const char* kWhat{"nibble tune chose kernels that do not fit: run it again, or use --tuning off"};
+  EXPECT_THAT(refusal({kMaxColumns + 1, 100, 2, 2}), HasSubstr(kWhat));  // kernels for few rows
+  EXPECT_THAT(refusal({16, 24, 2, kManyTokens}), HasSubstr(kWhat));      // rows and images
+  EXPECT_THAT(refusal({24, 16, kManyTokens, kManyTokens}), HasSubstr(kWhat));
+  EXPECT_THAT(refusal({1, 4, 4, 4}), HasSubstr(kWhat));  // one row has kernels of its own
 }
 
 // The decode experts read activations row by row; the attention products by wgmma write them as swizzled

@@ -1,0 +1,21 @@
+// Ranges on the timelines of profilers (NVTX), e.g. of Nsight Systems. Without a profiler they cost a comparison.
+#pragma once
+
+#include <string>
+
+namespace nibble::cuda {
+
+// Whether a profiler records ranges in this process.
+bool has_profiler();
+
+// A range of the calling thread, in the domain "nibble". The profiler assigns the launches inside it to it.
+class ProfilerRange {
+ public:
+  explicit ProfilerRange(const char* name);
+  explicit ProfilerRange(const std::string& name) : ProfilerRange(name.c_str()) {}
+  ProfilerRange(const ProfilerRange&) = delete;
+  ProfilerRange& operator=(const ProfilerRange&) = delete;
+  ~ProfilerRange();
+};
+
+}  // namespace nibble::cuda
