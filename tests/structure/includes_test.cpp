@@ -33,7 +33,7 @@ constexpr Folder kFolders[] = {
     {"reference", 4},   {"backend/cpu", 4}, {"backend/cuda", 4}, {"nodes", 4},  //
     {"speculative", 5},                                                         //
     {"engine", 6},                                                              //
-    {"setup", 7},                                                               //
+    {"setup", 7},       {"turn", 7},                                            //
     {"server", 8},                                                              //
     {"cli", 9},
 };
