@@ -1,5 +1,5 @@
-# nibble_version(TARGET...): gives targets "setup/commit.h", the text of --version. Each build reads the commit but rewrites
-# the file only if it changed, so a build after a commit compiles one source file.
+# nibble_version(TARGET...): gives targets "setup/commit.h", the text of --version. Each build reads the commit but
+# rewrites the file only if it changed.
 
 function(nibble_version)
   set(folder ${CMAKE_BINARY_DIR}/generated)

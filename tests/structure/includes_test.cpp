@@ -34,7 +34,7 @@ constexpr Folder kFolders[] = {
     {"speculative", 5},                                                         //
     {"engine", 6},                                                              //
     {"setup", 7},       {"turn", 7},                                            //
-    {"server", 8},                                                              //
+    {"server", 8},      {"library", 8},                                         //
     {"cli", 9},
 };
 
