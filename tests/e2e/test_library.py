@@ -1,10 +1,12 @@
 """Tests the installed library: programs are built outside the tree, by pkg-config and by CMake, and run there."""
 
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -92,3 +94,56 @@ def test_only_the_functions_of_the_header_are_exported_each_with_a_version(prefi
     assert len(declared) > 20
     assert exported == {f"{name}@@NIBBLE_0.1" for name in declared} | {"NIBBLE_0.1"}
     assert "SONAME" in succeed("readelf", "-d", library) and "libnibble.so.0]" in succeed("readelf", "-d", library)
+
+
+@pytest.fixture(scope="module")
+def in_python(prefix):
+    """Returns a function that runs a program with the wheel's module and returns its output."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "tools/packaging/python"),
+        "NIBBLE_LIBRARY": str(prefix / "lib/libnibble.so.0"),
+    }
+    return lambda program: succeed(sys.executable, "-c", program, env=environment)
+
+
+def test_python_loads_the_library_by_ctypes(in_python):
+    told = in_python(f"""
+from nibble_gpt_oss import library
+
+with library.Model("tiny", temperature=0, context=1024, max_sequences=2) as model, model.session() as session:
+    events = list(session.ask("{QUESTION}"))
+    print("".join(event.text for event in events if event.kind == "text"))
+    assert events[-1].kind == "finished" and events[-1].reason == "stop token"
+    assert sum(len(event.tokens) for event in events) == events[-1].num_output_tokens
+    assert len(model.encode("What is 17 + 25?")) > 3
+    answer = session.ask("What is 2 + 3?")
+    session.cancel()
+    last = list(answer)[-1]
+    assert last.kind == "finished" and last.reason in ("cancelled", "stop token"), last
+    for event in session.ask("What is 2 + 3?"): break  # the session can be asked again
+    assert "".join(event.text for event in session.ask("What is 17 + 25?") if event.kind == "text")
+    try:
+        model.session(temprature=1)
+    except library.Error as error:
+        print(error.status, error)
+""")
+    assert told.startswith(ANSWER + "2 there is no option 'temprature'"), told
+
+
+def test_the_same_seed_gives_the_tokens_of_nibble_run(in_python):
+    told = in_python(f"""
+from nibble_gpt_oss import library
+
+model = library.Model("tiny", context=1024, max_sequences=2, date="2025-06-28")
+for seed in (1, 2, 3):
+    session = model.session(temperature=1.9, top_p=0.99, seed=seed, max_tokens=60)
+    print([token for event in session.ask("Tell me a story.") for token in event.tokens])
+    session.close()
+model.close()
+""")
+    flags = ["--temperature", "1.9", "--top-p", "0.99", "--max-tokens", "60", "--date", "2025-06-28", "--json"]
+    for seed, line in zip((1, 2, 3), told.splitlines(), strict=True):
+        expected = succeed(NIBBLE, "run", "tiny", "-p", "Tell me a story.", "--seed", str(seed), *flags)
+        assert json.loads(line) == json.loads(expected)["tokens"]
+    assert len(set(told.splitlines())) > 1
