@@ -11,7 +11,8 @@ function(nibble_compile_together target most)
   target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# setup, cli and main compute little themselves. Optimising CLI11 and JSON would take half of their compile time.
+# setup, turn, library, cli and main compute little themselves. Optimising CLI11 and JSON would take half of their
+# compile time.
 function(nibble_compile_quickly target)
   target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Sanitized>,-O0,-O1>)
 endfunction()
@@ -40,13 +41,13 @@ function(nibble_floor folder)
   if(NOT sources)
     return()
   endif()
-  if(NIBBLE_FUZZ AND NOT name MATCHES "^(setup|cli)$")  # no fuzz target reaches these two
+  if(NIBBLE_FUZZ AND NOT name MATCHES "^(setup|turn|library|cli)$")  # no fuzz target reaches these
     target_compile_options(nibble_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(NIBBLE_WHOLE_FLOORS)
     nibble_compile_together(nibble_${name} 0)
   endif()
-  if(name MATCHES "^(setup|cli)$")
+  if(name MATCHES "^(setup|turn|library|cli)$")
     nibble_compile_quickly(nibble_${name})
   endif()
 endfunction()

@@ -11,12 +11,13 @@ file(CONFIGURE OUTPUT ${OUTPUT} CONTENT [[
 // Written by cmake/WriteCommit.cmake.
 #pragma once
 
-namespace nibble::cli {
+namespace nibble {
 
 inline constexpr char kVersion[]{"@VERSION@"};
 inline constexpr char kCommit[]{"@commit@"};
 inline constexpr char kBuild[]{"@BUILD@"};
 inline constexpr char kCompiler[]{"@COMPILER@"};
+inline constexpr char kBuildName[]{"nibble @VERSION@, commit @commit@"};  // Settings::build
 
-}  // namespace nibble::cli
+}  // namespace nibble
 ]] @ONLY)

@@ -113,7 +113,7 @@ int run_command(int argc, char** argv) {
   program.formatter(std::make_shared<HelpFormatter>(help_width()));
   program.footer(kMainFooter);
   Settings settings;
-  settings.build = fmt::format("nibble {}, commit {}", this_build().version, this_build().commit);
+  settings.build = this_build().name;
   Action action;
   StartLine line;
   for (const CommandRow& row : kCommands) {

@@ -6,9 +6,7 @@
 
 #include "cli/nodes.h"
 #include "cli/terminal/answer.h"
-#include "cli/terminal/answer_format.h"
 #include "cli/terminal/answer_printer.h"
-#include "cli/terminal/new_request.h"
 #include "cli/terminal/speed.h"
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
@@ -23,6 +21,8 @@
 #include "setup/resolve.h"
 #include "setup/storage_formats.h"
 #include "setup/tokenizer.h"
+#include "turn/answer_format.h"
+#include "turn/new_request.h"
 
 namespace nibble::cli {
 namespace {

@@ -14,7 +14,6 @@
 #include "cli/nodes.h"
 #include "cli/serve_facts.h"
 #include "cli/standard_streams.h"
-#include "cli/terminal/new_request.h"
 #include "cli/version.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
@@ -35,6 +34,7 @@
 #include "setup/nodes.h"
 #include "setup/resolve.h"
 #include "setup/tokenizer.h"
+#include "turn/new_request.h"
 
 namespace nibble::cli {
 namespace {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/kernel_table.h"
-#include "cli/commit.h"
 #include "setup/backends.h"
+#include "setup/commit.h"
 
 namespace nibble::cli {
 
-Build this_build() { return {kVersion, kCommit, kBuild, kCompiler}; }
+Build this_build() { return {kVersion, kCommit, kBuild, kCompiler, kBuildName}; }
 
 nlohmann::ordered_json build_json() {
   // suffix of `git describe` for a tree with uncommitted changes

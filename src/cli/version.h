@@ -10,6 +10,7 @@ namespace nibble::cli {
 
 struct Build {
   std::string_view version, commit, kind, compiler;
+  std::string_view name;  // Settings::build
 };
 Build this_build();
 nlohmann::ordered_json build_json();  // the form in records of measurements

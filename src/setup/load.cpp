@@ -2,7 +2,6 @@
 
 #include "backend/changed_files.h"
 #include "core/log.h"
-#include "core/progress.h"
 #include "core/thread_pool.h"
 #include "model/check_vectors.h"
 #include "model/checkpoint/synthetic.h"
@@ -25,22 +24,22 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
   if (weights && has_blocks(*weights)) {
     ThreadPool pool(setup.threads.value_or(0));
     weights = with_elements(std::move(weights), takes_blocks(setup), pool,
-                            show_progress("converting " + model.source.name));
+                            setup.show_progress("converting " + model.source.name, {}));
   }
   if (setup.backend->device)
     return weights ? weights
                    : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
   const bool is_made = !weights;
   if (is_made) {
-    const ReportProgress report = show_progress("generating " + model.source.name);
+    const ReportProgress report = setup.show_progress("generating " + model.source.name, {});
     weights = std::make_shared<const Weights>(make_synthetic(model.config, model.source.name, 0, report));
   }
   if (links)
-    weights =
-        share_of(*weights, links->share(),
-                 show_progress(fmt::format("copying the share of node {}", links->share().rank), "layers"));
+    weights = share_of(
+        *weights, links->share(),
+        setup.show_progress(fmt::format("copying the share of node {}", links->share().rank), "layers"));
   if (is_made) return weights;
-  read_weights(*weights, show_progress("loading " + model.source.name));
+  read_weights(*weights, setup.show_progress("loading " + model.source.name, {}));
   return weights;
 }
 
@@ -55,7 +54,8 @@ void log_tuning(const Model& model, const ResolvedSettings& setup) {
 std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup,
                                    BackendOptions options) {
   if (setup.backend->device)
-    options.report_upload = show_progress((model.weights ? "uploading " : "generating ") + model.source.name);
+    options.report_upload =
+        setup.show_progress((model.weights ? "uploading " : "generating ") + model.source.name, {});
   else
     check_memory(model, setup, options);
   log_tuning(model, setup);

@@ -7,17 +7,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders of models next to the program, in an installed tree and in a build tree.
 std::vector<fs::path> folders_beside_program() {
   std::error_code unknown;
-  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
-  if (unknown) return {};
-  const fs::path folder = program.parent_path();
-  return {folder / "models", (folder / "../../models").lexically_normal(),
-          (folder / "../share/nibble/models").lexically_normal()};
+  return model_folders_near(fs::read_symlink("/proc/self/exe", unknown));
 }
 
 }  // namespace
+
+std::vector<fs::path> model_folders_near(const fs::path& file) {
+  if (file.empty()) return {};
+  const fs::path folder = file.parent_path();
+  return {folder / "models", (folder / "../../models").lexically_normal(),
+          (folder / "../share/nibble/models").lexically_normal()};
+}
 
 Places resolve_places(const Settings& settings) {
   Places places;

@@ -19,6 +19,9 @@ struct Places {
   std::filesystem::path vocabulary_file;
 };
 
+// Returns where bundled models may lie for `file`, a program or library in an installed tree or a build tree.
+std::vector<std::filesystem::path> model_folders_near(const std::filesystem::path& file);
+
 // For commands that run no model. resolve() calls this function for all others.
 Places resolve_places(const Settings& settings);
 

@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/progress.h"
 #include "model/shares/share.h"
 #include "nodes/node_links.h"
 #include "setup/backends.h"
@@ -58,6 +60,9 @@ struct ResolvedSettings {
   size_t draft_model_bytes{0};         // memory that the draft model takes
   std::shared_ptr<NodeSetup> nodes{};  // null: this machine runs the model alone
   Places places{};
+  // Called at the start of each long task of loading. Returns what shows the task's progress.
+  std::function<ReportProgress(std::string task, ProgressUnit unit)> show_progress{
+      [](std::string task, ProgressUnit unit) { return nibble::show_progress(std::move(task), unit); }};
 };
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads

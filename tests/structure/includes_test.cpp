@@ -33,8 +33,8 @@ constexpr Folder kFolders[] = {
     {"reference", 4},   {"backend/cpu", 4}, {"backend/cuda", 4}, {"nodes", 4},  //
     {"speculative", 5},                                                         //
     {"engine", 6},                                                              //
-    {"setup", 7},                                                               //
-    {"server", 8},                                                              //
+    {"setup", 7},       {"turn", 7},                                            //
+    {"server", 8},      {"library", 8},                                         //
     {"cli", 9},
 };
 
@@ -53,7 +53,6 @@ struct Room {
 constexpr Room kRooms[] = {
     // Commands share the rooms below them and do not see each other, except for bench, which contains `bench
     // serve`.
-    {"cli/commit", 0},  // generated
     {"cli/nearest_name", 0},
     {"cli/standard_streams", 0},
     {"cli/start_line/", 0},
@@ -148,6 +147,7 @@ constexpr Room kRooms[] = {
     // values. From them and a model follow the share of a node, then the memory, the capacity and the loaded
     // backend. The drafters, one of which is a second model, need all of these.
     {"setup/backends", 0},
+    {"setup/commit", 0},  // generated
     {"setup/kernel_log", 0},
     {"setup/machine", 0},
     {"setup/model_stores", 0},

@@ -10,7 +10,6 @@
 #include "cli/bench/bench_flags.h"
 #include "cli/bench/run_requests.h"
 #include "cli/measure/sample_statistics.h"
-#include "cli/terminal/new_request.h"
 #include "cli/terminal/speed.h"
 #include "core/check.h"
 #include "core/error.h"
@@ -28,6 +27,7 @@
 #include "setup/model.h"
 #include "setup/resolve.h"
 #include "setup/tokenizer.h"
+#include "turn/new_request.h"
 
 namespace nibble::cli {
 namespace {

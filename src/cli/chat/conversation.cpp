@@ -7,10 +7,10 @@
 
 #include "cli/terminal/answer.h"
 #include "cli/terminal/answer_printer.h"
-#include "cli/terminal/new_request.h"
 #include "cli/terminal/speed.h"
 #include "core/error.h"
 #include "harmony/render.h"
+#include "turn/new_request.h"
 
 namespace nibble::cli {
 

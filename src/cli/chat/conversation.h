@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal/answer_format.h"
 #include "cli/terminal/terminal.h"
 #include "core/settings.h"
 #include "engine/engine.h"
@@ -12,6 +11,7 @@
 #include "model/config.h"
 #include "model/ops.h"
 #include "text/tokenizer.h"
+#include "turn/answer_format.h"
 
 namespace nibble::cli {
 

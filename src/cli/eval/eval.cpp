@@ -13,7 +13,6 @@
 #include "cli/eval/tasks.h"
 #include "cli/measure/run_record.h"
 #include "cli/nodes.h"
-#include "cli/terminal/new_request.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/json.h"
@@ -29,6 +28,7 @@
 #include "setup/resolve.h"
 #include "setup/storage_formats.h"
 #include "setup/tokenizer.h"
+#include "turn/new_request.h"
 
 namespace nibble::cli {
 namespace {

@@ -1,30 +1,18 @@
-// Streams an answer from the engine; splits a harmony answer into reasoning, tool calls and final text.
+// Streams an answer from the engine.
 #pragma once
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
-#include "harmony/chat.h"
-#include "harmony/parse.h"
 #include "text/tokenizer.h"
+#include "turn/answer_reader.h"
 
 namespace nibble::cli {
 
-struct Answer {
-  std::string text;       // text for the user
-  std::string reasoning;  // the analysis channel
-  // all messages of the answer, reasoning included; empty in stream_raw()
-  std::vector<harmony::ParsedMessage> messages;
-  std::vector<SampledToken> tokens;
-  FinishedEvent finished;
-};
-
 struct Listener {
-  // Receives a piece of text as soon as the piece cannot become part of a stop string.
-  std::function<void(harmony::AnswerPart, std::string_view text)> on_text;
+  AnswerReader::OnText on_text;
   std::function<bool()> wants_to_stop;  // polled at every event, and at least ten times a second
 };
 

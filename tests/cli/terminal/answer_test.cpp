@@ -5,13 +5,13 @@
 
 #include <optional>
 
-#include "cli/terminal/new_request.h"
 #include "core/error.h"
 #include "setup/capacity.h"
 #include "setup/resolve.h"
 #include "tests/cli/scripted_backend.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
+#include "turn/new_request.h"
 
 namespace nibble::cli {
 namespace {

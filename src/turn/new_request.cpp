@@ -1,13 +1,12 @@
-#include "cli/terminal/new_request.h"
+#include "turn/new_request.h"
 
 #include <algorithm>
 #include <random>
 
-#include "cli/terminal/answer_format.h"
 #include "core/error.h"
 #include "harmony/control_tokens.h"
 
-namespace nibble::cli {
+namespace nibble {
 namespace {
 
 uint64_t random_seed() {
@@ -29,14 +28,16 @@ SampleParams sample_params(const Settings& settings) {
   return params;
 }
 
-harmony::Chat new_chat(const Settings& settings) {
+harmony::Chat new_chat(const Settings& settings, const AnswerForm& form) {
   harmony::Chat chat;
   chat.instructions = settings.system.value_or("");
   chat.reasoning_effort = *harmony::reasoning_effort_of(settings.reasoning);
   chat.date = settings.date.value_or(harmony::today());
-  chat.response_format = response_format(settings);
+  chat.response_format = response_format(form);
   return chat;
 }
+
+harmony::Chat new_chat(const Settings& settings) { return new_chat(settings, answer_form(settings)); }
 
 GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context) {
@@ -56,4 +57,4 @@ GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& sett
   return request;
 }
 
-}  // namespace nibble::cli
+}  // namespace nibble

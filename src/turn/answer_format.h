@@ -1,0 +1,50 @@
+// Constrains answers by --json-schema or --grammar, and reasoning by --reasoning-budget.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/settings.h"
+#include "grammar/languages/source.h"
+#include "grammar/matching/constraint.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
+#include "harmony/message.h"
+#include "harmony/turn_grammar.h"
+#include "text/tokenizer.h"
+
+namespace nibble {
+
+// The form of an answer: a grammar, and a limit of the reasoning.
+struct AnswerForm {
+  std::optional<grammar::Source> source{};    // absent: any text
+  std::string origin{};                       // names the source in messages, such as its file; may be empty
+  std::optional<int> max_reasoning_tokens{};  // absent: no limit
+};
+
+// Reads the files of --json-schema or --grammar. Throws InputError.
+AnswerForm answer_form(const Settings& settings);
+
+// Returns the JSON schema's description for the prompt; nullopt if the form has none.
+std::optional<harmony::ResponseFormat> response_format(const AnswerForm& form);
+
+class AnswerFormat {
+ public:
+  // The tokenizer must outlive this object and its constraints.
+  explicit AnswerFormat(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  // Constrains a chat's final message or all raw text; null if the form allows any answer. `tools`: what a
+  // chat's answer may call; all of it, if the form allows any answer. Throws InputError.
+  std::shared_ptr<const grammar::Constraint> constraint(const AnswerForm& form, bool is_chat,
+                                                        std::vector<harmony::TurnTool> tools = {});
+  std::shared_ptr<const grammar::Constraint> constraint(const Settings& settings, bool is_chat) {
+    return constraint(answer_form(settings), is_chat);
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::optional<grammar::VocabularyTrie> vocabulary_;  // made on first use: it takes 0.15 s
+};
+
+}  // namespace nibble
