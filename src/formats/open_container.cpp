@@ -145,15 +145,19 @@ Container open_indexed(const fs::path& index_path) {
 
 Container open_all(const fs::path& folder) {
   std::vector<fs::path> files;
-  bool has_gguf = false;
+  bool has_gguf = false, has_pickles = false;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
     has_gguf |= entry.path().extension() == ".gguf";
+    has_pickles |= entry.path().extension() == ".bin" || entry.path().extension() == ".pth";
   }
   if (error) throw InputError("{}: cannot read the folder: {}", folder.string(), error.message());
   if (files.empty() && has_gguf) throw ContainerError(Fault::kGguf, folder, "it has no safetensors file");
-  if (files.empty()) throw ContainerError(Fault::kEmptyFolder, folder, "the folder has no safetensors file");
+  if (files.empty())
+    throw ContainerError(
+        Fault::kEmptyFolder, folder, "the folder has no safetensors file{}",
+        has_pickles ? ", only Python pickles (.bin or .pth), which nibble does not read" : "");
   std::ranges::sort(files);
   Merger merger(nullptr);
   for (const fs::path& file : files) merger.add(file);
