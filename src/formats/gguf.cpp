@@ -348,8 +348,8 @@ std::string split_suffix(int64_t number, int64_t count) {
 
 class Splits {  // opens all files of a split model
  public:
-  Splits(Gguf first, fs::path path, int64_t count)
-      : whole_(std::move(first)), path_(std::move(path)), count_(count) {
+  Splits(Gguf first, fs::path path, int64_t count, FileAccess access)
+      : whole_(std::move(first)), path_(std::move(path)), count_(count), access_(access) {
     if (count > kMaxSplits)
       throw ContainerError(Fault::kBadSplit, path_, "\"split.count\" is {}; the maximum is {}", count,
                            kMaxSplits);
@@ -382,7 +382,7 @@ class Splits {  // opens all files of a split model
     if (!fs::exists(path, ignored))
       throw ContainerError(Fault::kMissingFile, path_, "{} is not in the same folder",
                            in_quotes(path.filename().string()));
-    auto file = std::make_shared<MappedFile>(path);
+    auto file = std::make_shared<MappedFile>(path, access_);
     Gguf part = parse_gguf(file->bytes(), path);
     if (split_number(part, "split.no", path) != number || split_number(part, "split.count", path) != count_)
       throw ContainerError(Fault::kBadSplit, path, "its metadata does not identify it as file {} of {}",
@@ -402,6 +402,7 @@ class Splits {  // opens all files of a split model
   Gguf whole_;
   fs::path path_;
   int64_t count_;
+  FileAccess access_;
   std::string prefix_;
 };
 
@@ -517,13 +518,13 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   return gguf;
 }
 
-Gguf open_gguf(const fs::path& path) {
-  auto file = std::make_shared<MappedFile>(path);
+Gguf open_gguf(const fs::path& path, FileAccess access) {
+  auto file = std::make_shared<MappedFile>(path, access);
   Gguf gguf = parse_gguf(file->bytes(), path);
   gguf.mapped = {file};
   const int64_t num_files = split_number(gguf, "split.count", path).value_or(1);
   if (num_files <= 1) return gguf;
-  return Splits(std::move(gguf), path, num_files).open_all();
+  return Splits(std::move(gguf), path, num_files, access).open_all();
 }
 
 }  // namespace nibble

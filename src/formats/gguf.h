@@ -122,7 +122,7 @@ bool is_gguf(const std::filesystem::path& path);  // true for a file that begins
 // Returns views of `file`. Throws ContainerError for any fault; `path` is for messages.
 Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// Maps and parses the file, and all other files if it is the first of a split model.
-Gguf open_gguf(const std::filesystem::path& path);
+// Maps (or reads) and parses the file, and all other files if it is the first of a split model.
+Gguf open_gguf(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
 
 }  // namespace nibble

@@ -21,6 +21,7 @@ std::vector<fs::path> folders_beside_program() {
 
 Places resolve_places(const Settings& settings) {
   Places places;
+  if (settings.no_mmap) places.access = FileAccess::kRead;
   places.model_folders = settings.models ? std::vector<fs::path>{*settings.models} : folders_beside_program();
   if (!settings.tokenizer) return places;
   if (*settings.tokenizer == "bytes") {

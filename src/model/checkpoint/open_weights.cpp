@@ -316,12 +316,12 @@ TensorSource open_source(const fs::path& path) {
                       Buffer& room) { return in_room(spec, checkpoint->locate(spec), room, opened->pool); }};
 }
 
-Weights open_weights(const fs::path& path) {
+Weights open_weights(const fs::path& path, FileAccess access) {
   std::error_code error;
   if (!fs::exists(path, error)) throw InputError("{}: no such file or folder", path.string());
-  if (is_gguf(path)) return open_gguf_weights(path);
+  if (is_gguf(path)) return open_gguf_weights(path, access);
   const bool is_folder = fs::is_directory(path, error);
-  const Container container = is_folder ? open_container_folder(path) : open_container(path);
+  const Container container = is_folder ? open_container_folder(path, access) : open_container(path, access);
   const Config config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
 
   Checkpoint checkpoint(container, config, path.string());
