@@ -15,7 +15,8 @@ namespace nibble {
 struct Model {
   ModelSource source;
   Config config;
-  // Checked; mapped but not read, or read into memory. Null for synthetic weights, which are made when a backend is loaded.
+  // Checked; mapped but not read, or read into memory. Null for synthetic weights, which are made when a
+  // backend is loaded.
   std::shared_ptr<const Weights> weights;
 };
 
