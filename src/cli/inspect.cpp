@@ -374,7 +374,7 @@ int inspect(const InspectOptions& options, Settings settings) {
     print_tensors(tensors);
   }
 
-  Report report{open_model(options.model, setup.places),
+  Report report{describe_model(options.model, setup.places),
                 std::move(tensors),
                 std::move(metadata),
                 {},

@@ -20,6 +20,7 @@
 #include "setup/model.h"
 #include "setup/resolve.h"
 #include "setup/storage_formats.h"
+#include "setup/template_notice.h"
 #include "setup/tokenizer.h"
 #include "turn/answer_format.h"
 #include "turn/new_request.h"
@@ -115,6 +116,7 @@ int run(const RunOptions& options, const Settings& settings) {
   if (const auto code = follow_head(setup, options.model)) return *code;
   const std::string prompt = prompt_of(options);
   const Model model = open_model(options.model, setup.places);
+  if (!options.is_raw) report_template(model.source);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};
   open_drafters(setup, model, capacity);

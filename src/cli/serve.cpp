@@ -33,6 +33,7 @@
 #include "setup/model.h"
 #include "setup/nodes.h"
 #include "setup/resolve.h"
+#include "setup/template_notice.h"
 #include "setup/tokenizer.h"
 #include "turn/new_request.h"
 
@@ -141,7 +142,9 @@ int serve(const ServeOptions& options, const Settings& settings) {
   ResolvedSettings setup = resolve(settings);
   if (!options.only_checks)
     if (const auto code = follow_head(setup, options.model)) return *code;
-  const Model model = open_model(options.model, setup.places);
+  const Model model = options.only_checks ? describe_model(options.model, setup.places)
+                                          : open_model(options.model, setup.places);
+  report_template(model.source);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), setup.max_sequences};
   open_drafters(setup, model, capacity);

@@ -6,15 +6,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "core/available_bytes.h"
+#include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/lost_pages.h"
+#include "core/progress.h"
+#include "core/thread_pool.h"
 
 namespace nibble {
 namespace {
@@ -38,6 +45,66 @@ class Descriptor {
   int fd_;
 };
 
+// The copies, so that release_pages(), which has only addresses, finds their files. Global, because weights
+// are views of memory that know no file.
+struct CopiedFile {
+  std::span<const std::byte> bytes;
+  int descriptor;
+};
+std::mutex copies_mutex;
+std::vector<CopiedFile>& copies() {
+  static std::vector<CopiedFile> all;
+  return all;
+}
+
+uintptr_t page_bytes() { return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)); }
+
+// The whole pages within `bytes`; empty if there is none.
+std::span<const std::byte> whole_pages(std::span<const std::byte> bytes) {
+  const uintptr_t page = page_bytes(), first = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t begin = (first + page - 1) / page * page, end = (first + bytes.size()) / page * page;
+  if (begin >= end) return {};
+  return bytes.subspan(begin - first, end - begin);
+}
+
+// Replaces pages of a copy by pages of its file: that frees the memory, and a later access reads the file.
+void replace_by_file(const CopiedFile& copy, std::span<const std::byte> pages) {
+  const auto offset = static_cast<off_t>(pages.data() - copy.bytes.data());
+  void* at = const_cast<std::byte*>(pages.data());
+  // If it fails, the memory stays in use, which is harmless.
+  if (!pages.empty()) ::mmap(at, pages.size(), PROT_READ, MAP_PRIVATE | MAP_FIXED, copy.descriptor, offset);
+}
+
+// Returns 0, or the error number; EIO also if the file has ended.
+int read_part(int descriptor, std::span<std::byte> to, size_t offset) {
+  while (!to.empty()) {
+    const ssize_t count = ::pread(descriptor, to.data(), to.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return count < 0 ? errno : EIO;
+    to = to.subspan(static_cast<size_t>(count));
+    offset += static_cast<size_t>(count);
+  }
+  return 0;
+}
+
+// Reads the file by all threads, each of which reads part after part.
+int read_all(int descriptor, std::span<std::byte> to, const ReportProgress& report) {
+  constexpr size_t kPart{size_t{16} << 20};
+  const size_t num_parts = (to.size() + kPart - 1) / kPart;
+  std::atomic<int> fault{0};
+  std::mutex report_mutex;
+  size_t done = 0;
+  ThreadPool pool(0);
+  pool.for_each(static_cast<ptrdiff_t>(num_parts), [&](ptrdiff_t item, int) {
+    if (fault != 0) return;
+    const size_t offset = static_cast<size_t>(item) * kPart, bytes = std::min(kPart, to.size() - offset);
+    if (const int error = read_part(descriptor, to.subspan(offset, bytes), offset)) fault = error;
+    const std::lock_guard lock(report_mutex);
+    report(done += bytes, to.size());
+  });
+  return fault;
+}
+
 }  // namespace
 
 void refuse_special_file(const std::filesystem::path& path) {
@@ -55,7 +122,8 @@ void refuse_special_file(const std::filesystem::path& path) {
   }
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+MappedFile::MappedFile(const std::filesystem::path& path, FileAccess access)
+    : path_(path), is_copy_(access == FileAccess::kRead) {
   refuse_special_file(path);
   Descriptor file(path);
   struct stat status {};
@@ -64,23 +132,55 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   if (!S_ISREG(status.st_mode)) throw InputError("{}: not a regular file", path.string());
   const auto num_bytes = static_cast<size_t>(status.st_size);
   if (num_bytes == 0) return;  // mmap refuses length 0
-  void* data = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (data == MAP_FAILED) throw InputError("{}: cannot be mapped: {}", path.string(), std::strerror(errno));
-  bytes_ = {static_cast<const std::byte*>(data), num_bytes};
   modified_ = status.st_mtim;
   descriptor_ = file.release();
+  try {
+    if (is_copy_)
+      read(num_bytes);
+    else
+      map(num_bytes);
+  } catch (...) {
+    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    ::close(descriptor_);
+    throw;
+  }
   name_pages(bytes_, path_);
+}
+
+void MappedFile::map(size_t num_bytes) {
+  void* data = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, descriptor_, 0);
+  if (data == MAP_FAILED) throw InputError("{}: cannot be mapped: {}", path_.string(), std::strerror(errno));
+  bytes_ = {static_cast<const std::byte*>(data), num_bytes};
+}
+
+void MappedFile::read(size_t num_bytes) {
+  if (const size_t available = available_bytes(); num_bytes > available)
+    throw InputError("{}: reading it into memory (--no-mmap) needs {}, but only {} are available",
+                     path_.string(), bytes_text(num_bytes), bytes_text(available));
+  void* data = ::mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED)
+    throw InputError("{}: no memory to read it: {}", path_.string(), std::strerror(errno));
+  bytes_ = {static_cast<const std::byte*>(data), num_bytes};
+  const int fault = read_all(descriptor_, {static_cast<std::byte*>(data), num_bytes},
+                             show_progress("reading " + path_.filename().string()));
+  if (fault != 0) throw InputError("{}: cannot be read: {}", path_.string(), std::strerror(fault));
+  if (differs_from_opening()) throw InputError("{}: was changed while it was read", path_.string());
+  ::mprotect(data, num_bytes, PROT_READ);
+  const std::lock_guard lock(copies_mutex);
+  copies().push_back({bytes_, descriptor_});
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       bytes_(std::exchange(other.bytes_, {})),
+      is_copy_(other.is_copy_),
       descriptor_(std::exchange(other.descriptor_, -1)),
       modified_(other.modified_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
+  std::swap(is_copy_, other.is_copy_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(modified_, other.modified_);
   return *this;
@@ -89,11 +189,17 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
   forget_pages(bytes_);
+  if (is_copy_) {
+    const std::lock_guard lock(copies_mutex);
+    std::erase_if(copies(), [&](const CopiedFile& copy) { return copy.bytes.data() == bytes_.data(); });
+  }
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   ::close(descriptor_);
 }
 
-bool MappedFile::has_changed() const {
+bool MappedFile::has_changed() const { return !is_copy_ && differs_from_opening(); }
+
+bool MappedFile::differs_from_opening() const {
   struct stat status {};
   if (bytes_.empty() || ::fstat(descriptor_, &status) != 0) return false;
   return static_cast<size_t>(status.st_size) != bytes_.size() || status.st_mtim.tv_sec != modified_.tv_sec ||
@@ -102,6 +208,7 @@ bool MappedFile::has_changed() const {
 
 void MappedFile::drop_pages(std::span<const std::byte> part) const {
   if (part.empty()) return;
+  if (is_copy_) return release_pages(part);
   const auto offset = static_cast<size_t>(part.data() - bytes_.data());
   const size_t begin = offset / kFolioBytes * kFolioBytes,
                end = (offset + part.size() + kFolioBytes - 1) / kFolioBytes * kFolioBytes,
@@ -122,11 +229,17 @@ void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part)
 }
 
 void release_pages(std::span<const std::byte> bytes) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page,
-             end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  const std::span<const std::byte> pages = whole_pages(bytes);
+  if (pages.empty()) return;
+  {
+    const std::lock_guard lock(copies_mutex);
+    for (const CopiedFile& copy : copies())
+      if (std::less_equal<>()(copy.bytes.data(), pages.data()) &&
+          std::less<>()(pages.data(), copy.bytes.data() + copy.bytes.size()))
+        return replace_by_file(copy, pages);
+  }
   // Only a hint: if it fails, the pages stay mapped, which is harmless.
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  ::madvise(const_cast<std::byte*>(pages.data()), pages.size(), MADV_DONTNEED);
 }
 
 std::string read_text_file(const std::filesystem::path& path, size_t max_bytes) {

@@ -1,4 +1,5 @@
-// A file mapped read-only. It shares the pages of the page cache; each is read from disk on first access.
+// A file mapped read-only. It shares the pages of the page cache; each is read from disk on first access. Or,
+// with FileAccess::kRead, a copy of it in memory, which later changes of the file do not reach.
 #pragma once
 
 #include <time.h>
@@ -12,29 +13,40 @@
 
 namespace nibble {
 
+enum class FileAccess { kMap, kRead };
+
 class MappedFile {
  public:
   // Throws InputError if the path is not a readable regular file; a FIFO is refused at once. An empty file
-  // gives an empty span.
-  explicit MappedFile(const std::filesystem::path& path);
+  // gives an empty span. kRead reads the whole file, by several threads, and reports progress; it also throws
+  // if memory does not suffice, if a read fails, or if the file changes meanwhile.
+  explicit MappedFile(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
-  // Whether the file has another size or another time of modification than when it was opened.
+  bool is_copy() const { return is_copy_; }
+  // Whether the file has another size or another time of modification than when it was opened. Never true of
+  // a copy.
   bool has_changed() const;
 
   // Linux caches a file in folios, groups of pages (up to 2 MB with 4 KB pages), and drops only whole folios.
   static constexpr size_t kFolioBytes{size_t{2} << 20};
   // Unmaps the folios that hold `part` from this process and drops them from the page cache, so that the next
-  // access reads from disk. Pages that another process maps, or of an in-memory file system, stay cached.
+  // access reads from disk. Pages that another process maps, or of an in-memory file system, stay cached. Of
+  // a copy, the whole pages within `part` are freed, and a later access reads the file.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:
+  void map(size_t num_bytes);
+  void read(size_t num_bytes);
+  bool differs_from_opening() const;
+
   std::filesystem::path path_;
   std::span<const std::byte> bytes_;
+  bool is_copy_{false};
   int descriptor_{-1};  // kept open for drop_pages() and has_changed(); -1 if nothing is mapped
   timespec modified_{};
 };
@@ -46,7 +58,8 @@ using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 // With 8 MB of it, 12 % of a file read in pieces of 32 MB stayed cached.
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
-// Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the system's page cache.
+// Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the system's page cache. Of a
+// copy, they are freed: a later access reads the file.
 void release_pages(std::span<const std::byte> bytes);
 
 // Throws InputError if the path is a FIFO, a socket or a device: reading one could block forever.

@@ -63,4 +63,14 @@ void NewFile::finish() {
   sync_folder_of(path_);
 }
 
+void refuse_unread_fifo(const fs::path& path) {
+  std::error_code error;
+  if (fs::status(path, error).type() != fs::file_type::fifo) return;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  const bool is_unread = fd < 0 && errno == ENXIO;
+  if (fd >= 0) ::close(fd);
+  if (is_unread)
+    throw InputError("{}: is a FIFO that no process reads; give the name of a file", path.string());
+}
+
 }  // namespace nibble

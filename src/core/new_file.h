@@ -26,4 +26,8 @@ class NewFile {
   int fd_;  // -1 once finished
 };
 
+// Throws InputError if the output file `path` is a FIFO that no process reads: opening it to write would wait
+// for a reader. /dev/stdout and a FIFO with a reader are accepted.
+void refuse_unread_fifo(const std::filesystem::path& path);
+
 }  // namespace nibble

@@ -65,6 +65,8 @@ constexpr Setting kTable[] = {
                                               "neon", "neon_dotprod", "neon_i8mm"}}},
     {"tuning", kMachine, "FILE", "results of 'nibble tune' for this CPU or GPU; off: ignore them",
      "~/.cache/nibble/tuning.json, if present", TextField{&S::tuning}},
+    {"no-mmap", kMachine, "", "read the model's files into memory instead of mapping them", "",
+     SwitchField{&S::no_mmap}},
     {"mxfp4-layers", kMachine, "LIST", "quantise to MXFP4 at load: moe, qkv, o, lm_head, or all",
      "as in the checkpoint", TextField{&S::mxfp4_layers}},
     {"fp8-layers", kMachine, "LIST", "quantise to FP8 (E4M3) at load: qkv, o, lm_head, or all",

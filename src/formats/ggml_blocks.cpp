@@ -4,10 +4,14 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "core/bf16.h"
 #include "core/check.h"
+#include "core/e2m1.h"
+#include "core/e4m3.h"
 #include "core/f16.h"
+#include "formats/ggml_decoders.h"
 #include "formats/mxfp4.h"
 
 namespace nibble {
@@ -15,22 +19,6 @@ namespace {
 
 constexpr size_t kHalf{16};  // half a block of 32: the low nibbles hold elements 0 to 15
 constexpr size_t kMxfp4Bytes{17};
-
-const uint8_t* bytes_at(const std::byte* block, size_t at) {
-  return reinterpret_cast<const uint8_t*>(block) + at;
-}
-
-float half_at(const std::byte* block, size_t at) {
-  F16 half;
-  std::memcpy(&half, block + at, sizeof(half));
-  return to_float(half);
-}
-
-uint32_t word_at(const std::byte* block, size_t at) {
-  uint32_t word;
-  std::memcpy(&word, block + at, sizeof(word));
-  return word;
-}
 
 // Writes value(q) for a block's 32 codes q. Low four bits: in `qs`; fifth bit of code j: bit j of `high`.
 template <typename Value>
@@ -89,95 +77,67 @@ void decode_mxfp4_of_ollama(const std::byte* block, float* to) {
   std::ranges::copy(decode(unpacked), to);
 }
 
-// Scale and minimum of sub-block j (of 8). The 16 numbers of 6 bits are packed in 12 bytes. Of the last four
-// sub-blocks, the low four bits are the nibbles of s[8..11], and the high two bits the top bits of s[0..7].
-struct KScale {
-  float scale, minimum;
-};
-KScale k_scale(const uint8_t* s, size_t j) {
-  if (j < 4) return {static_cast<float>(s[j] & 63), static_cast<float>(s[j + 4] & 63)};
-  return {static_cast<float>((s[j + 4] & 15) | (s[j - 4] >> 6) << 4),
-          static_cast<float>((s[j + 4] >> 4) | (s[j] >> 6) << 4)};
+constexpr float kIq4Values[16]{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+void decode_iq4_nl(const std::byte* block, float* to) {
+  const float d = half_at(block, 0);
+  each_of_32(bytes_at(block, 2), 0, to, [d](uint32_t q) { return d * kIq4Values[q]; });
 }
 
-// Decodes Q4_K and Q5_K: x = d scale q - dmin minimum, in sub-blocks of 32. Sub-blocks 2t and 2t + 1 are the
-// low and high nibbles of qs[32t .. 32t + 31]; high(j, l) is the fifth bit of element l of sub-block j.
-template <typename High>
-void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to) {
-  const float d = half_at(block, 0), dmin = half_at(block, 2);
-  const uint8_t *scales = bytes_at(block, 4), *qs = bytes_at(block, qs_at);
+// Block: d, 16 bits of scales_h, scales_l[4], qs[128]. Sub-block j of 32 has a scale of 6 bits, 32 too large:
+// the low four bits are a nibble of scales_l, the high two are bits 2j and 2j + 1 of scales_h.
+void decode_iq4_xs(const std::byte* block, float* to) {
+  const float d = half_at(block, 0);
+  const uint8_t *high = bytes_at(block, 2), *low = bytes_at(block, 4);
   for (size_t j = 0; j < 8; ++j) {
-    const KScale sub = k_scale(scales, j);
-    const float scale = d * sub.scale, minimum = dmin * sub.minimum;
-    for (size_t l = 0; l < 32; ++l) {
-      const uint8_t pair = qs[j / 2 * 32 + l];
-      const uint32_t q = (j % 2 == 0 ? pair & 15u : pair >> 4u) | high(j, l) << 4;
-      to[32 * j + l] = scale * static_cast<float>(q) - minimum;
+    const int bits = (low[j / 2] >> (4 * (j % 2)) & 15) | (high[j / 4] >> (2 * (j % 4)) & 3) << 4;
+    const float scale = d * static_cast<float>(bits - 32);
+    each_of_32(bytes_at(block, 8 + 16 * j), 0, to + 32 * j,
+               [scale](uint32_t q) { return scale * kIq4Values[q]; });
+  }
+}
+
+// Block: four E4M3 scales without a sign, then 8 bytes of codes for each: a sub-block has 16 elements, and
+// the high nibbles are its elements 8 to 15. Scales that no writer makes are read as in ggml: 0x7F, which is
+// NaN in E4M3, is 0; the top bit has no effect, except that 0xFF is 480.
+void decode_nvfp4(const std::byte* block, float* to) {
+  constexpr size_t kSubBlocks{4}, kHalfSub{8};
+  for (size_t j = 0; j < kSubBlocks; ++j) {
+    const uint8_t code = *bytes_at(block, j);
+    const float scale = code == 0x7F            ? 0.f
+                        : (code & 0x7F) == 0x7F ? 480.f
+                                                : to_float(E4m3{static_cast<uint8_t>(code & 0x7F)});
+    const uint8_t* qs = bytes_at(block, kSubBlocks + kHalfSub * j);
+    for (size_t l = 0; l < kHalfSub; ++l) {
+      *(to + 2 * kHalfSub * j + l) = scale * kE2m1Values[qs[l] & 15];
+      *(to + 2 * kHalfSub * j + kHalfSub + l) = scale * kE2m1Values[qs[l] >> 4];
     }
   }
 }
 
-void decode_q4_k(const std::byte* block, float* to) {  // block: d, dmin, scales[12], qs[128]
-  decode_k(
-      block, 16, [](size_t, size_t) { return 0u; }, to);
-}
+struct DecoderRow {
+  GgmlType type;
+  DecodeBlock decode;
+};
+constexpr DecoderRow kDecoders[] = {
+    {GgmlType::kF32, &decode_f32},           {GgmlType::kF16, &decode_f16},
+    {GgmlType::kBf16, &decode_bf16},         {GgmlType::kQ8_0, &decode_q8_0},
+    {GgmlType::kQ4_0, &decode_q4_0},         {GgmlType::kQ4_1, &decode_q4_1},
+    {GgmlType::kQ5_0, &decode_q5_0},         {GgmlType::kQ5_1, &decode_q5_1},
+    {GgmlType::kQ2K, &decode_q2_k},          {GgmlType::kQ3K, &decode_q3_k},
+    {GgmlType::kQ4K, &decode_q4_k},          {GgmlType::kQ5K, &decode_q5_k},
+    {GgmlType::kQ6K, &decode_q6_k},          {GgmlType::kIq2Xxs, &decode_iq2_xxs},
+    {GgmlType::kIq2Xs, &decode_iq2_xs},      {GgmlType::kIq2S, &decode_iq2_s},
+    {GgmlType::kIq3Xxs, &decode_iq3_xxs},    {GgmlType::kIq3S, &decode_iq3_s},
+    {GgmlType::kIq4Nl, &decode_iq4_nl},      {GgmlType::kIq4Xs, &decode_iq4_xs},
+    {GgmlType::kMxfp4, &decode_mxfp4_block}, {GgmlType::kMxfp4Ollama, &decode_mxfp4_of_ollama},
+    {GgmlType::kNvfp4, &decode_nvfp4},
+};
 
-void decode_q5_k(const std::byte* block, float* to) {  // block: d, dmin, scales[12], qh[32], qs[128]
-  const uint8_t* qh = bytes_at(block, 16);
-  decode_k(
-      block, 48, [qh](size_t j, size_t l) { return qh[l] >> j & 1u; }, to);
-}
-
-// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), with one scale per 16 elements. Each half
-// of 128 elements is four groups of 32. All four share 32 bytes of qh, with two bits of each byte per group.
-// Groups 0 and 2 share 32 bytes of ql, with one nibble of each byte per group; so do groups 1 and 3.
-void decode_q6_k(const std::byte* block, float* to) {
-  const float d = half_at(block, 208);
-  for (size_t half = 0; half < 2; ++half) {
-    const uint8_t *ql = bytes_at(block, 64 * half), *qh = bytes_at(block, 128 + 32 * half),
-                  *scales = bytes_at(block, 192 + 8 * half);
-    for (size_t group = 0; group < 4; ++group)
-      for (size_t l = 0; l < 32; ++l) {
-        const uint8_t pair = ql[32 * (group % 2) + l];
-        const int low = group < 2 ? pair & 15 : pair >> 4;
-        const int q = (low | (qh[l] >> (2 * group) & 3) << 4) - 32;
-        const auto scale = static_cast<float>(static_cast<int8_t>(scales[2 * group + l / 16]));
-        to[128 * half + 32 * group + l] = d * scale * static_cast<float>(q);
-      }
-  }
-}
-
-using Decode = void (*)(const std::byte* block, float* to);
-Decode decoder(GgmlType type) {
-  switch (type) {
-    case GgmlType::kF32:
-      return &decode_f32;
-    case GgmlType::kF16:
-      return &decode_f16;
-    case GgmlType::kBf16:
-      return &decode_bf16;
-    case GgmlType::kQ8_0:
-      return &decode_q8_0;
-    case GgmlType::kQ4_0:
-      return &decode_q4_0;
-    case GgmlType::kQ4_1:
-      return &decode_q4_1;
-    case GgmlType::kQ5_0:
-      return &decode_q5_0;
-    case GgmlType::kQ5_1:
-      return &decode_q5_1;
-    case GgmlType::kQ4K:
-      return &decode_q4_k;
-    case GgmlType::kQ5K:
-      return &decode_q5_k;
-    case GgmlType::kQ6K:
-      return &decode_q6_k;
-    case GgmlType::kMxfp4:
-      return &decode_mxfp4_block;
-    case GgmlType::kMxfp4Ollama:
-      return &decode_mxfp4_of_ollama;
-  }
-  NIBBLE_CHECK(false, "ggml type {}", static_cast<uint32_t>(type));
+DecodeBlock decoder(GgmlType type) {
+  const auto* row = std::ranges::find(kDecoders, type, &DecoderRow::type);
+  NIBBLE_CHECK(row != std::end(kDecoders), "ggml type {}", static_cast<uint32_t>(type));
+  return row->decode;
 }
 
 }  // namespace
@@ -186,7 +146,7 @@ void dequantise(GgmlType type, std::span<const std::byte> blocks, std::span<floa
   const size_t elements = block_elements(type), bytes = block_bytes(type);
   NIBBLE_CHECK(values.size() % elements == 0 && blocks.size() == values.size() / elements * bytes,
                "{} values of {} in {} bytes", values.size(), name(type), blocks.size());
-  const Decode decode_block = decoder(type);
+  const DecodeBlock decode_block = decoder(type);
   const std::byte* from = blocks.data();
   for (float* to = values.data(); to != values.data() + values.size(); to += elements, from += bytes)
     decode_block(from, to);

@@ -40,9 +40,19 @@ constexpr TypeRow kTypes[] = {
     {GgmlType::kQ4_1, "Q4_1", 32, 20},
     {GgmlType::kQ5_0, "Q5_0", 32, 22},
     {GgmlType::kQ5_1, "Q5_1", 32, 24},
+    {GgmlType::kQ2K, "Q2_K", 256, 84},
+    {GgmlType::kQ3K, "Q3_K", 256, 110},
     {GgmlType::kQ4K, "Q4_K", 256, 144},
     {GgmlType::kQ5K, "Q5_K", 256, 176},
     {GgmlType::kQ6K, "Q6_K", 256, 210},
+    {GgmlType::kIq2Xxs, "IQ2_XXS", 256, 66},
+    {GgmlType::kIq2Xs, "IQ2_XS", 256, 74},
+    {GgmlType::kIq2S, "IQ2_S", 256, 82},
+    {GgmlType::kIq3Xxs, "IQ3_XXS", 256, 98},
+    {GgmlType::kIq3S, "IQ3_S", 256, 110},
+    {GgmlType::kIq4Nl, "IQ4_NL", 32, 18},
+    {GgmlType::kIq4Xs, "IQ4_XS", 256, 136},
+    {GgmlType::kNvfp4, "NVFP4", 64, 36},
     {GgmlType::kMxfp4Ollama, "Ollama's MXFP4", 32, 17},
 };
 
@@ -51,10 +61,8 @@ struct OtherType {  // a type that nibble does not read: its name is for error m
   std::string_view name;
 };
 constexpr OtherType kOtherTypes[] = {
-    {9, "Q8_1"},     {10, "Q2_K"},  {11, "Q3_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
-    {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"},
-    {24, "I8"},      {25, "I16"},   {26, "I32"},    {27, "I64"},   {28, "F64"},     {29, "IQ1_M"},
-    {34, "TQ1_0"},   {35, "TQ2_0"}, {40, "NVFP4"},  {41, "Q1_0"},  {42, "Q2_0"},
+    {9, "Q8_1"}, {15, "Q8_K"},  {19, "IQ1_S"}, {24, "I8"},    {25, "I16"},  {26, "I32"},  {27, "I64"},
+    {28, "F64"}, {29, "IQ1_M"}, {34, "TQ1_0"}, {35, "TQ2_0"}, {41, "Q1_0"}, {42, "Q2_0"},
 };
 
 const TypeRow* find_type(uint32_t type) {
@@ -340,8 +348,8 @@ std::string split_suffix(int64_t number, int64_t count) {
 
 class Splits {  // opens all files of a split model
  public:
-  Splits(Gguf first, fs::path path, int64_t count)
-      : whole_(std::move(first)), path_(std::move(path)), count_(count) {
+  Splits(Gguf first, fs::path path, int64_t count, FileAccess access)
+      : whole_(std::move(first)), path_(std::move(path)), count_(count), access_(access) {
     if (count > kMaxSplits)
       throw ContainerError(Fault::kBadSplit, path_, "\"split.count\" is {}; the maximum is {}", count,
                            kMaxSplits);
@@ -374,7 +382,7 @@ class Splits {  // opens all files of a split model
     if (!fs::exists(path, ignored))
       throw ContainerError(Fault::kMissingFile, path_, "{} is not in the same folder",
                            in_quotes(path.filename().string()));
-    auto file = std::make_shared<MappedFile>(path);
+    auto file = std::make_shared<MappedFile>(path, access_);
     Gguf part = parse_gguf(file->bytes(), path);
     if (split_number(part, "split.no", path) != number || split_number(part, "split.count", path) != count_)
       throw ContainerError(Fault::kBadSplit, path, "its metadata does not identify it as file {} of {}",
@@ -394,6 +402,7 @@ class Splits {  // opens all files of a split model
   Gguf whole_;
   fs::path path_;
   int64_t count_;
+  FileAccess access_;
   std::string prefix_;
 };
 
@@ -509,13 +518,13 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   return gguf;
 }
 
-Gguf open_gguf(const fs::path& path) {
-  auto file = std::make_shared<MappedFile>(path);
+Gguf open_gguf(const fs::path& path, FileAccess access) {
+  auto file = std::make_shared<MappedFile>(path, access);
   Gguf gguf = parse_gguf(file->bytes(), path);
   gguf.mapped = {file};
   const int64_t num_files = split_number(gguf, "split.count", path).value_or(1);
   if (num_files <= 1) return gguf;
-  return Splits(std::move(gguf), path, num_files).open_all();
+  return Splits(std::move(gguf), path, num_files, access).open_all();
 }
 
 }  // namespace nibble

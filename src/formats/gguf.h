@@ -39,11 +39,21 @@ enum class GgmlType : uint32_t {
   kQ5_0 = 6,
   kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ2K = 10,
+  kQ3K = 11,
   kQ4K = 12,
   kQ5K = 13,
   kQ6K = 14,
+  kIq2Xxs = 16,
+  kIq2Xs = 17,
+  kIq3Xxs = 18,
+  kIq4Nl = 20,
+  kIq3S = 21,
+  kIq2S = 22,
+  kIq4Xs = 23,
   kBf16 = 30,
   kMxfp4 = 39,
+  kNvfp4 = 40,
 };
 std::string_view name(GgmlType type);  // such as "Q8_0"
 constexpr bool is_mxfp4(GgmlType type) { return type == GgmlType::kMxfp4 || type == GgmlType::kMxfp4Ollama; }
@@ -112,7 +122,7 @@ bool is_gguf(const std::filesystem::path& path);  // true for a file that begins
 // Returns views of `file`. Throws ContainerError for any fault; `path` is for messages.
 Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// Maps and parses the file, and all other files if it is the first of a split model.
-Gguf open_gguf(const std::filesystem::path& path);
+// Maps (or reads) and parses the file, and all other files if it is the first of a split model.
+Gguf open_gguf(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
 
 }  // namespace nibble

@@ -76,10 +76,10 @@ constexpr OpenerRow kOpeners[] = {
 // file named there. Without one, takes all tensors, and no name may occur twice.
 class Merger {
  public:
-  explicit Merger(const SafetensorsIndex* index) : index_(index) {}
+  Merger(const SafetensorsIndex* index, FileAccess access) : index_(index), access_(access) {}
 
   void add(const fs::path& file) {
-    Container part = open_container(file);
+    Container part = open_container(file, access_);
     const size_t file_index = whole_.files.size();
     whole_.files.push_back(file);
     for (Tensor& tensor : part.tensors) {
@@ -123,17 +123,18 @@ class Merger {
   }
 
   const SafetensorsIndex* index_;
+  FileAccess access_;
   Container whole_;
   std::unordered_map<std::string, size_t> files_;  // tensor name -> index of the file that holds it
   std::vector<std::shared_ptr<const void>> storages_;
   size_t num_left_out_{0};
 };
 
-Container open_indexed(const fs::path& index_path) {
+Container open_indexed(const fs::path& index_path, FileAccess access) {
   const SafetensorsIndex index =
       parse_safetensors_index(read_text_file(index_path, kMaxIndexBytes), index_path);
   const fs::path folder = index_path.parent_path();
-  Merger merger(&index);
+  Merger merger(&index, access);
   for (const std::string& file : index.files) {
     std::error_code ignored;
     if (!fs::exists(folder / file, ignored))
@@ -143,39 +144,44 @@ Container open_indexed(const fs::path& index_path) {
   return merger.finish(folder);
 }
 
-Container open_all(const fs::path& folder) {
+Container open_all(const fs::path& folder, FileAccess access) {
   std::vector<fs::path> files;
-  bool has_gguf = false;
+  bool has_gguf = false, has_pickles = false;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
     has_gguf |= entry.path().extension() == ".gguf";
+    has_pickles |= entry.path().extension() == ".bin" || entry.path().extension() == ".pth";
   }
   if (error) throw InputError("{}: cannot read the folder: {}", folder.string(), error.message());
   if (files.empty() && has_gguf) throw ContainerError(Fault::kGguf, folder, "it has no safetensors file");
-  if (files.empty()) throw ContainerError(Fault::kEmptyFolder, folder, "the folder has no safetensors file");
+  if (files.empty())
+    throw ContainerError(
+        Fault::kEmptyFolder, folder, "the folder has no safetensors file{}",
+        has_pickles ? ", only Python pickles (.bin or .pth), which nibble does not read" : "");
   std::ranges::sort(files);
-  Merger merger(nullptr);
+  Merger merger(nullptr, access);
   for (const fs::path& file : files) merger.add(file);
   return merger.finish(folder);
 }
 
 }  // namespace
 
-Container open_container(const fs::path& path) {
-  MappedFile file(path);
+Container open_container(const fs::path& path, FileAccess access) {
+  MappedFile file(path, access);
   for (const OpenerRow& row : kOpeners)
     if (row.recognises(file.bytes())) return row.open(std::move(file));
   NIBBLE_CHECK(false, "the last row must accept every file");
 }
 
-Container open_container_folder(const fs::path& folder) {
+Container open_container_folder(const fs::path& folder, FileAccess access) {
   if (!fs::is_directory(folder))
     throw InputError("{}: not a folder. Give the folder of a checkpoint", folder.string());
   if (const fs::path index = folder / "model.safetensors.index.json"; fs::exists(index))
-    return open_indexed(index);
-  if (const fs::path file = folder / "model.safetensors"; fs::exists(file)) return open_container(file);
-  return open_all(folder);
+    return open_indexed(index, access);
+  if (const fs::path file = folder / "model.safetensors"; fs::exists(file))
+    return open_container(file, access);
+  return open_all(folder, access);
 }
 
 }  // namespace nibble

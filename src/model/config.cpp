@@ -16,6 +16,7 @@
 #include "formats/mxfp4.h"
 #include "formats/untrusted_json.h"
 #include "model/config_fields.h"
+#include "model/foreign_formats.h"
 #include "model/json_fields.h"
 #include "model/quantization_fields.h"
 
@@ -121,9 +122,7 @@ void check_attention_factor(const Fields& fields, double factor) {
     fields.refuse("attention_factor", fmt::format("{:.6g}, which follows from the factor", concentration));
 }
 
-// Reads `rope_scaling` or `rope_parameters`.
-RopeConfig read_rope_object(const Fields& config, std::string_view name) {
-  const Fields fields = config.object(name);
+RopeConfig read_rope_fields(const Fields& config, const Fields& fields) {
   fields.only({"rope_type", "type", "rope_theta", "factor", "beta_fast", "beta_slow", "truncate",
                "original_max_position_embeddings", "attention_factor", "partial_rotary_factor"});
   fields.must_be_number("partial_rotary_factor", 1.0);
@@ -149,6 +148,18 @@ RopeConfig read_rope_object(const Fields& config, std::string_view name) {
   if (!fields.find("truncate")) fields.refuse("truncate", "false, as in gpt-oss, or true");
   rope.truncate = fields.boolean_or("truncate", false);
   check_attention_factor(fields, rope.factor);
+  return rope;
+}
+
+// Reads `rope_scaling` or `rope_parameters`. transformers 5 may write an object for each kind of layer;
+// gpt-oss has the same RoPE in both kinds.
+RopeConfig read_rope_object(const Fields& config, std::string_view name) {
+  const Fields fields = config.object(name);
+  if (!fields.find(kSlidingName) && !fields.find(kFullName)) return read_rope_fields(config, fields);
+  fields.only({kSlidingName, kFullName});
+  const RopeConfig rope = read_rope_fields(config, fields.object(kSlidingName));
+  if (read_rope_fields(config, fields.object(kFullName)) != rope)
+    fields.refuse(kFullName, fmt::format("the same as '{}'", kSlidingName));
   return rope;
 }
 
@@ -195,6 +206,8 @@ Config read_huggingface(const Fields& fields) {
   fields.must_be("hidden_act", "silu");  // gpt-oss's clamped SwiGLU has this name in Hugging Face's files
   fields.must_be_flag("attention_bias", true);
   fields.must_be_flag("tie_word_embeddings", false);
+  fields.must_be_number("num_nextn_predict_layers", 0);
+  refuse_foreign_quantization(fields);
   check_quantization(fields);
 
   fields.only_of(kReadFields, kNeutralFields);
@@ -273,6 +286,8 @@ double in_decimal(float value) {
 }  // namespace
 
 Config parse_config(std::string_view text, const std::string& origin) {
+  constexpr std::string_view kByteOrderMark{"\xEF\xBB\xBF"};  // some editors on Windows write it
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   simdjson::dom::parser parser;
   const Fields fields(parse_untrusted_json(parser, text, kMaxDepth, origin), origin);
   const bool is_openai = fields.find("rope_scaling_factor") && !fields.find("model_type");

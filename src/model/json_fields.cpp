@@ -123,4 +123,6 @@ void Fields::refuse(std::string_view name, const std::string& accepted) const {
   throw InputError("{}: '{}' is {}; expected {}", where_, name, value ? shown(*value) : "missing", accepted);
 }
 
+void Fields::refuse_whole(const std::string& why) const { throw InputError("{}: {}", where_, why); }
+
 }  // namespace nibble

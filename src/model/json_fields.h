@@ -40,6 +40,8 @@ class Fields {
   void only_of(std::string_view names, std::string_view more_names = {}) const;
 
   [[noreturn]] void refuse(std::string_view name, const std::string& accepted) const;
+  // Refuses the whole object: the message is `why` after the place of the object.
+  [[noreturn]] void refuse_whole(const std::string& why) const;
 
  private:
   [[noreturn]] void refuse_unknown(std::string_view name) const;

@@ -80,9 +80,9 @@ void check_fp8(const Fields& quantization) {
 }
 
 void check_modelopt(const Fields& quantization) {
+  require_one_of(quantization, "quant_algo", {"FP8"});
   quantization.only({"quant_method", "quant_algo", "config_groups", "ignore", "exclude_modules", "producer",
                      "kv_cache_scheme", "kv_cache_quant_algo"});
-  require_one_of(quantization, "quant_algo", {"FP8"});
   for (const std::string_view name : {"kv_cache_scheme", "kv_cache_quant_algo"})
     must_be_absent(quantization, name);
   if (quantization.find("config_groups")) check_groups(quantization);

@@ -142,8 +142,8 @@ ParameterCount count_parameters(const Config& config);
 
 // Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
 // config.json, or a GGUF file. Checks every tensor by name, dtype and shape, and refuses unknown tensors.
-// Dense tensors may be BF16 or F32, in Hugging Face's naming also F8_E4M3 (q, k, v, o and lm_head), in a GGUF
-// file any type in formats/gguf.h (Blocks unless BF16). Throws InputError.
-Weights open_weights(const std::filesystem::path& path);
+// Dense tensors may be BF16, F16 (Blocks) or F32, q, k, v, o and lm_head also F8_E4M3 in Hugging Face's
+// naming, in a GGUF file any type in formats/gguf.h (Blocks unless BF16). Throws InputError.
+Weights open_weights(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
 
 }  // namespace nibble

@@ -57,6 +57,16 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
 
 namespace {
 
+// Bytes of files that were read into memory (--no-mmap): they are in use already, and repacked parts become
+// free.
+size_t copied_bytes(const Model& model) {
+  size_t bytes = 0;
+  if (model.weights)
+    for (const auto& file : model.weights->files)
+      if (file->is_copy()) bytes += file->bytes().size();
+  return bytes;
+}
+
 size_t planned_bytes(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
 }
@@ -79,7 +89,9 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
   if (setup.nodes && !setup.backend->device)
     planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
                static_cast<size_t>(model.config.hidden) * sizeof(float);
-  return setup.backend->device ? planned : kept_weight_bytes(model, plan, setup) + planned;
+  if (setup.backend->device) return planned;
+  planned += kept_weight_bytes(model, plan, setup);
+  return planned - std::min(planned, copied_bytes(model));
 }
 
 double memory_share(const ResolvedSettings& setup, bool uses_host_memory) {

@@ -9,10 +9,15 @@ Model open_model(const std::string& argument, const Places& places) {
   if (model.source.synthetic) {
     model.config = *model.source.synthetic;
   } else {
-    model.weights = std::make_shared<const Weights>(open_weights(model.source.path));
+    model.weights = std::make_shared<const Weights>(open_weights(model.source.path, places.access));
     model.config = model.weights->config;
   }
   return model;
+}
+
+Model describe_model(const std::string& argument, Places places) {
+  places.access = FileAccess::kMap;
+  return open_model(argument, places);
 }
 
 size_t weight_bytes(const Config& config) { return total_bytes(tensor_specs(config)); }

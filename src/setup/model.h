@@ -15,12 +15,16 @@ namespace nibble {
 struct Model {
   ModelSource source;
   Config config;
-  // Mapped and checked, but not read. Null for synthetic weights, which are made when a backend is loaded.
+  // Checked; mapped but not read, or read into memory. Null for synthetic weights, which are made when a
+  // backend is loaded.
   std::shared_ptr<const Weights> weights;
 };
 
-// Opens and checks a model without reading its weights. Throws InputError for anything wrong with the files.
+// Opens and checks a model. Reads its weights only if `places` says so (--no-mmap). Throws InputError for
+// anything wrong with the files.
 Model open_model(const std::string& argument, const Places& places);
+// The same for commands that do not run the model: never reads its weights.
+Model describe_model(const std::string& argument, Places places);
 
 size_t weight_bytes(const Config& config);  // bytes of the weights in OpenAI's format
 

@@ -23,6 +23,7 @@ std::vector<fs::path> model_folders_near(const fs::path& file) {
 
 Places resolve_places(const Settings& settings) {
   Places places;
+  if (settings.no_mmap) places.access = FileAccess::kRead;
   places.model_folders = settings.models ? std::vector<fs::path>{*settings.models} : folders_beside_program();
   if (!settings.tokenizer) return places;
   if (*settings.tokenizer == "bytes") {

@@ -1,9 +1,10 @@
-// Where to look for models and a vocabulary (settings of group kPlaces).
+// Where to look for models and a vocabulary (settings of group kPlaces), and how to read a model.
 #pragma once
 
 #include <filesystem>
 #include <vector>
 
+#include "core/mapped_file.h"
 #include "core/settings.h"
 
 namespace nibble {
@@ -17,6 +18,7 @@ struct Places {
   std::vector<std::filesystem::path> model_folders;  // searched for bundled models
   Vocabulary vocabulary{Vocabulary::kOfModel};
   std::filesystem::path vocabulary_file;
+  FileAccess access{FileAccess::kMap};  // of the files of weights
 };
 
 // Returns where bundled models may lie for `file`, a program or library in an installed tree or a build tree.

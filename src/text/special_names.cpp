@@ -4,9 +4,9 @@
 
 namespace nibble {
 
-SpecialNames::SpecialNames(const Vocabulary& vocabulary) {
+SpecialNames::SpecialNames(const Vocabulary& vocabulary, Of of) {
   for (TokenId id = 0; id < vocabulary.num_ids(); ++id) {
-    if (!vocabulary.is_special(id)) continue;
+    if (!vocabulary.is_added(id) && !(of == Of::kBoth && vocabulary.is_special(id))) continue;
     names_.push_back({vocabulary.bytes(id), id});
     begins_name_[static_cast<uint8_t>(names_.back().text[0])] = true;
   }

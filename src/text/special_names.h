@@ -1,4 +1,4 @@
-// Finds the first name of a special token in a text. If several names begin there, the longest wins.
+// Finds the first name of a special or added token in a text. If several names begin there, the longest wins.
 #pragma once
 
 #include <array>
@@ -13,8 +13,9 @@ namespace nibble {
 
 class SpecialNames {
  public:
+  enum class Of { kBoth, kAddedTokens };
   // Keeps views of the vocabulary's bytes: the vocabulary must outlive this object.
-  explicit SpecialNames(const Vocabulary& vocabulary);
+  explicit SpecialNames(const Vocabulary& vocabulary, Of of = Of::kBoth);
 
   struct Found {
     size_t begin, num_bytes;
@@ -22,6 +23,7 @@ class SpecialNames {
   };
   std::optional<Found> find(std::string_view text) const;
   std::optional<TokenId> id(std::string_view name) const;
+  bool is_empty() const { return names_.empty(); }
 
  private:
   struct Name {

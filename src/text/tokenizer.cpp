@@ -15,14 +15,16 @@ struct Tokenizer::Impl {
   Impl(BpeModel bpe, const std::string& origin)
       : model(std::move(bpe)),
         pre_tokeniser(model.split_expression, origin),
-        special_names(model.vocabulary) {}
+        special_names(model.vocabulary),
+        added_names(model.vocabulary, SpecialNames::Of::kAddedTokens) {}
 
   void encode_piece(std::string_view piece, std::vector<TokenId>& ids) const;
   void encode_ordinary(std::string_view text, PreTokeniser::Pieces& pieces, std::vector<TokenId>& ids) const;
 
   BpeModel model;
   PreTokeniser pre_tokeniser;
-  SpecialNames special_names;
+  SpecialNames special_names;  // of special and added tokens
+  SpecialNames added_names;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
@@ -52,8 +54,10 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens spec
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 3);  // an English token of o200k has 4 to 5 bytes
   PreTokeniser::Pieces pieces(impl_->pre_tokeniser);
-  while (special == SpecialTokens::kRecognise) {
-    const auto found = impl_->special_names.find(text);
+  const SpecialNames& names =
+      special == SpecialTokens::kRecognise ? impl_->special_names : impl_->added_names;
+  while (!names.is_empty()) {
+    const auto found = names.find(text);
     if (!found) break;
     impl_->encode_ordinary(text.substr(0, found->begin), pieces, ids);
     ids.push_back(found->id);
@@ -96,7 +100,8 @@ std::string Tokenizer::decode(std::span<const TokenId> ids) const {
 bool Tokenizer::is_special(TokenId id) const { return impl_->model.vocabulary.is_special(id); }
 
 std::optional<TokenId> Tokenizer::special(std::string_view name) const {
-  return impl_->special_names.id(name);
+  const std::optional<TokenId> id = impl_->special_names.id(name);
+  return id && is_special(*id) ? id : std::nullopt;
 }
 
 int Tokenizer::num_tokens() const { return impl_->model.vocabulary.num_ids(); }

@@ -65,8 +65,12 @@ class Document {
       throw InputError("{}: {} is '{}'; nibble supports only '{}'.", origin_, place, shown(value), expected);
   }
 
+  bool flag(std::string_view place, bool if_absent) const {
+    return find(place) ? get<bool>(place, "true or false") : if_absent;
+  }
+
   void require(std::string_view place, bool expected, bool if_absent) const {
-    const bool value = find(place) ? get<bool>(place, "true or false") : if_absent;
+    const bool value = flag(place, if_absent);
     if (value != expected)
       throw InputError("{}: {} is {}; nibble supports only {}.", origin_, place, value, expected);
   }
@@ -118,33 +122,42 @@ TokenId token_id(std::optional<element> value, std::string_view token, const std
   return static_cast<TokenId>(id);
 }
 
-using SpecialIds = std::unordered_map<std::string_view, TokenId>;
+struct AddedToken {
+  TokenId id;
+  bool is_special;
+};
+using AddedTokens = std::unordered_map<std::string_view, AddedToken>;
 
-SpecialIds read_specials(const Document& document) {
-  SpecialIds specials;
-  if (!document.find("/added_tokens")) return specials;
-  const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  // Vocabularies have about a thousand special tokens. simdjson searches each from the start: n^2 steps.
-  constexpr size_t kMaxSpecials{1 << 14};
-  if (num_specials > kMaxSpecials)
-    throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxSpecials);
-  for (size_t index = 0; index < num_specials; ++index) {
+// Some programs save a file without the flag of harmony's tokens. Text must not contain a token that
+// controls.
+bool looks_special(std::string_view name) { return name.starts_with("<|") && name.ends_with("|>"); }
+
+AddedTokens read_added(const Document& document) {
+  AddedTokens added;
+  if (!document.find("/added_tokens")) return added;
+  const size_t num_added = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
+  // Vocabularies have about a thousand added tokens. simdjson searches each from the start: n^2 steps.
+  constexpr size_t kMaxAdded{1 << 14};
+  if (num_added > kMaxAdded)
+    throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxAdded);
+  for (size_t index = 0; index < num_added; ++index) {
     const std::string place = fmt::format("/added_tokens/{}", index);
     const std::string_view name = document.text(place + "/content");
-    // Tokens with other flags would swallow spaces or parts of words, or be recognised in users' text.
-    document.require(place + "/special", true, false);
+    // Tokens with these flags would swallow spaces or parts of words.
     document.require(place + "/single_word", false, false);
     document.require(place + "/lstrip", false, false);
     document.require(place + "/rstrip", false, false);
     if (name.empty()) throw InputError("{}: {}/content is empty.", document.origin(), place);
-    if (!specials.emplace(name, token_id(document.find(place + "/id"), name, document.origin())).second)
-      throw InputError("{}: special token '{}' is listed twice.", document.origin(), shown(name));
+    const bool is_special = document.flag(place + "/special", false) || looks_special(name);
+    const TokenId id = token_id(document.find(place + "/id"), name, document.origin());
+    if (!added.emplace(name, AddedToken{id, is_special}).second)
+      throw InputError("{}: added token '{}' is listed twice.", document.origin(), shown(name));
   }
-  return specials;
+  return added;
 }
 
 Vocabulary read_vocabulary(const Document& document) {
-  const SpecialIds specials = read_specials(document);
+  const AddedTokens added = read_added(document);
   const auto tokens = document.get<simdjson::dom::object>("/model/vocab", "an object");
   if (tokens.size() > Vocabulary::kMaxId)
     throw InputError("{}: /model/vocab has more than {} tokens.", document.origin(), Vocabulary::kMaxId);
@@ -152,9 +165,8 @@ Vocabulary read_vocabulary(const Document& document) {
   std::string bytes;
   for (const auto& [letters, value] : tokens) {
     const TokenId id = token_id(value, letters, document.origin());
-    // Special tokens that some files list here too are skipped, so that merging can never produce one.
-    if (const auto special = specials.find(letters); special != specials.end() && special->second == id)
-      continue;
+    // Added tokens that some files list here too are skipped, so that merging can never produce one.
+    if (const auto token = added.find(letters); token != added.end() && token->second.id == id) continue;
     bytes.clear();
     if (letters.empty() || !append_byte_level(letters, bytes))
       throw InputError("{}: token '{}' is not written in the byte-level alphabet.", document.origin(),
@@ -163,10 +175,10 @@ Vocabulary read_vocabulary(const Document& document) {
       throw InputError("{}: token '{}' with id {}: the token or the id is already in use.", document.origin(),
                        shown(letters), id);
   }
-  for (const auto& [name, id] : specials)
-    if (!vocabulary.add_special(id, name))
-      throw InputError("{}: special token '{}' has id {}, which another token already has.",
-                       document.origin(), shown(name), id);
+  for (const auto& [name, token] : added)
+    if (!(token.is_special ? vocabulary.add_special(token.id, name) : vocabulary.add_added(token.id, name)))
+      throw InputError("{}: added token '{}' has id {}, which another token already has.", document.origin(),
+                       shown(name), token.id);
   return vocabulary;
 }
 

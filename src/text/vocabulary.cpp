@@ -29,19 +29,19 @@ uint64_t hash(std::string_view bytes) {
 
 Vocabulary::Vocabulary(size_t max_text_tokens) : slots_(std::bit_ceil(2 * max_text_tokens + 1)) {}
 
-bool Vocabulary::take(TokenId id, std::string_view bytes, bool is_special) {
+bool Vocabulary::take(TokenId id, std::string_view bytes, Kind kind) {
   NIBBLE_CHECK(id >= 0 && id <= kMaxId && !bytes.empty(), "id {} of {} bytes", id, bytes.size());
   const auto index = static_cast<size_t>(id);
   if (index >= entries_.size()) entries_.resize(index + 1);
   if (entries_[index].range.num_bytes != 0) return false;
-  entries_[index] = {{static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(bytes.size())}, is_special};
+  entries_[index] = {{static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(bytes.size())}, kind};
   bytes_ += bytes;
   NIBBLE_CHECK(bytes_.size() <= UINT32_MAX, "{} bytes of tokens", bytes_.size());
   return true;
 }
 
 bool Vocabulary::add(TokenId id, std::string_view bytes) {
-  if (find(bytes) || !take(id, bytes, false)) return false;
+  if (find(bytes) || !take(id, bytes, Kind::kText)) return false;
   ++num_text_tokens_;
   NIBBLE_CHECK(2 * num_text_tokens_ <= slots_.size(), "{} tokens", num_text_tokens_);
   const uint64_t key = hash(bytes);
@@ -51,7 +51,9 @@ bool Vocabulary::add(TokenId id, std::string_view bytes) {
   return true;
 }
 
-bool Vocabulary::add_special(TokenId id, std::string_view name) { return take(id, name, true); }
+bool Vocabulary::add_special(TokenId id, std::string_view name) { return take(id, name, Kind::kSpecial); }
+
+bool Vocabulary::add_added(TokenId id, std::string_view text) { return take(id, text, Kind::kAdded); }
 
 std::optional<TokenId> Vocabulary::find(std::string_view bytes) const {
   const uint64_t key = hash(bytes);
@@ -67,8 +69,12 @@ std::string_view Vocabulary::bytes(TokenId id) const {
   return at(entries_[static_cast<size_t>(id)].range);
 }
 
-bool Vocabulary::is_special(TokenId id) const {
-  return id >= 0 && id < num_ids() && entries_[static_cast<size_t>(id)].is_special;
+bool Vocabulary::is_special(TokenId id) const { return is(id, Kind::kSpecial); }
+
+bool Vocabulary::is_added(TokenId id) const { return is(id, Kind::kAdded); }
+
+bool Vocabulary::is(TokenId id, Kind kind) const {
+  return id >= 0 && id < num_ids() && entries_[static_cast<size_t>(id)].kind == kind;
 }
 
 }  // namespace nibble

@@ -1,8 +1,9 @@
 // Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up. Special
-// tokens share the ids, with their name as bytes. The bytes of all tokens are in one string. A hash table
-// with open addressing and linear probing, at most half full, maps bytes to ids. A slot has 32 bits of the
-// hash, so that usually only equal bytes are compared. It also has the position of the bytes: reading that
-// from the id's entry would cost another cache miss (8 % of the time to encode English).
+// tokens share the ids, with their name as bytes; so do added tokens, which are text that no merge produces.
+// The bytes of all tokens are in one string. A hash table with open addressing and linear probing, at most
+// half full, maps bytes to ids. A slot has 32 bits of the hash, so that usually only equal bytes are
+// compared. It also has the position of the bytes: reading that from the id's entry would cost another cache
+// miss (8 % of the time to encode English).
 #pragma once
 
 #include <cstdint>
@@ -25,19 +26,22 @@ class Vocabulary {
   // Return false if the id, or a text token's bytes, are in use. Ids are 0 to kMaxId; bytes are not empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
+  [[nodiscard]] bool add_added(TokenId id, std::string_view text);
 
   std::optional<TokenId> find(std::string_view bytes) const;  // finds text tokens only
   std::string_view bytes(TokenId id) const;                   // empty for an id without a token
   bool is_special(TokenId id) const;
+  bool is_added(TokenId id) const;
   int num_ids() const { return static_cast<int>(entries_.size()); }  // highest id, plus one
 
  private:
   struct ByteRange {
     uint32_t begin{0}, num_bytes{0};
   };
+  enum class Kind : uint8_t { kText, kSpecial, kAdded };
   struct Entry {
     ByteRange range;
-    bool is_special{false};
+    Kind kind{Kind::kText};
   };
   struct Slot {
     uint32_t tag{0};
@@ -45,7 +49,8 @@ class Vocabulary {
     ByteRange range;
   };
 
-  bool take(TokenId id, std::string_view bytes, bool is_special);
+  bool take(TokenId id, std::string_view bytes, Kind kind);
+  bool is(TokenId id, Kind kind) const;
   std::string_view at(ByteRange range) const { return {bytes_.data() + range.begin, range.num_bytes}; }
 
   std::string bytes_;

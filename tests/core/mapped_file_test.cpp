@@ -233,5 +233,37 @@ TEST_F(MappedFileTest, ATextFileOverTheLimitIsRefused) {
   EXPECT_THROW(read_text_file(path, 4), InputError);
 }
 
+TEST_F(MappedFileTest, ACopyHasTheBytesThatTheFileHadWhenItWasRead) {
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) text += std::to_string(i);
+  MappedFile first(write(text), FileAccess::kRead);
+  const MappedFile copy(std::move(first));
+  EXPECT_TRUE(copy.is_copy());
+  fs::resize_file(folder_ / "file", 0);  // a mapping would lose its pages
+  write(std::string(100, 'x'));
+  EXPECT_EQ(text_of(copy), text);
+  EXPECT_FALSE(copy.has_changed());
+  EXPECT_TRUE(MappedFile(write(""), FileAccess::kRead).bytes().empty());
+}
+
+// Released pages no longer take memory: a change of the file shows in them, and in no others.
+TEST_F(MappedFileTest, ReleasedPagesOfACopyAreReadFromTheFileAgain) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const MappedFile copy(write(std::string(4 * page, 'a')), FileAccess::kRead);
+  const std::string changed(4 * page, 'b');
+  std::fstream(folder_ / "file", std::ios::in | std::ios::out | std::ios::binary) << changed;
+  EXPECT_EQ(text_of(copy), std::string(4 * page, 'a'));
+  release_pages(copy.bytes().subspan(page - 1, page + 2));  // one whole page
+  copy.drop_pages(copy.bytes().subspan(3 * page, page));
+  const std::string expected =
+      std::string(page, 'a') + std::string(page, 'b') + std::string(page, 'a') + std::string(page, 'b');
+  EXPECT_EQ(text_of(copy), expected);
+}
+
+TEST_F(MappedFileTest, AFileThatCannotBeReadIsNoCopy) {
+  EXPECT_NE(error_of([&] { MappedFile(folder_ / "none", FileAccess::kRead); }), "accepted");
+  EXPECT_NE(error_of([&] { MappedFile(folder_, FileAccess::kRead); }), "accepted");
+}
+
 }  // namespace
 }  // namespace nibble

@@ -1,7 +1,10 @@
 #include "core/new_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -88,6 +91,17 @@ TEST_F(NewFileTest, TakesThePlaceOfFilesAlone) {
   fs::create_directory(folder_ / "folder");
   for (const fs::path& path : {fs::path("/dev/null"), folder_ / "folder"})
     EXPECT_THAT(error_of([&] { NewFile file(path); }), HasSubstr("not a regular file"));
+}
+
+TEST_F(NewFileTest, AFifoAsOutputNeedsAReader) {
+  const fs::path fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { refuse_unread_fifo(fifo); }), HasSubstr("is a FIFO that no process reads"));
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_EQ(error_of([&] { refuse_unread_fifo(fifo); }), "accepted");
+  ::close(reader);
+  EXPECT_EQ(error_of([&] { refuse_unread_fifo(folder_ / "new"); }), "accepted");
+  EXPECT_EQ(error_of([&] { refuse_unread_fifo("/dev/null"); }), "accepted");
 }
 
 }  // namespace

@@ -148,6 +148,25 @@ def test_no_answer_comes_from_a_file_that_was_changed(tiny_gguf, tmp_path, backe
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_copy_of_the_file_gives_the_same_answers_after_the_file_is_gone(tiny_gguf, tmp_path, backend):
+    file = tmp_path / "read.gguf"
+    shutil.copy(tiny_gguf, file)
+    with serving(file, "--backend", backend, "--no-mmap") as (process, url):
+        before = complete(url)
+        with open(file, "r+b") as changed:
+            changed.seek(-500_000, os.SEEK_END)
+            changed.write(bytes(400_000))
+        assert complete(url) == before
+        os.truncate(file, 0)
+        assert complete(url) == before
+
+
+def test_every_kind_of_model_gives_the_same_answer_from_a_copy(tiny_gguf):
+    for model in (tiny_gguf, TINY):
+        assert answer("run", model, "-p", QUESTION, "--temperature", 0, "--no-mmap") == ANSWER
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_a_file_cut_short_while_it_is_mapped_ends_the_server_with_one_line(tiny_gguf, tmp_path, backend):
     file = tmp_path / "cut.gguf"
     shutil.copy(tiny_gguf, file)
@@ -183,6 +202,8 @@ def test_a_file_cut_short_while_it_is_mapped_ends_the_server_with_one_line(tiny_
         ["convert", "FIFO", "out.gguf"],
         ["bench", "compare", "FIFO", "FIFO"],
         ["serve", "tiny", "--api-key-file", "FIFO"],
+        ["profile", "tiny", "--trace", "FIFO"],
+        ["bench", "tiny", "--record", "FIFO"],
     ],
     ids=lambda arguments: "_".join(arguments),
 )

@@ -170,7 +170,10 @@ def random_blocks(kind, rows, cols):
     generator = numpy.random.default_rng(int(kind))
     blocks = generator.integers(0, 256, (rows * cols // elements, size), dtype="u1")
     halves = {Type.Q4_1: [0, 2], Type.Q5_1: [0, 2], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208]}
-    if kind == Type.MXFP4:
+    halves |= {Type.Q2_K: [80, 82], Type.Q3_K: [108]}
+    if kind == Type.NVFP4:
+        pass
+    elif kind == Type.MXFP4:
         blocks[:, 0] = generator.integers(115, 125, len(blocks))
     else:
         for at in halves.get(kind, [0]):
@@ -180,6 +183,8 @@ def random_blocks(kind, rows, cols):
 
 
 BLOCK_TYPES = [Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q4_K, Type.Q5_K, Type.Q6_K, Type.MXFP4]
+BLOCK_TYPES += [Type.Q2_K, Type.Q3_K, Type.IQ2_XXS, Type.IQ2_XS, Type.IQ2_S, Type.IQ3_XXS, Type.IQ3_S]
+BLOCK_TYPES += [Type.IQ4_NL, Type.IQ4_XS, Type.NVFP4]
 
 
 @pytest.mark.parametrize("kind", BLOCK_TYPES, ids=lambda kind: kind.name)
@@ -190,7 +195,7 @@ def test_blocks_have_the_values_of_the_official_package(tiny_gguf, tmp_path, kin
     assert told.returncode == 0, told.stderr.decode()
     read = widened(read_safetensors(tmp_path / "out")["model.layers.1.self_attn.o_proj.weight"])
     assert numpy.array_equal(read, rounded_to_bf16(gguf.quants.dequantize(data, kind).reshape(256, 512)))
-    assert (kind == Type.MXFP4) == (b"rounded" not in told.stderr)
+    assert (kind in (Type.MXFP4, Type.NVFP4)) == (b"rounded" not in told.stderr)
     loaded = nibble("run", file, "-p", "x", "--max-tokens", 1, "--log-level", "info")
     assert loaded.returncode == 0, loaded.stderr.decode()
     in_strips = kind in (Type.Q8_0, Type.MXFP4)  # with int8 activations these blocks are multiplied as stored
@@ -287,8 +292,8 @@ def test_models_that_nibble_does_not_run(tiny_gguf, tmp_path):
 
     experts = random_blocks(Type.Q4_0, 16 * 256, 128).reshape(16, 256, -1)
     assert "Q4_0" in refused("q4.gguf", retyped={"blk.0.ffn_down_exps.weight": (Type.Q4_0, experts)})
-    iq = random_blocks(Type.IQ4_NL, 256, 512)
-    assert "IQ4_NL (20); expected" in refused("iq.gguf", retyped={"blk.0.attn_output.weight": (Type.IQ4_NL, iq)})
+    iq = random_blocks(Type.IQ1_S, 256, 512)
+    assert "IQ1_S (19); expected" in refused("iq.gguf", retyped={"blk.0.attn_output.weight": (Type.IQ1_S, iq)})
     assert "blk.2.attn_sinks.weight" in refused("sinks.gguf", left_out=["blk.2.attn_sinks.weight"])
     heads = {"gpt-oss.attention.head_count": (7, gguf.GGUFValueType.UINT32)}
     assert "num_key_value_heads" in refused("heads.gguf", keys=heads)

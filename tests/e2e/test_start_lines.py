@@ -42,7 +42,7 @@ def check(line):
         ("tiny --host 0.0.0.0 --port 8000 --backend pytorch --tp_size 1 --ep_size 1 --trust_remote_code", 3),
         # llama.cpp's guide for gpt-oss
         ("-hf tiny --ctx-size 0 --jinja -ub 2048 -b 2048", 5),
-        ("-hf tiny --ctx-size 131072 -np 1 --jinja -ub 2048 -b 2048 -ngl 99 -fa --no-mmap --port 8080", 9),
+        ("-hf tiny --ctx-size 131072 -np 1 --jinja -ub 2048 -b 2048 -ngl 99 -fa --no-mmap --port 8080", 8),
     ],
 )
 def test_a_published_start_line_is_understood(line, num_notes):

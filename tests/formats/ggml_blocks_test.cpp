@@ -104,6 +104,57 @@ TEST(GgmlBlocks, Q6KHasFourGroupsThatShareTheirTopBits) {
   EXPECT_EQ(values[0], 0.5f * -32);
 }
 
+TEST(GgmlBlocks, Q2KHasAScaleAndAMinimumInTheNibblesOfAByte) {
+  std::string scales(16, '\0'), qs(64, '\0');
+  scales[8 + 5] = char(3 | 2 << 4);  // second half, elements 80 to 95
+  qs[32 + 17] = char(3 << 4);        // second half, group 2, element 17: code 3
+  const std::vector<float> values = values_of(GgmlType::kQ2K, scales + qs + half(0.5f) + half(0.25f));
+  EXPECT_EQ(values[128 + 64 + 17], 0.5f * 3 * 3 - 0.25f * 2);
+  EXPECT_EQ(values[128 + 64 + 18], -0.25f * 2);
+  EXPECT_EQ(values[128 + 64 + 15], 0.0f);
+}
+
+TEST(GgmlBlocks, Q3KHasTheThirdBitOfAGroupInItsMaskAndScalesAround32) {
+  std::string hmask(32, '\0'), qs(64, '\0'), scales(12, '\0');
+  hmask[20] = char(1 << 6);      // third bit of group 6
+  qs[32 + 20] = char(1 << 4);    // low bits of group 6: 1
+  scales[5] = char(0x70);        // low bits of scale 13: 7
+  scales[8 + 1] = char(2 << 6);  // high bits of scale 13: 2
+  const std::vector<float> values = values_of(GgmlType::kQ3K, hmask + qs + scales + half(0.5f));
+  EXPECT_EQ(values[6 * 32 + 20], 0.5f * (7 + 32 - 32) * (1 + 4 - 4));
+  EXPECT_EQ(values[6 * 32 + 21], 0.5f * 7 * -4);
+  EXPECT_EQ(values[0], 0.5f * -32 * -4);
+}
+
+TEST(GgmlBlocks, Iq4TakesItsLevelsFromATable) {
+  const std::vector<float> nl = values_of(GgmlType::kIq4Nl, half(2) + counting_nibbles());
+  EXPECT_EQ(nl[0], 2 * -127.f);
+  EXPECT_EQ(nl[8], 2 * 1.f);
+  EXPECT_EQ(nl[16], 2 * 113.f);  // the high nibbles count down
+
+  std::string low(4, '\0'), qs(128, '\0');
+  low[2] = char(5 << 4);                           // sub-block 5: low bits 5
+  qs[5 * 16 + 3] = char(0xF7);                     // its elements 3 and 19
+  const std::string high = le<uint16_t>(3 << 10);  // its high bits: 3
+  const std::vector<float> xs = values_of(GgmlType::kIq4Xs, half(0.5f) + high + low + qs);
+  EXPECT_EQ(xs[5 * 32 + 3], 0.5f * (5 + 48 - 32) * -10);
+  EXPECT_EQ(xs[5 * 32 + 19], 0.5f * (5 + 48 - 32) * 113);
+  EXPECT_EQ(xs[0], 0.5f * -32 * -127);
+}
+
+TEST(GgmlBlocks, Nvfp4HasAScaleWithFractionForSixteenElements) {
+  // Scales 1, 1.5, 448 and the smallest, 2^-9.
+  std::string qs(32, '\0');
+  qs[0] = char(0x21), qs[8] = char(0x73), qs[16] = char(0xF0), qs[24] = char(0x01);
+  const std::vector<float> values = values_of(GgmlType::kNvfp4, "\x38\x3C\x7E\x01" + qs);
+  EXPECT_EQ(values[0], 0.5f);
+  EXPECT_EQ(values[8], 1.f);
+  EXPECT_EQ(values[16], 1.5f * 1.5f);
+  EXPECT_EQ(values[24], 1.5f * 6);
+  EXPECT_EQ(values[40], 448.f * -6);
+  EXPECT_EQ(values[48], 0x1p-9f * 0.5f);
+}
+
 // The same 16 code bytes in the order of safetensors and in that of GGUF.
 TEST(GgmlBlocks, Mxfp4HasTheHalvesOfAGroupInItsNibbles) {
   const std::string qs = "\x21\x43\x65\x87\xA9\xCB\xED\x0F" + std::string(8, '\0');

@@ -182,8 +182,8 @@ TEST(Gguf, ShapesThatCanNotBeAreRefused) {
 
 TEST(Gguf, TypesThatAreNotReadAreNamed) {
   GgufBytes file = two_tensors();
-  file.tensors[1] = gguf_tensor("b", {32}, 20, 32);
-  EXPECT_EQ(gguf_fault(file.file(), "IQ4_NL (20); expected one of F32, F16, BF16, Q8_0, MXFP4"),
+  file.tensors[1] = gguf_tensor("b", {256}, 19, 32);
+  EXPECT_EQ(gguf_fault(file.file(), "IQ1_S (19); expected one of F32, F16, BF16, Q8_0, MXFP4"),
             Fault::kUnknownGgmlType);
   file.tensors[1] = gguf_tensor("b", {32}, 4, 32);
   EXPECT_EQ(gguf_fault(file.file(), "type 4; expected"), Fault::kUnknownGgmlType);
@@ -195,6 +195,11 @@ TEST(Gguf, BytesOfATypesBlocksAreThoseOfItsLayout) {
   EXPECT_EQ(block_bytes(GgmlType::kQ5_1), 2u + 2 + 4 + 16);
   EXPECT_EQ(block_bytes(GgmlType::kQ4K), 2u + 2 + 12 + 128);
   EXPECT_EQ(block_bytes(GgmlType::kQ6K), 128u + 64 + 16 + 2);
+  EXPECT_EQ(block_bytes(GgmlType::kQ2K), 16u + 64 + 2 + 2);
+  EXPECT_EQ(block_bytes(GgmlType::kQ3K), 32u + 64 + 12 + 2);
+  EXPECT_EQ(block_bytes(GgmlType::kIq4Xs), 2u + 2 + 4 + 128);
+  EXPECT_EQ(block_bytes(GgmlType::kIq3S), 2u + 64 + 8 + 32 + 4);
+  EXPECT_EQ(block_bytes(GgmlType::kNvfp4), 4u + 32);
 }
 
 class SplitGguf : public testing::Test {

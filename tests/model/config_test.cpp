@@ -87,6 +87,31 @@ TEST(Config, NewerTransformersPutRopeThetaIntoRopeParameters) {
   EXPECT_EQ(parse(object), *named_config("gpt-oss-20b"));
 }
 
+json nested_rope(double sliding_factor) {
+  json object = released(), rope = object["rope_scaling"];
+  rope["rope_theta"] = 150000.0;
+  object["rope_parameters"] = {{"full_attention", rope}, {"sliding_attention", rope}};
+  object["rope_parameters"]["sliding_attention"]["factor"] = sliding_factor;
+  object.erase("rope_scaling");
+  object.erase("rope_theta");
+  return object;
+}
+
+TEST(Config, RopeParametersMayBeGivenForEachKindOfLayerIfTheyAreEqual) {
+  EXPECT_EQ(parse(nested_rope(32)), *named_config("gpt-oss-20b"));
+  EXPECT_THAT(error_of([&] { parse(nested_rope(16)); }), HasSubstr("the same as 'sliding_attention'"));
+  json half = nested_rope(32);
+  half["rope_parameters"].erase("full_attention");
+  EXPECT_THAT(error_of([&] { parse(half); }), HasSubstr("'full_attention' is missing"));
+  json more = nested_rope(32);
+  more["rope_parameters"]["chunked_attention"] = 1;
+  EXPECT_THAT(error_of([&] { parse(more); }), HasSubstr("unknown field \"chunked_attention\""));
+}
+
+TEST(Config, AByteOrderMarkIsSkipped) {
+  EXPECT_EQ(parse_config("\xEF\xBB\xBF" + released().dump(), "x"), *named_config("gpt-oss-20b"));
+}
+
 TEST(Config, OpenAisSpellingSaysTheSame) {
   const std::string original = R"({"num_hidden_layers": 24, "num_experts": 32, "experts_per_token": 4,
     "vocab_size": 201088, "hidden_size": 2880, "intermediate_size": 2880, "swiglu_limit": 7.0, "head_dim": 64,
@@ -230,7 +255,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"no attention bias", SETS("attention_bias", false), "'attention_bias' is false"},
         Refusal{"another activation", SETS("hidden_act", "gelu"), "'hidden_act' is \"gelu\""},
         Refusal{"another quantisation", SETS("quantization_config", {{"quant_method", "gptq"}}),
-                "'quantization_config': 'quant_method' is \"gptq\"; expected \"mxfp4\""},
+                "'quantization_config': this is a GPTQ checkpoint: nibble does not read its weights."},
+        Refusal{"an unknown quantisation", SETS("quantization_config", {{"quant_method", "q3"}}),
+                "'quantization_config': 'quant_method' is \"q3\"; expected \"mxfp4\""},
+        Refusal{"layers of another kind", SETS("num_nextn_predict_layers", 1),
+                "'num_nextn_predict_layers' is 1; expected 0"},
         Refusal{"a quantisation that is a text", SETS("quantization_config", "mxfp4"), "expected an object"},
         Refusal{"too few layer types", [](json& o) { o["layer_types"].erase(0); },
                 "expected a list of 24 entries, each \"sliding_attention\" or \"full_attention\""},

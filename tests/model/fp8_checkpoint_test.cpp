@@ -140,12 +140,12 @@ TEST_F(Fp8Checkpoint, OtherMatricesMustNotBeFp8) {
     const OwnedTensors whole = tensors_;
     make_fp8(tensors_, layer, {});
     EXPECT_THAT(error_of_opening(), AllOf(HasSubstr("'" + layer + ".weight' is F8_E4M3"),
-                                          HasSubstr("config.json requires BF16 or F32")));
+                                          HasSubstr("config.json requires BF16, F16 or F32")));
     tensors_ = whole;
   }
   tensors_.at(kQ + ".weight") = {DType::kF8E5M2, {96, 64}, std::vector<std::byte>(96 * 64)};
   EXPECT_THAT(error_of_opening(),
-              HasSubstr("is F8_E5M2 [96, 64]; config.json requires BF16, F32 or F8_E4M3"));
+              HasSubstr("is F8_E5M2 [96, 64]; config.json requires BF16, F16, F32 or F8_E4M3"));
 }
 
 TEST_F(Fp8Checkpoint, TensorsOfOtherSchemesAreRefusedByWhatTheyHold) {

@@ -230,12 +230,12 @@ TEST_F(OpenWeightsFrom, AWrongShapeIsNamedWithTheNeededOne) {
   tensor("model.layers.2.self_attn.q_proj.weight").shape = {64, 96};
   EXPECT_THAT(error_of_opening(),
               HasSubstr("model.safetensors: tensor 'model.layers.2.self_attn.q_proj.weight' is "
-                        "BF16 [64, 96]; config.json requires BF16, F32 or F8_E4M3 [96, 64]"));
+                        "BF16 [64, 96]; config.json requires BF16, F16, F32 or F8_E4M3 [96, 64]"));
 }
 
 TEST_F(OpenWeightsFrom, AWrongTypeIsNamedWithTheNeededOne) {
-  tensor("model.norm.weight").dtype = DType::kF16;
-  EXPECT_THAT(error_of_opening(), HasSubstr("is F16 [64]; config.json requires BF16 or F32 [64]"));
+  tensor("model.norm.weight").dtype = DType::kI16;
+  EXPECT_THAT(error_of_opening(), HasSubstr("is I16 [64]; config.json requires BF16, F16 or F32 [64]"));
 }
 
 TEST_F(OpenWeightsFrom, ScalesOfAnotherTypeAreRefused) {

@@ -161,6 +161,7 @@ constexpr Room kRooms[] = {
     {"setup/tuning", 1},
     {"setup/model", 2},
     {"setup/tokenizer", 2},
+    {"setup/template_notice", 2},
     {"setup/resolved_settings", 3},
     {"setup/nodes", 4},
     {"setup/storage_formats", 4},

@@ -53,6 +53,28 @@ std::string error_with(const std::string& place, const json& value) {
   return error(file);
 }
 
+// As transformers' tokenizers: an added token is recognised in any text, and is text where it is decoded.
+TEST(TokenizerJson, AnAddedTokenThatIsNotSpecialIsTextWithItsOwnId) {
+  json file = small_file();
+  file["added_tokens"].push_back({{"id", 301}, {"content", "<tool>"}, {"special", false}});
+  const Tokenizer tokenizer = load(file);
+  for (const SpecialTokens special : {SpecialTokens::kOrdinary, SpecialTokens::kRecognise})
+    EXPECT_THAT(tokenizer.encode("ab<tool> a", special), ElementsAre(257, 301, 256));
+  EXPECT_EQ(tokenizer.encode("<|end|>", SpecialTokens::kOrdinary).size(), 7u);
+  EXPECT_THAT(tokenizer.encode("<|end|><tool>", SpecialTokens::kRecognise), ElementsAre(300, 301));
+  EXPECT_FALSE(tokenizer.is_special(301));
+  EXPECT_EQ(tokenizer.special("<tool>"), std::nullopt);
+  EXPECT_EQ(tokenizer.decode(std::vector<TokenId>{257, 301}), "ab<tool>");
+}
+
+// Otherwise users' text could contain control tokens.
+TEST(TokenizerJson, ANameOfHarmonysFormIsSpecialWhateverTheFileSays) {
+  json file = small_file();
+  file["added_tokens"][0]["special"] = false;
+  EXPECT_EQ(load(file).special("<|end|>"), 300);
+  EXPECT_EQ(load(file).encode("<|end|>", SpecialTokens::kOrdinary).size(), 7u);
+}
+
 TEST(TokenizerJson, TheSmallFileLoads) {
   EXPECT_EQ(error(small_file()), "accepted");
   EXPECT_THAT(ids(small_file(), " ab"), ElementsAre(258));
@@ -196,8 +218,7 @@ TEST(TokenizerJson, BadSpecialTokensAreRefused) {
   const std::string token = "/added_tokens/0";
   EXPECT_THAT(error_with("/added_tokens", 1), HasSubstr("/added_tokens must be a list"));
   EXPECT_THAT(error_with("/added_tokens/0", 1), HasSubstr("/added_tokens/0/content must be a string"));
-  EXPECT_THAT(error_with(token + "/special", false),
-              HasSubstr("/special is false; nibble supports only true"));
+  EXPECT_THAT(error_with(token + "/special", 1), HasSubstr("/special must be true or false"));
   EXPECT_THAT(error_with(token + "/lstrip", true), HasSubstr("/lstrip is true"));
   EXPECT_THAT(error_with(token + "/rstrip", true), HasSubstr("/rstrip is true"));
   EXPECT_THAT(error_with(token + "/single_word", true), HasSubstr("/single_word is true"));
@@ -206,7 +227,7 @@ TEST(TokenizerJson, BadSpecialTokensAreRefused) {
   EXPECT_THAT(error_with(token + "/id", 97), HasSubstr("has id 97, which another token already has"));
   json file = small_file();
   file["added_tokens"][1] = file["added_tokens"][0];
-  EXPECT_THAT(error(file), HasSubstr("special token '<|end|>' is listed twice"));
+  EXPECT_THAT(error(file), HasSubstr("added token '<|end|>' is listed twice"));
 }
 
 TEST(TokenizerJson, WhatIsNotJsonIsRefused) {

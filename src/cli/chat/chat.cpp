@@ -20,6 +20,7 @@
 #include "setup/model.h"
 #include "setup/resolve.h"
 #include "setup/storage_formats.h"
+#include "setup/template_notice.h"
 #include "setup/tokenizer.h"
 
 namespace nibble::cli {
@@ -70,6 +71,7 @@ void converse(Conversation& conversation, const std::function<LineReader::Outcom
 int chat(const std::string& argument, const Settings& settings) {
   ResolvedSettings setup = resolve(settings);
   const Model model = open_model(argument, setup.places);
+  report_template(model.source);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};
   open_drafters(setup, model, capacity);

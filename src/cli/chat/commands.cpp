@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/mapped_file.h"
+#include "core/new_file.h"
 #include "harmony/json.h"
 
 namespace nibble::cli {
@@ -61,6 +62,7 @@ void show_history(Conversation& conversation, const std::string&) {
 
 void save_conversation(Conversation& conversation, const std::string& file) {
   if (file.empty()) throw InputError("/save needs a file name");
+  refuse_unread_fifo(file);
   const harmony::Chat chat = conversation.chat();
   std::ofstream out(file);
   out << harmony::to_json(harmony::to_conversation(chat)).dump(2) << '\n';

@@ -3,11 +3,13 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/new_file.h"
 
 namespace nibble::cli {
 
 RecordFile::RecordFile(std::optional<std::string> path) : path_(std::move(path)) {
   if (!path_) return;
+  refuse_unread_fifo(*path_);
   file_.open(*path_, std::ios::app);
   if (!file_) fail();
 }

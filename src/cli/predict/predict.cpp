@@ -194,7 +194,7 @@ int predict_preset(const PredictOptions& options, Settings settings) {
   for (const PresetRun& run : runs) {
     const ResolvedSettings setup = resolve(settings_of(run, settings));
     if (!setup.backend->device) throw InputError("--preset needs --backend cuda");
-    const Model model = open_model(options.model, setup.places);
+    const Model model = describe_model(options.model, setup.places);
     const Predictor predictor(options, setup, model);
     const StepPrediction any = predictor({});
     const int max_batch_tokens =
@@ -228,7 +228,7 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
   if (!backend.device)
     throw InputError("--gpu {} is only for GPUs, and the backend is {}: leave out --backend", options.gpu,
                      backend.name);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = describe_model(options.model, setup.places);
   const Predictor predictor(options, setup, model);
   const StepPrediction any = predictor({});
   if (!settings.max_batch_tokens)

@@ -19,6 +19,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/new_file.h"
 #include "core/thread_pool.h"
 #include "setup/drafters.h"
 #include "setup/load.h"
@@ -215,6 +216,7 @@ int drafts_of_head(const speculative::SpeculationOptions& asked, int num_sequenc
 
 int profile(const ProfileOptions& options, const Settings& settings, const std::string& command_line) {
   const std::string began = utc_now();
+  if (options.trace) refuse_unread_fifo(*options.trace);
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
   const Model model = open_model(options.model, setup.places);

@@ -33,7 +33,7 @@ constexpr StartFlag kModel[]{
     {"--load-format", kVS, kValue, "", kRefused, "nibble reads safetensors and GGUF files"},
     {"--model-loader-extra-config --ignore-patterns --safetensors-load-strategy", kVS, kValue, "", kUnneeded,
      kMapsFiles},
-    {"--use-tqdm-on-load --no-use-tqdm-on-load --mmap --no-mmap", kVL, kNothing, "", kUnneeded, kMapsFiles},
+    {"--use-tqdm-on-load --no-use-tqdm-on-load --mmap", kVL, kNothing, "", kUnneeded, kMapsFiles},
     {"--mlock", kL, kNothing, "", kRefused, "memory is not locked"},
     {"--trust-remote-code --no-trust-remote-code", kVST, kNothing, "", kUnneeded,
      "no code of a checkpoint is run"},

@@ -91,8 +91,8 @@ GgufName gguf_name(const TensorSpec& spec) {
   return name;
 }
 
-GgufModel::GgufModel(const std::filesystem::path& path)
-    : gguf_(open_gguf(path)), config_(gguf_config(gguf_)) {
+GgufModel::GgufModel(const std::filesystem::path& path, FileAccess access)
+    : gguf_(open_gguf(path, access)), config_(gguf_config(gguf_)) {
   std::unordered_set<const GgufTensor*> used;
   for (const TensorSpec& spec : tensor_specs(config_)) {
     const GgufRows rows = rows_of(spec);
@@ -249,13 +249,13 @@ TensorSource open_gguf_source(const std::filesystem::path& path) {
           .read = read};
 }
 
-Weights open_gguf_weights(const std::filesystem::path& path) {
+Weights open_gguf_weights(const std::filesystem::path& path, FileAccess access) {
   struct Opened {
-    explicit Opened(const std::filesystem::path& file) : model(file) {}
+    Opened(const std::filesystem::path& file, FileAccess how) : model(file, how) {}
     GgufModel model;
     std::vector<Buffer> vectors;
   };
-  const auto opened = std::make_shared<Opened>(path);
+  const auto opened = std::make_shared<Opened>(path, access);
   const GgufModel& model = opened->model;
   Weights weights = bind_weights(model.config(), [&](const TensorSpec& spec) -> DescribedTensor {
     const StoredTensor stored = model.stored(spec);

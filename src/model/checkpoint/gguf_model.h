@@ -32,7 +32,7 @@ class GgufModel {
  public:
   // Checks that the file has every tensor of the configuration, in a supported type and the right shape, and
   // no other tensor. Throws InputError.
-  explicit GgufModel(const std::filesystem::path& path);
+  explicit GgufModel(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
 
   const Gguf& gguf() const { return gguf_; }
   const Config& config() const { return config_; }
@@ -69,6 +69,6 @@ TensorSource open_gguf_source(const std::filesystem::path& path);
 
 // Matrices are views of BF16 elements or of blocks; model/convert_blocks.h converts blocks that a backend
 // does not read. Vectors that cannot be used as stored are converted here.
-Weights open_gguf_weights(const std::filesystem::path& path);
+Weights open_gguf_weights(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
 
 }  // namespace nibble

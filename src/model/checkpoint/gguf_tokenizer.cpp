@@ -71,11 +71,14 @@ void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-// Whether merging the bytes of each token, starting from single bytes, yields it. Ignores special tokens.
+// Whether merging the bytes of each token, starting from single bytes, yields it. Ignores special and added
+// ones.
 bool merging_makes_all_tokens(const BpeModel& model) {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < model.vocabulary.num_ids(); ++id) {
-    if (model.vocabulary.is_special(id) || model.vocabulary.bytes(id).empty()) continue;
+    if (model.vocabulary.is_special(id) || model.vocabulary.is_added(id) ||
+        model.vocabulary.bytes(id).empty())
+      continue;
     ids.clear();
     model.merges.apply(model.vocabulary.bytes(id), ids);
     if (ids.size() != 1) return false;
@@ -116,8 +119,8 @@ std::string tokenizer_json(const Gguf& gguf) {
     else if (types[id] == kControl || types[id] == kUserDefined)
       append_item(added,
                   fmt::format(R"({{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
-                              R"("normalized":false,"special":true}})",
-                              id, token));
+                              R"("normalized":false,"special":{}}})",
+                              id, token, types[id] == kControl));
     else
       reader.refuse(
           "token_type",
@@ -164,7 +167,8 @@ void add_tokenizer(std::string_view json, const std::string& origin, int vocab, 
   const TokenizerJson root = TokenizerJson::parse(json);
   for (const auto& [text, id] : root["model"]["vocab"].items()) set(id.get<int64_t>(), text, kNormal);
   for (const TokenizerJson& token : root.value("added_tokens", TokenizerJson::array()))
-    set(token["id"].get<int64_t>(), token["content"].get<std::string>(), kControl);
+    set(token["id"].get<int64_t>(), token["content"].get<std::string>(),
+        model.vocabulary.is_special(token["id"].get<TokenId>()) ? kControl : kUserDefined);
   std::vector<std::string> merges;
   for (const TokenizerJson& merge : root["model"]["merges"])
     merges.push_back(merge.is_string() ? merge.get<std::string>()

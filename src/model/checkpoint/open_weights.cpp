@@ -12,10 +12,17 @@
 #include "core/bf16.h"
 #include "core/buffer.h"
 #include "core/error.h"
+#include "core/f16.h"
+#include "core/thread_pool.h"
+#include "formats/ggml_blocks.h"
 #include "formats/open_container.h"
 #include "model/bind_weights.h"
+#include "model/checkpoint/adapter_folder.h"
 #include "model/checkpoint/gguf_model.h"
+#include "model/checkpoint/split_experts.h"
 #include "model/config.h"
+#include "model/convert_blocks.h"
+#include "model/foreign_formats.h"
 #include "model/weights.h"
 
 namespace nibble {
@@ -68,11 +75,11 @@ StoredRows huggingface_rows(const TensorSpec& spec, const Config&) { return {spe
 
 // "model.layers.7.self_attn.sinks" becomes "block.7.attn.sinks". q, k and v are rows of one stored tensor.
 StoredRows openai_rows(const TensorSpec& spec, const Config& config) {
-  constexpr std::string_view kLayers{"model.layers."};
+  constexpr std::string_view kLayerPrefix{"model.layers."};
   const std::string_view name = spec.name;
-  if (!name.starts_with(kLayers)) return {std::string(openai_name(name)), spec.shape, 0};
-  const size_t dot = name.find('.', kLayers.size());
-  const std::string_view layer = name.substr(kLayers.size(), dot - kLayers.size());
+  if (!name.starts_with(kLayerPrefix)) return {std::string(openai_name(name)), spec.shape, 0};
+  const size_t dot = name.find('.', kLayerPrefix.size());
+  const std::string_view layer = name.substr(kLayerPrefix.size(), dot - kLayerPrefix.size());
   const std::string_view field = name.substr(dot + 1);
   StoredRows stored{fmt::format("block.{}.{}", layer, openai_name(field)), spec.shape, 0};
 
@@ -114,6 +121,7 @@ constexpr UnusableTensor kUnusable[] = {
     {".k_scale", "a scale of an FP8 KV cache; that of nibble (--kv-dtype fp8) has none"},
     {".v_scale", "a scale of an FP8 KV cache; that of nibble (--kv-dtype fp8) has none"},
     {".weight_packed", "weights packed into integers, which nibble does not read"},
+    {".weight_scale_2", "a scale of NVFP4 weights, which nibble does not read"},
     {".weight_global_scale", "a scale of NVFP4 weights, which nibble does not read"},
 };
 
@@ -129,20 +137,27 @@ class Checkpoint {
                        source_, kNamings[0].recognised_by, kNamings[1].recognised_by);
   }
 
+  // The tensor as stored. Its dtype may also be F16.
   StoredTensor locate(const TensorSpec& spec) {
     const StoredRows stored = naming_->rows_of(spec, config_);
     const Tensor* tensor = container_.find(stored.name);
+    if (!tensor) tensor = container_.find(split_name(stored.name));
+    if (!tensor && spec.kind == TensorKind::kBias)
+      if (auto biases = find_split_biases(container_, spec)) {
+        used_.insert(biases->tensors.begin(), biases->tensors.end());
+        return {made_.emplace_back(std::move(biases->values)).data(), DType::kF32};
+      }
     if (!tensor) refuse_missing(spec, stored);
     const bool is_code = spec.dtype == DType::kU8, takes_fp8 = may_be_fp8(spec);
     const bool is_fp8 = takes_fp8 && tensor->dtype == DType::kF8E4M3;
-    const bool fits_dtype =
-        tensor->dtype == spec.dtype || (!is_code && tensor->dtype == DType::kF32) || is_fp8;
+    const bool is_wide = tensor->dtype == DType::kF32 || tensor->dtype == DType::kF16;
+    const bool fits_dtype = tensor->dtype == spec.dtype || (!is_code && is_wide) || is_fp8;
     if (!fits_dtype || tensor->shape != stored.shape)
       throw InputError("{}: tensor '{}' is {} {}; config.json requires {} {}", file_of(*tensor), stored.name,
                        tensor->dtype, tensor->shape,
                        is_code     ? "U8"
-                       : takes_fp8 ? "BF16, F32 or F8_E4M3"
-                                   : "BF16 or F32",
+                       : takes_fp8 ? "BF16, F16, F32 or F8_E4M3"
+                                   : "BF16, F16 or F32",
                        stored.shape);
     used_.insert(tensor);
     const size_t row_bytes = tensor->data.size() / stored.shape[0];
@@ -163,8 +178,8 @@ class Checkpoint {
             file_of(tensor), container_.tensors.size() - used_.size(), container_.tensors.size(),
             config_.num_layers, tensor.name);
   }
-  // The row scales of the located matrices.
-  std::vector<Buffer> take_row_scales() { return std::move(row_scales_); }
+  // Memory of the located tensors that the files do not hold as they are used: row scales, biases.
+  std::vector<Buffer> take_made() { return std::move(made_); }
 
  private:
   bool may_be_fp8(const TensorSpec& spec) const {
@@ -197,7 +212,7 @@ class Checkpoint {
                          name, scales[i]);
     used_.insert(stored);
     if (const Tensor* input = container_.find(fmt::format("{}{}", layer, kInputScale))) used_.insert(input);
-    float* of_rows = row_scales_.emplace_back(rows * sizeof(float)).as<float>();
+    float* of_rows = made_.emplace_back(rows * sizeof(float)).as<float>();
     for (uint64_t row = 0; row < rows; ++row) of_rows[row] = scales[is_one ? 0 : static_cast<ptrdiff_t>(row)];
     return of_rows;
   }
@@ -205,14 +220,20 @@ class Checkpoint {
   std::string file_of(const Tensor& tensor) const { return container_.files[tensor.file_index].string(); }
 
   [[noreturn]] void refuse_missing(const TensorSpec& spec, const StoredRows& stored) const {
+    for (const Tensor& tensor : container_.tensors)
+      if (const std::string_view writer = foreign_writer(tensor.name); !writer.empty())
+        throw InputError("{}: tensor '{}' is one of {}: {}", file_of(tensor), tensor.name, writer,
+                         kInsteadOfForeign);
     constexpr std::string_view kBlocks{"_blocks"};
     if (spec.kind == TensorKind::kCodes) {
       const std::string dequantised = spec.name.substr(0, spec.name.size() - kBlocks.size());
-      if (const Tensor* tensor = container_.find(dequantised))
+      const Tensor* tensor = container_.find(dequantised);
+      if (!tensor) tensor = container_.find(split_expert_name(dequantised, 0));
+      if (tensor)
         throw InputError(
             "{}: '{}' is {} {}: experts expanded from MXFP4. nibble needs them as released: '{}' and its "
             "scales",
-            file_of(*tensor), dequantised, tensor->dtype, tensor->shape, stored.name);
+            file_of(*tensor), tensor->name, tensor->dtype, tensor->shape, stored.name);
     }
     throw InputError(
         "{}: tensor '{}' is missing ({} tensors are present); all files of the checkpoint are needed, and "
@@ -224,15 +245,47 @@ class Checkpoint {
   const Config& config_;
   std::string source_;
   const Naming* naming_{nullptr};
-  std::vector<Buffer> row_scales_;
+  std::vector<Buffer> made_;
   std::unordered_set<const Tensor*> used_;
 };
 
 Config config_beside(const fs::path& folder) {
   const fs::path file = folder / "config.json";
   std::error_code error;
-  if (!fs::exists(file, error)) throw InputError("{}: no config.json next to the tensors", folder.string());
+  if (!fs::exists(file, error)) {
+    refuse_adapter(folder);
+    throw InputError("{}: no config.json next to the tensors", folder.string());
+  }
   return read_config(file);
+}
+
+// F16 is converted as in a GGUF file: matrices to BF16, to nearest even; vectors to F32.
+DescribedTensor as_used(const TensorSpec& spec, const StoredTensor& stored, std::vector<Buffer>& vectors) {
+  if (stored.dtype != DType::kF16) return stored;
+  const auto* data = static_cast<const std::byte*>(stored.data);
+  if (spec.kind == TensorKind::kDense) return Blocks{.type = GgmlType::kF16, .rows = data};
+  const size_t count = *num_elements(spec.shape);
+  Buffer& vector = vectors.emplace_back(count * sizeof(float));
+  dequantise(GgmlType::kF16, {data, count * sizeof(F16)}, {vector.as<float>(), count});
+  return StoredTensor{vector.data(), DType::kF32};
+}
+
+// The same for one tensor at a time, in `room`.
+StoredTensor in_room(const TensorSpec& spec, const StoredTensor& stored, Buffer& room, ThreadPool& pool) {
+  std::vector<Buffer> vectors;
+  const DescribedTensor described = as_used(spec, stored, vectors);
+  if (const auto* blocks = std::get_if<Blocks>(&described)) {
+    const size_t bytes = *num_elements(spec.shape) * sizeof(Bf16);
+    if (room.bytes() < bytes) room = Buffer(bytes);
+    to_bf16(*blocks, spec.shape[0], spec.shape[1], room.as<Bf16>(), pool);
+    return {room.data(), DType::kBf16};
+  }
+  if (!vectors.empty()) room = std::move(vectors.front());
+  return std::get<StoredTensor>(described);
+}
+
+DType used_dtype(const TensorSpec& spec, DType stored) {
+  return stored != DType::kF16 ? stored : spec.kind == TensorKind::kDense ? DType::kBf16 : DType::kF32;
 }
 
 }  // namespace
@@ -243,6 +296,7 @@ TensorSource open_source(const fs::path& path) {
   struct Opened {
     Container container;
     Config config;
+    ThreadPool pool{0};
   };
   const auto opened = std::make_shared<Opened>();
   opened->container = is_folder ? open_container_folder(path) : open_container(path);
@@ -255,27 +309,33 @@ TensorSource open_source(const fs::path& path) {
   checkpoint->refuse_unused();
   return {.config = opened->config,
           .name = path.string(),
-          .dtype = [opened, checkpoint](const TensorSpec& spec) { return checkpoint->locate(spec).dtype; },
-          .read = [opened, checkpoint](const TensorSpec& spec, Buffer&) { return checkpoint->locate(spec); }};
+          .dtype = [opened, checkpoint](
+                       const TensorSpec& spec) { return used_dtype(spec, checkpoint->locate(spec).dtype); },
+          .read = [opened, checkpoint](
+                      const TensorSpec& spec,
+                      Buffer& room) { return in_room(spec, checkpoint->locate(spec), room, opened->pool); }};
 }
 
-Weights open_weights(const fs::path& path) {
+Weights open_weights(const fs::path& path, FileAccess access) {
   std::error_code error;
   if (!fs::exists(path, error)) throw InputError("{}: no such file or folder", path.string());
-  if (is_gguf(path)) return open_gguf_weights(path);
+  if (is_gguf(path)) return open_gguf_weights(path, access);
   const bool is_folder = fs::is_directory(path, error);
-  const Container container = is_folder ? open_container_folder(path) : open_container(path);
+  const Container container = is_folder ? open_container_folder(path, access) : open_container(path, access);
   const Config config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
 
   Checkpoint checkpoint(container, config, path.string());
-  Weights weights = bind_weights(config, [&](const TensorSpec& spec) { return checkpoint.locate(spec); });
+  std::vector<Buffer> vectors;
+  Weights weights = bind_weights(
+      config, [&](const TensorSpec& spec) { return as_used(spec, checkpoint.locate(spec), vectors); });
   checkpoint.refuse_unused();
   weights.source = path.string();
   struct Storage {
     std::shared_ptr<const void> files;
-    std::vector<Buffer> row_scales;
+    std::vector<Buffer> made, vectors;
   };
-  weights.storage = std::make_shared<Storage>(Storage{container.storage, checkpoint.take_row_scales()});
+  weights.storage =
+      std::make_shared<Storage>(Storage{container.storage, checkpoint.take_made(), std::move(vectors)});
   weights.files = container.mapped;
   return weights;
 }

@@ -56,6 +56,21 @@ TEST(GgufTokenizer, TheBundledVocabularyIsTheSameFromEitherFile) {
       EXPECT_EQ(other.encode(text, special), original.encode(text, special)) << text.substr(0, 60);
 }
 
+TEST(GgufTokenizer, AddedTokensThatAreNotSpecialAreUserDefined) {
+  const std::string added =
+      replaced(read_text_file(kTinyTokenizer), "\"added_tokens\":[",
+               R"("added_tokens":[{"id": 4090, "content": "<tool>", "special": false},)");
+  const Tokenizer original = Tokenizer::from_json(added, "tiny");
+  GgufMetadata metadata;
+  add_tokenizer(added, "tiny", kTinyVocab, metadata);
+  const Tokenizer other = Tokenizer::from_json(through_gguf(metadata), "gguf");
+  for (const Tokenizer* tokenizer : {&original, &other}) {
+    EXPECT_FALSE(tokenizer->is_special(4090));
+    EXPECT_EQ(tokenizer->encode("<tool>", SpecialTokens::kOrdinary), std::vector<TokenId>{4090});
+    EXPECT_EQ(tokenizer->special("<|start|>"), 4072);
+  }
+}
+
 TEST(GgufTokenizer, WhatIsSaidTwiceIsTheSame) {
   GgufMetadata metadata, again;
   add_tokenizer(read_text_file(kTinyTokenizer), "tiny", kTinyVocab, metadata);

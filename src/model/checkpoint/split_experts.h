@@ -1,0 +1,34 @@
+// Reads the names that unsloth gives to a layer's experts, each of which is a module of its own:
+//   mlp.experts.gate_up_projs.N.weight [2I, H], .bias [2I]
+//   mlp.experts.down_projs.N.weight [H, I], .bias [H]
+//   mlp.router.linear.weight, .bias
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/buffer.h"
+#include "formats/container.h"
+#include "model/weights.h"
+
+namespace nibble {
+
+// Name of the router's tensor: "mlp.router.weight" becomes "mlp.router.linear.weight". Other names are
+// unchanged.
+std::string split_name(std::string_view name);
+
+// Name of the weight of one expert: "mlp.experts.gate_up_proj" becomes "mlp.experts.gate_up_projs.3.weight".
+std::string split_expert_name(std::string_view experts, int expert);
+
+struct SplitBiases {
+  Buffer values;  // F32 [E, rows]
+  std::vector<const Tensor*> tensors;
+};
+// The biases of all experts of a layer; nullopt if expert 0 has no such tensor. `spec`: a kBias of experts.
+// Throws an InputError if the tensor of another expert is missing, or has another shape or type than BF16,
+// F16, F32.
+std::optional<SplitBiases> find_split_biases(const Container& container, const TensorSpec& spec);
+
+}  // namespace nibble
