@@ -147,6 +147,8 @@ int run_command(int argc, char** argv) {
   for (const std::string& note : line.notes) log::warn("{}", note);
   return action();
 }
+  const CLI::App& chosen = chosen_command(program);
+  for (const std::string& note : notes_of_unused_variables(chosen, path_of(chosen))) log::info("{}", note);
 
 int run_program(int argc, char** argv) {
   try {

@@ -209,7 +209,9 @@ def test_prompts_that_can_not_be_run():
     "arguments, said",
     [
         (["run", "tiny", "-p", "x", "--temperature", "-1"], "a number from 0 to 2"),
-        (["run", "tiny", "-p", "x", "--temprature", "1"], "--temperature"),
+        (["run", "tiny", "-p", "x", "--temprature", "1"], "unknown flag '--temprature': did you mean --temperature? See 'nibble run --help'"),
+        (["run", "tiny", "-p", "x", "--max-tokns=3"], "unknown flag '--max-tokns=3': did you mean --max-tokens? See"),
+        (["run", "tiny", "-p", "x", "--colour"], "unknown flag '--colour'. See 'nibble run --help'"),
         (["run", "tiny", "-p", "x", "--reasoning", "huge"], "low, medium, high"),
         (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
         # The release preset has no CUDA backend.
@@ -224,7 +226,8 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
         (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
         (["run"], "MODEL"),
-        (["rum", "tiny"], "run, chat, serve"),
+        (["rnu", "tiny"], "unknown command 'rnu': did you mean 'nibble run'?"),
+        (["question", "tiny"], "run, chat, serve"),
         ([], "run, chat, serve"),
         (["eval", "tiny"], "--golden"),
         (["eval", "tiny", "--text", "a", "--tasks", "b"], "exactly one"),
@@ -246,8 +249,8 @@ def test_prompts_that_can_not_be_run():
         (["bench", "clients", "tiny", "--clients", "0"], "from 1 to 1024"),
         (["bench", "clients", "tiny", "-p", "16,32"], "--prompt-tokens: Value 16,32 not in range 1 to 1048576; see 'nibble bench clients --help'"),
         (["bench", "clients", "tiny", "-n", "1"], "--output-tokens: Value 1 not in range 2 to 1048576"),
-        (["bench", "clients", "tiny", "-d", "5"], "unknown flag '-d'; 'nibble bench clients' accepts --help --model --clients"),
-        (["bench", "clients", "tiny", "--csv"], "unknown flag '--csv'; 'nibble bench clients' accepts --help --model --clients"),
+        (["bench", "clients", "tiny", "-d", "5"], "unknown flag '-d'. See 'nibble bench clients --help'"),
+        (["bench", "clients", "tiny", "--csv"], "unknown flag '--csv'. See 'nibble bench clients --help'"),
         (["bench", "--threads", "1", "clients", "tiny"], "--threads has to follow the command: nibble bench clients"),
         (["bench", "tiny", "clients", "tiny"], "MODEL has to follow the command: nibble bench clients"),
         (["bench", "tiny", "--clients", "2"], "use 'nibble bench clients MODEL --clients N,N...'"),
@@ -379,6 +382,13 @@ def test_the_log_lists_the_kernels_of_a_loaded_model_once(command):
 
 def test_inspect_counts_a_draft_head():
     head = ROOT / "models" / "tiny-gpt-oss-eagle3" / "specforge"
+def test_a_variable_that_a_command_does_not_use_is_said_to_be_unused():
+    done = nibble("tokenize", "tiny", "--log-level", "info", stdin=b"Hello", env={"NIBBLE_TEMPERATURE": "0"})
+    assert "NIBBLE_TEMPERATURE is set, but 'nibble tokenize' does not use it" in done.stderr.decode()
+    done = nibble("run", "tiny", "-p", QUESTION, "--log-level", "info", env={"NIBBLE_TEMPERATURE": "0", "NIBBLE_API_KEY": "x"})
+    assert "does not use it" not in done.stderr.decode() and "NIBBLE_API_KEY" not in done.stderr.decode()
+
+
     plain = json.loads(answer("inspect", "tiny", "--json", "--backend", "cpu"))["memory"]
     with_head = json.loads(answer("inspect", "tiny", "--json", "--backend", "cpu", "--speculate", f"eagle3={head}"))["memory"]
     assert with_head["draft_head"] == f"{head} in MXFP4" and "draft_head" not in plain

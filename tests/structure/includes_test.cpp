@@ -54,7 +54,6 @@ constexpr Room kRooms[] = {
     // Commands share the rooms below them and do not see each other, except for bench, which contains `bench
     // serve`.
     {"cli/commit", 0},  // generated
-    {"cli/nearest_name", 0},
     {"cli/standard_streams", 0},
     {"cli/start_line/", 0},
     {"cli/command", 1},
