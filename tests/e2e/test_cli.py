@@ -56,12 +56,47 @@ def refusal(*arguments, **more):
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_a_question_is_answered(backend):
-    done = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0, "--backend", backend)
+    done = nibble("run", "tiny", "--stats", "-p", QUESTION, "--temperature", 0, "--backend", backend)
     assert done.returncode == 0
     assert done.stdout == b"17 + 25 = 42.\n"  # only the answer
     told = done.stderr.decode()
     assert "reasoning: " in told
     assert "prompt tokens" in told and "tok/s" in told and "B/s" in told
+
+
+def test_speed_is_not_said_unless_it_is_asked_for():
+    done = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0)
+    assert "tok/s" not in done.stderr.decode() and b"tokens" not in done.stderr
+    done = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0, "--max-tokens", 3)
+    assert done.stderr.decode().endswith("(cut off after 3 tokens: --max-tokens)\n")
+
+
+def test_files_and_stdin_follow_the_prompt_after_a_blank_line(tmp_path):
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("3 and\n")
+    two.write_text("6.\n\n")
+    alone = answer("run", "tiny", "--json", "--temperature", 0, "-p", "Add\n\n3 and\n\n6.\n\nNow.")
+    parts = answer("run", "tiny", "--json", "--temperature", 0, "-p", "Add", "-f", one, "--file", two, stdin=b"Now.\n")
+
+    def said(text):
+        return [json.loads(text)[key] for key in ("answer", "reasoning", "tokens", "num_prompt_tokens")]
+
+    assert said(alone) == said(parts)
+    assert answer("run", "tiny", "--temperature", 0, "-p", "What is", stdin=b"17 + 25?\n") == answer("run", "tiny", "--temperature", 0, "-p", "What is\n\n17 + 25?")
+    with_file = tmp_path / "question.txt"
+    with_file.write_text(QUESTION + "\n")
+    assert answer("run", "tiny", "--temperature", 0, "-f", with_file) == "17 + 25 = 42.\n"
+    assert f"{tmp_path}/none" in refusal("run", "tiny", "-p", "x", "-f", tmp_path / "none")
+    with_file.write_bytes(b"caf\xe9")
+    assert f"{with_file} is not valid UTF-8 at byte 3" in refusal("run", "tiny", "-p", "x", "-f", with_file)
+    assert "standard input is not valid UTF-8" in refusal("run", "tiny", "-p", "x", stdin=b"\xff")
+
+
+@pytest.mark.parametrize("redirection", ["</dev/null", "<&-"])
+def test_a_prompt_needs_no_stdin(redirection):
+    command = f'exec "$0" run tiny --temperature 0 -p "{QUESTION}" {redirection}'
+    done = subprocess.run(["bash", "-c", command, NIBBLE], capture_output=True, timeout=300, env={**os.environ, "NIBBLE_THREADS": "1"})
+    assert done.stdout == b"17 + 25 = 42.\n" and done.returncode == 0
 
 
 def test_a_question_comes_from_stdin_too():
@@ -99,7 +134,7 @@ def test_variables_set_settings_and_flags_win():
 
 def test_synthetic_weights_need_no_files():
     config = TINY / "config.json"
-    done = nibble("run", f"synthetic:{config}", "-p", "hello", "--max-tokens", 5)
+    done = nibble("run", f"synthetic:{config}", "--stats", "-p", "hello", "--max-tokens", 5)
     assert done.returncode == 0
     assert "5 output tokens" in done.stderr.decode()
 
@@ -125,6 +160,20 @@ def test_ctrl_c_ends_the_answer_and_keeps_what_there_is():
         _, told = run.communicate(timeout=60)
     assert run.returncode == 130
     assert b"cancelled" in told
+
+
+def test_ctrl_c_does_not_wait_for_the_end_of_a_step():
+    """A step of the reference backend takes seconds here. The promise is 200 ms; a busy machine gets a second."""
+    command = [NIBBLE, "run", "tiny", "--backend", "reference", "-p", "word " * 3000]
+    environment = {**os.environ, "NIBBLE_THREADS": "1"}
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
+        assert run.stderr.readline().startswith(b"loading tiny: ")
+        time.sleep(0.3)  # the first step has begun
+        pressed = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        answer, told = run.communicate(timeout=60)
+        assert time.monotonic() - pressed < 1
+    assert run.returncode == 130 and answer == b"" and told == b"(cancelled)\n"
 
 
 def test_answers_are_held_to_a_schema_or_a_grammar_in_a_file(tmp_path):
@@ -333,6 +382,13 @@ def test_a_bad_variable_is_named():
 
 
 def test_every_command_has_help_with_an_example():
+def test_a_variable_that_a_command_does_not_use_is_said_to_be_unused():
+    done = nibble("tokenize", "tiny", "--log-level", "info", stdin=b"Hello", env={"NIBBLE_TEMPERATURE": "0"})
+    assert "NIBBLE_TEMPERATURE is set, but 'nibble tokenize' does not use it" in done.stderr.decode()
+    done = nibble("run", "tiny", "-p", QUESTION, "--log-level", "info", env={"NIBBLE_TEMPERATURE": "0", "NIBBLE_API_KEY": "x"})
+    assert "does not use it" not in done.stderr.decode() and "NIBBLE_API_KEY" not in done.stderr.decode()
+
+
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
     for command in ["run", "chat", "inspect", "eval", "diff", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
@@ -382,13 +438,6 @@ def test_the_log_lists_the_kernels_of_a_loaded_model_once(command):
 
 def test_inspect_counts_a_draft_head():
     head = ROOT / "models" / "tiny-gpt-oss-eagle3" / "specforge"
-def test_a_variable_that_a_command_does_not_use_is_said_to_be_unused():
-    done = nibble("tokenize", "tiny", "--log-level", "info", stdin=b"Hello", env={"NIBBLE_TEMPERATURE": "0"})
-    assert "NIBBLE_TEMPERATURE is set, but 'nibble tokenize' does not use it" in done.stderr.decode()
-    done = nibble("run", "tiny", "-p", QUESTION, "--log-level", "info", env={"NIBBLE_TEMPERATURE": "0", "NIBBLE_API_KEY": "x"})
-    assert "does not use it" not in done.stderr.decode() and "NIBBLE_API_KEY" not in done.stderr.decode()
-
-
     plain = json.loads(answer("inspect", "tiny", "--json", "--backend", "cpu"))["memory"]
     with_head = json.loads(answer("inspect", "tiny", "--json", "--backend", "cpu", "--speculate", f"eagle3={head}"))["memory"]
     assert with_head["draft_head"] == f"{head} in MXFP4" and "draft_head" not in plain
@@ -1093,7 +1142,7 @@ class Terminal:
 
 
 def test_a_chat_remembers_obeys_and_ends(tmp_path):
-    chat = Terminal("--temperature", "0")
+    chat = Terminal("--temperature", "0", "--stats")
     chat.expect("> ")
     chat.type(QUESTION + "\n")
     shown = chat.expect("tok/s")

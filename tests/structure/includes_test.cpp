@@ -63,7 +63,7 @@ constexpr Room kRooms[] = {
     {"cli/nodes", 2},  //
     {"cli/*", 3},
     {"cli/bench_serve/", 3},
-    {"cli/chat/", 3},  //
+    {"cli/chat/", 4},  // asks a server with the client of bench serve
     {"cli/convert/", 3},
     {"cli/diff/", 3},
     {"cli/eval/", 3},

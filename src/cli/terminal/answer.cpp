@@ -10,21 +10,32 @@
 namespace nibble::cli {
 namespace {
 
-// Interval of polling for ctrl-C while no token arrives.
-constexpr std::chrono::milliseconds kPollInterval{100};
+// Interval of polling for ctrl-C while no token arrives, and the time for which the end of a step is awaited
+// after it.
+constexpr std::chrono::milliseconds kPollInterval{50}, kLastWait{100};
+
+bool is_of(const Event& event, RequestId id) {
+  return std::visit([id](const auto& some) { return some.request == id; }, event);
+}
 
 // Calls `on_token` for each token. If it returns false, or wants_to_stop() returns true, cancels the request.
-FinishedEvent stream(Engine& engine, GenerationRequest request, const Listener& listener,
-                     const std::function<bool(TokenEvent&)>& on_token) {
+// Returns nothing if wants_to_stop() returned true and the step under way does not end soon.
+std::optional<FinishedEvent> stream(Engine& engine, GenerationRequest request, const Listener& listener,
+                                    const std::function<bool(TokenEvent&)>& on_token) {
   const RequestId id = engine.submit(std::move(request));
-  bool is_cancelled = false;
+  bool is_cancelled = false, has_token = false;
+  std::optional<std::chrono::steady_clock::time_point> given_up;
   for (;;) {
     if (!is_cancelled && listener.wants_to_stop()) {
       is_cancelled = true;
       engine.cancel(id);
+      given_up = std::chrono::steady_clock::now() + kLastWait;
     }
+    if (!has_token && listener.on_wait) listener.on_wait();
     std::optional<Event> event = engine.wait_event(kPollInterval);
-    if (!event) continue;
+    if (given_up && std::chrono::steady_clock::now() > *given_up && !event) return std::nullopt;
+    if (!event || !is_of(*event, id)) continue;  // events of an abandoned request may still arrive
+    has_token = true;
     if (auto* token = std::get_if<TokenEvent>(&*event)) {
       if (is_cancelled || on_token(*token)) continue;
       is_cancelled = true;
@@ -37,6 +48,11 @@ FinishedEvent stream(Engine& engine, GenerationRequest request, const Listener& 
   }
 }
 
+void finish(Answer& answer, std::optional<FinishedEvent> finished) {
+  answer.is_abandoned = !finished;
+  answer.finished = finished ? std::move(*finished) : FinishedEvent{.reason = FinishReason::kCancelled};
+}
+
 }  // namespace
 
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
@@ -47,11 +63,11 @@ Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<s
     if (!text.empty()) listener.on_text(harmony::AnswerPart::kAnswer, text);
   };
   request.stop.strings = stop;
-  answer.finished = stream(engine, std::move(request), listener, [&](TokenEvent& event) {
-    append(event.text);
-    answer.tokens.push_back(std::move(event.token));
-    return true;
-  });
+  finish(answer, stream(engine, std::move(request), listener, [&](TokenEvent& event) {
+           append(event.text);
+           answer.tokens.push_back(std::move(event.token));
+           return true;
+         }));
   append(answer.finished.text);
   return answer;
 }
@@ -76,11 +92,11 @@ Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequ
     if (part == harmony::AnswerPart::kReasoning) answer.reasoning += delta.text;
     if (!delta.text.empty()) listener.on_text(part, delta.text);
   };
-  answer.finished = stream(engine, std::move(request), listener, [&](TokenEvent& event) {
-    take(parser.push(event.token.token));
-    answer.tokens.push_back(std::move(event.token));
-    return !matcher.has_stopped();
-  });
+  finish(answer, stream(engine, std::move(request), listener, [&](TokenEvent& event) {
+           take(parser.push(event.token.token));
+           answer.tokens.push_back(std::move(event.token));
+           return !matcher.has_stopped();
+         }));
   take(parser.finish());
   append(matcher.flush());
   if (matcher.has_stopped()) answer.finished.reason = FinishReason::kStopString;
