@@ -248,6 +248,14 @@ def test_files_that_are_no_model(tmp_path):
     assert "looked for" in refusal("run", "no-such-model", "-p", QUESTION)
 
 
+def test_a_model_that_is_missing_is_guessed_and_its_download_explained():
+    told = refusal("run", "tniy", "-p", QUESTION)
+    assert ": did you mean tiny?" in told
+    told = refusal("run", "openai/gpt-oss-120b", "-p", QUESTION, env={"HF_HUB_CACHE": "/nowhere"})
+    assert "hf download openai/gpt-oss-120b --exclude '*/*'" in told and "pipx install huggingface_hub" in told
+    assert "https://huggingface.co/openai/gpt-oss-120b/tree/main" in told and "nibble models" in told
+
+
 def test_prompts_that_can_not_be_run():
     assert "--context" in refusal("run", "tiny", "-p", "word " * 200, "--context", 100)
     assert "UTF-8" in refusal("run", "tiny", stdin=b"caf\xe9")
@@ -374,6 +382,13 @@ def test_a_wrong_flag_is_refused_before_the_model_is_looked_for(arguments, said)
     assert said in refusal("run", "no-such-model", "-p", "x", *arguments)
 
 
+def test_a_variable_that_a_command_does_not_use_is_said_to_be_unused():
+    done = nibble("tokenize", "tiny", "--log-level", "info", stdin=b"Hello", env={"NIBBLE_TEMPERATURE": "0"})
+    assert "NIBBLE_TEMPERATURE is set, but 'nibble tokenize' does not use it" in done.stderr.decode()
+    done = nibble("run", "tiny", "-p", QUESTION, "--log-level", "info", env={"NIBBLE_TEMPERATURE": "0", "NIBBLE_API_KEY": "x"})
+    assert "does not use it" not in done.stderr.decode() and "NIBBLE_API_KEY" not in done.stderr.decode()
+
+
 def test_a_bad_variable_is_named():
     assert "NIBBLE_SEED" in refusal("run", "tiny", "-p", "x", env={"NIBBLE_SEED": "many"})
 
@@ -382,16 +397,9 @@ def test_a_bad_variable_is_named():
 
 
 def test_every_command_has_help_with_an_example():
-def test_a_variable_that_a_command_does_not_use_is_said_to_be_unused():
-    done = nibble("tokenize", "tiny", "--log-level", "info", stdin=b"Hello", env={"NIBBLE_TEMPERATURE": "0"})
-    assert "NIBBLE_TEMPERATURE is set, but 'nibble tokenize' does not use it" in done.stderr.decode()
-    done = nibble("run", "tiny", "-p", QUESTION, "--log-level", "info", env={"NIBBLE_TEMPERATURE": "0", "NIBBLE_API_KEY": "x"})
-    assert "does not use it" not in done.stderr.decode() and "NIBBLE_API_KEY" not in done.stderr.decode()
-
-
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "diff", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "models", "inspect", "eval", "diff", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command

@@ -158,6 +158,7 @@ constexpr Room kRooms[] = {
     {"setup/model_source", 1},
     {"setup/tuning", 1},
     {"setup/model", 2},
+    {"setup/installed_models", 2},
     {"setup/tokenizer", 2},
     {"setup/resolved_settings", 3},
     {"setup/nodes", 4},
