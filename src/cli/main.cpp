@@ -23,6 +23,7 @@
 #include "cli/harmony.h"
 #include "cli/help.h"
 #include "cli/inspect.h"
+#include "cli/manual.h"
 #include "cli/models.h"
 #include "cli/predict/predict.h"
 #include "cli/profile/profile.h"
@@ -65,6 +66,7 @@ constexpr CommandRow kCommands[] = {
     {"tokenize", "convert text to token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
     {"convert", "write a model as a GGUF file or as a checkpoint folder", &define_convert},
+    {"manual", "print the manual page of nibble or of a command", &define_manual},
     {"completions", "print shell completions for bash, zsh or fish", &define_completions},
 };
 

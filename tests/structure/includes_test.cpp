@@ -57,7 +57,8 @@ constexpr Room kRooms[] = {
     {"cli/standard_streams", 0},
     {"cli/start_line/", 0},
     {"cli/command", 1},
-    {"cli/version", 1},  //
+    {"cli/version", 1},
+    {"cli/help", 1},  //
     {"cli/terminal/", 2},
     {"cli/measure/", 2},
     {"cli/nodes", 2},  //
@@ -157,8 +158,8 @@ constexpr Room kRooms[] = {
     {"setup/flag_rules", 1},
     {"setup/model_source", 1},
     {"setup/tuning", 1},
-    {"setup/model", 2},
     {"setup/installed_models", 2},
+    {"setup/model", 2},
     {"setup/tokenizer", 2},
     {"setup/resolved_settings", 3},
     {"setup/nodes", 4},
