@@ -9,6 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/error.h"
+#include "core/near_name.h"
+
 namespace nibble::cli {
 namespace {
 
@@ -46,18 +49,14 @@ const char* value_of_variable(const CLI::App& command, const Setting& setting) {
                                                                       : nullptr;
 }
 
-std::string path_of(const CLI::App& command) {  // such as "nibble harmony render"
-  const CLI::App* parent = command.get_parent();
-  return parent ? fmt::format("{} {}", path_of(*parent), command.get_name()) : command.get_name();
-}
-
 // Published records must not contain keys.
 bool is_secret(const CLI::Option& option) { return option.get_name() == "--api-key"; }
 
+// Returns the long names of all flags, without dashes.
 std::vector<std::string> flags_of(const CLI::App& command) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : command.get_options())
-    if (option->nonpositional()) flags.push_back(option->get_name());
+    for (const std::string& name : option->get_lnames()) flags.push_back(name);
   return flags;
 }
 
@@ -98,6 +97,11 @@ CLI::Option* add_model(CLI::App& command, std::string& model) {
                   "(openai/gpt-oss-20b), or synthetic:gpt-oss-20b")
       ->required()
       ->type_name("");
+}
+
+std::string path_of(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent ? fmt::format("{} {}", path_of(*parent), command.get_name()) : command.get_name();
 }
 
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups) {
@@ -184,9 +188,13 @@ std::string explain(const CLI::App& program, const CLI::ParseError& error) {
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {
     if (const std::string_view instead = moved_to(path, extra); !instead.empty())
       return fmt::format("no flag '{}' here: {}", extra, instead);
-    if (extra.starts_with("-"))
-      return fmt::format("unknown flag '{}'; '{}' accepts {}", extra, path,
-                         fmt::join(flags_of(command), " "));
+    if (extra.starts_with("-")) {
+      const std::string name = extra.substr(std::min(extra.find_first_not_of('-'), extra.size()));
+      const std::string end = guess(name.substr(0, name.find('=')), flags_of(command), "--");
+      return fmt::format("unknown flag '{}'{} See '{} --help'", extra, end, path);
+    }
+    if (const auto near = near_name(extra, commands))
+      return fmt::format("unknown command '{}': did you mean '{} {}'?", extra, path, *near);
     if (!commands.empty())
       return fmt::format("unknown command '{}'; '{}' accepts {}", extra, path, fmt::join(commands, ", "));
     return fmt::format("unexpected argument '{}' for '{}'; quote a text of several words", extra, path);

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/nearest_name.h"
 #include "core/error.h"
 #include "core/mapped_file.h"
+#include "core/near_name.h"
 
 namespace nibble::cli {
 namespace {
@@ -74,8 +74,8 @@ class ConfigFile {
         names.push_back(name);
       }
     }
-    refuse(value, "unknown setting '{}': did you mean '{}'? The settings are the flags of 'nibble {} --help'",
-           key, nearest_name(key, names), command_.get_name());
+    refuse(value, "unknown setting '{}'{} The settings are the flags of 'nibble {} --help'", key,
+           guess(key, names), command_.get_name());
   }
 
   // Converts a TOML value to command-line arguments, one per element of a list. A false switch yields none.

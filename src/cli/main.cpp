@@ -23,6 +23,8 @@
 #include "cli/harmony.h"
 #include "cli/help.h"
 #include "cli/inspect.h"
+#include "cli/manual.h"
+#include "cli/models.h"
 #include "cli/predict/predict.h"
 #include "cli/profile/profile.h"
 #include "cli/run.h"
@@ -47,6 +49,7 @@ constexpr CommandRow kCommands[] = {
     {"run", "answer one prompt", &define_run},
     {"chat", "chat in the terminal", &define_chat},
     {"serve", "serve a model over HTTP, with the OpenAI API", &define_serve},
+    {"models", "list the models on this machine, and which of them run here", &define_models},
     {"inspect", "show the parts of a model, the memory it needs and the kernels that would run it",
      &define_inspect},
     {"eval", "measure the quality of a model: perplexity, tasks, agreement with golden data", &define_eval},
@@ -63,6 +66,7 @@ constexpr CommandRow kCommands[] = {
     {"tokenize", "convert text to token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
     {"convert", "write a model as a GGUF file or as a checkpoint folder", &define_convert},
+    {"manual", "print the manual page of nibble or of a command", &define_manual},
     {"completions", "print shell completions for bash, zsh or fish", &define_completions},
 };
 
@@ -143,6 +147,8 @@ int run_command(int argc, char** argv) {
   log::start(spdlog::level::from_str(settings.log_level),
              settings.log_format == "json" ? log::Format::kJson : log::Format::kText);
   for (const std::string& warning : warnings_of_unknown_variables(environ)) log::warn("{}", warning);
+  const CLI::App& chosen = chosen_command(program);
+  for (const std::string& note : notes_of_unused_variables(chosen, path_of(chosen))) log::info("{}", note);
   for (const std::string& hint : hints_of_foreign_variables(environ)) log::info("{}", hint);
   for (const std::string& note : line.notes) log::warn("{}", note);
   return action();

@@ -1,12 +1,15 @@
 #include "cli/run.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
 #include "cli/nodes.h"
 #include "cli/terminal/answer.h"
 #include "cli/terminal/answer_printer.h"
+#include "cli/terminal/prompt.h"
+#include "cli/terminal/prompt_spinner.h"
 #include "cli/terminal/speed.h"
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
@@ -29,35 +32,28 @@ namespace nibble::cli {
 namespace {
 
 constexpr const char* kRunFooter{R"(
-The answer goes to stdout; the model's reasoning (dimmed on a terminal) and, at the end, token counts and speed go to
+The answer goes to stdout; the model's reasoning (dimmed on a terminal) and, with --stats, token counts and speed go to
 stderr, so that a pipe gets only the answer. ctrl-C ends the answer early.
+
+The prompt is the text of -p, then the files of -f, then what is piped to stdin, with a blank line between them. In a
+script whose stdin is something else, add </dev/null.
 
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
   nibble run openai/gpt-oss-20b --reasoning high --system "Answer in French." < question.txt
+  git diff | nibble run tiny -p "Write a commit message for this change:"
+  nibble run openai/gpt-oss-20b -p "Do these agree?" -f a.txt -f b.txt
   nibble run tiny --raw -p "It was a dark and" --max-tokens 40 --seed 7
   nibble run tiny -p "Add 3 and 6." --json --logprobs 3 2>/dev/null
   nibble run tiny -p "Where is Paris?" --json-schema place.json)"};
 
 struct RunOptions {
   std::string model;
-  std::optional<std::string> prompt;
+  PromptSources prompt;
   bool is_raw{false};
   bool as_json{false};
+  bool shows_stats{false};
 };
-
-std::string prompt_of(const RunOptions& options) {
-  if (!options.prompt && is_terminal(stdin))
-    print_to(stderr, "Type the prompt; ctrl-D on a line of its own ends it.\n");
-  std::string prompt = options.prompt ? *options.prompt : read_input();
-  if (const auto at = first_invalid_utf8(prompt))
-    throw InputError("the prompt is not valid UTF-8 at byte {} (0x{:02X}); convert it, e.g. with iconv", *at,
-                     static_cast<unsigned char>(prompt[*at]));
-  // The final newline of text piped from a shell is not part of the question; --raw keeps it.
-  if (!options.is_raw && !options.prompt) prompt.erase(prompt.find_last_not_of('\n') + 1);
-  if (prompt.empty()) throw InputError("the prompt is empty: give one with -p or on stdin");
-  return prompt;
-}
 
 std::vector<TokenId> prompt_tokens(const RunOptions& options, const Settings& settings,
                                    const std::string& prompt, const Tokenizer& tokenizer) {
@@ -114,7 +110,7 @@ int run(const RunOptions& options, const Settings& settings) {
   if (settings.logprobs && !options.as_json) throw InputError("--logprobs needs --json");
   ResolvedSettings setup = resolve(settings);
   if (const auto code = follow_head(setup, options.model)) return *code;
-  const std::string prompt = prompt_of(options);
+  const std::string prompt = read_prompt(options.prompt, options.is_raw);
   const Model model = open_model(options.model, setup.places);
   if (!options.is_raw) report_template(model.source);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
@@ -133,17 +129,28 @@ int run(const RunOptions& options, const Settings& settings) {
   CatchInterrupt interrupt;
   bool was_interrupted = false;
   AnswerPrinter printer({});
+  PromptSpinner spinner(engine, static_cast<int>(request.prompt.size()), stderr);
   Listener listener;
+  listener.on_wait = [&] { spinner.draw(); };
   listener.wants_to_stop = [&] { return was_interrupted |= interrupt.take(); };
   listener.on_text = [&](harmony::AnswerPart part, std::string_view text) {
+    spinner.hide();
     if (!options.as_json) printer.show(part, text);
   };
   const Answer answer = options.is_raw ? stream_raw(engine, request, settings.stop, listener)
                                        : stream_harmony(engine, tokenizer, request, settings.stop, listener);
+  spinner.hide();
   printer.finish();
   const Speed speed = speed_of(model.config, formats_of(model, setup), answer.finished);
   if (options.as_json) print_json(options, settings, answer, tokenizer, speed);
-  print_to(stderr, "{}{}{}\n", dim_on(stderr), describe(answer.finished, speed), dim_off(stderr));
+  const std::string end = options.shows_stats && !answer.is_abandoned ? describe(answer.finished, speed)
+                                                                      : describe_cut(answer.finished);
+  if (!end.empty()) print_to(stderr, "{}{}{}\n", dim_on(stderr), end, dim_off(stderr));
+  // The step under way may take seconds, and would only be thrown away. Other nodes must see an orderly end.
+  if (answer.is_abandoned && !setup.nodes) {
+    flush(stdout);
+    std::_Exit(kInterrupted);
+  }
   return was_interrupted ? kInterrupted : kDone;
 }
 
@@ -152,11 +159,18 @@ int run(const RunOptions& options, const Settings& settings) {
 Action define_run(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<RunOptions>();
   add_model(command, options->model);
-  command.add_option("-p,--prompt", options->prompt, "the prompt; read from stdin if not given")
+  command.add_option("-p,--prompt", options->prompt.text, "the prompt; what is piped to stdin follows it")
       ->type_name("TEXT");
+  command
+      .add_option("-f,--file", options->prompt.files, "append the text of FILE; may be given several times")
+      ->type_name("FILE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_flag("--raw", options->is_raw,
                    "continue the prompt as plain text, without a chat; control tokens are recognised");
   command.add_flag("--json", options->as_json, "one JSON object at the end instead of the streamed text");
+  command.add_flag("--stats", options->shows_stats, "print token counts and speed after the answer");
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
                 SettingGroup::kAnswer, SettingGroup::kDetail, SettingGroup::kMachine, SettingGroup::kDrafts,

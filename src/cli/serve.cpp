@@ -86,6 +86,9 @@ struct ServeOptions {
 server::ApiKeys api_keys(const ServeOptions& options) {
   server::ApiKeys keys;
   for (const std::string& key : options.keys) keys.add(key, "--api-key");
+  const char* variable = std::getenv("NIBBLE_API_KEY");
+  if (variable && *variable && options.keys.empty() && !options.key_file)
+    keys.add(variable, "NIBBLE_API_KEY");
   if (!options.key_file) return keys;
   refuse_special_file(*options.key_file);
   std::ifstream in(*options.key_file);
@@ -225,7 +228,8 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
   take_all(add_server_flag(
       command, "--api-key", options.keys,
       "accept only requests with 'Authorization: Bearer KEY'; NAME:KEY names the key in logs\n"
-      "and metrics; may be given several times. Other users of this machine can see it: see the next",
+      "and metrics; may be given several times. Other users of this machine can see it: see the "
+      "next.\nWithout both, the variable NIBBLE_API_KEY is a key",
       "KEY"));
   add_server_flag(command, "--api-key-file", options.key_file,
                   "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP",

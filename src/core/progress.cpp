@@ -49,7 +49,10 @@ class Display {
 
  private:
   void draw(size_t done, size_t total, double seconds) {
-    print_to(out_, "{}{}", kEraseLine, progress_bar(task_, done, total, num_columns(out_) - 1, unit_));
+    const size_t width = num_columns(out_) - 1;
+    std::string left = time_left(done, total, seconds);
+    if (left.size() >= width) left.clear();
+    print_to(out_, "{}{}{}", kEraseLine, progress_bar(task_, done, total, width - left.size(), unit_), left);
     flush(out_);
     is_drawn_ = true;
     last_draw_ = seconds;
@@ -80,6 +83,14 @@ std::string progress_bar(const std::string& task, size_t done, size_t total, siz
   const auto num_full = static_cast<size_t>(share * static_cast<double>(num_cells));
   return fmt::format("{} [{}{}] {}", task, std::string(num_full, '#'), std::string(num_cells - num_full, ' '),
                      figures);
+}
+
+std::string time_left(size_t done, size_t total, double seconds) {
+  constexpr double kLeastShare{0.02}, kLeastSeconds{1};
+  const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
+  if (share < kLeastShare || share >= 1 || seconds < kLeastSeconds) return "";
+  const double left = seconds / share - seconds;
+  return left < 100 ? fmt::format(", {:.0f} s left", left) : fmt::format(", {:.0f} min left", left / 60);
 }
 
 ReportProgress show_progress(std::string task, ProgressUnit unit, std::FILE* out) {

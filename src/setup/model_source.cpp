@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/near_name.h"
 #include "setup/model_stores.h"
 
 namespace nibble {
@@ -34,20 +35,46 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
       argument, what);
 }
 
+// Names that may have been meant: published models, and those on this disk.
+std::vector<std::string> known_names() {
+  std::vector<std::string> names{std::string(kPublished20b), std::string(kPublished120b)};
+  for (const BundledName& bundled : kBundledNames) names.emplace_back(bundled.name);
+  for (const StoredModel& model : stored_models()) names.push_back(model.name);
+  return names;
+}
+
 [[noreturn]] void refuse(const std::string& argument, const std::vector<std::string>& tried) {
+  const std::string_view wanted = argument.ends_with("gpt-oss-120b") ? kPublished120b : kPublished20b;
   throw InputError(
-      "model '{}' not found: looked for {}. Expected a folder, a file, or one of these names: tiny "
+      "model '{}' not found: looked for {}{} Expected a folder, a file, or one of these names: tiny "
       "(bundled); {} (13.8 GB) and {} (65.3 GB, licence Apache-2.0), if in the Hugging Face cache (download "
-      "with: hf download {} --exclude '*/*'; OWNER/NAME@REVISION for another revision); gpt-oss:20b, if in "
-      "Ollama's store; synthetic:gpt-oss-20b and synthetic:gpt-oss-120b (random "
-      "weights, for measurements)",
-      argument, fmt::join(tried, " and "), kPublished20b, kPublished120b,
-      argument.ends_with("gpt-oss-120b") ? kPublished120b : kPublished20b);
+      "with: hf download {} --exclude '*/*', where hf comes from: pipx install huggingface_hub; "
+      "OWNER/NAME@REVISION for another revision; or save config.json, tokenizer.json and every "
+      "model-*.safetensors "
+      "of https://huggingface.co/{}/tree/main in a folder, and give the folder); gpt-oss:20b, if in Ollama's "
+      "store; "
+      "synthetic:gpt-oss-20b and synthetic:gpt-oss-120b (random weights, for measurements). 'nibble models' "
+      "lists "
+      "what is on this disk",
+      argument, fmt::join(tried, " and "), guess(argument, known_names()), kPublished20b, kPublished120b,
+      wanted, wanted);
 }
 
 }  // namespace
 
 fs::path ModelSource::folder() const { return fs::is_directory(path) ? path : path.parent_path(); }
+
+std::vector<std::pair<std::string, fs::path>> bundled_models(const Places& places) {
+  std::vector<std::pair<std::string, fs::path>> found;
+  std::error_code no_such_file;
+  for (const BundledName& bundled : kBundledNames)
+    for (const fs::path& models : places.model_folders)
+      if (const fs::path folder = models / bundled.folder; fs::is_directory(folder, no_such_file)) {
+        found.emplace_back(bundled.name, folder);
+        break;
+      }
+  return found;
+}
 
 ModelSource find_model(const std::string& argument, const Places& places) {
   if (argument.starts_with(kSynthetic)) return find_synthetic(argument, argument.substr(kSynthetic.size()));

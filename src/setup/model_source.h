@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "model/config.h"
 #include "setup/places.h"
@@ -18,6 +20,9 @@ struct ModelSource {
   // Returns the folder of the weights, where the vocabulary is. Empty for synthetic weights.
   std::filesystem::path folder() const;
 };
+
+// Returns names and folders of the bundled models that are here.
+std::vector<std::pair<std::string, std::filesystem::path>> bundled_models(const Places& places);
 
 // Tries "synthetic:" with a built-in name or a config.json; a path; a bundled model; the stores of other
 // programs (setup/model_stores.h). Throws an InputError with tried places, known names and advice.

@@ -64,6 +64,19 @@ fs::path hugging_face_hub() {
   return folder_variable("HF_HOME").value_or(user_cache() / "huggingface") / "hub";
 }
 
+std::vector<fs::path> lm_studio_stores() {
+  return {home() / ".lmstudio/models", user_cache() / "lm-studio/models"};
+}
+
+// Where Ollama's models are that have no host or owner in their names.
+constexpr const char *kOllamaHost{"registry.ollama.ai"}, *kOllamaOwner{"library"};
+
+std::vector<fs::path> ollama_stores() {
+  if (const auto named = folder_variable("OLLAMA_MODELS")) return {*named};
+  // The second is the home of the user that Ollama's service runs as.
+  return {home() / ".ollama/models", "/usr/share/ollama/.ollama/models"};
+}
+
 // Splits at slashes. Empty if a part is empty or would lead to another folder.
 std::vector<std::string> parts_of(std::string_view name) {
   std::vector<std::string> parts;
@@ -172,7 +185,7 @@ std::optional<fs::path> find_in_hugging_face(const std::string& name, Tried& tri
 std::optional<fs::path> find_in_lm_studio(const std::string& name, Tried&) {
   const std::vector<std::string> parts = parts_of(name);
   if (parts.size() != 2) return std::nullopt;
-  for (const fs::path& models : {home() / ".lmstudio/models", user_cache() / "lm-studio/models"})
+  for (const fs::path& models : lm_studio_stores())
     if (const fs::path folder = models / parts[0] / parts[1]; is_folder(folder)) return folder;
   return std::nullopt;
 }
@@ -182,13 +195,9 @@ std::optional<fs::path> find_in_ollama(const std::string& name, Tried& tried) {
   const std::string tag = colon == std::string::npos ? "latest" : name.substr(colon + 1);
   std::vector<std::string> parts = parts_of(name.substr(0, colon));
   if (parts.empty() || parts.size() > 3 || parts_of(tag).size() != 1) return std::nullopt;
-  if (parts.size() == 1) parts.insert(parts.begin(), "library");
-  if (parts.size() == 2) parts.insert(parts.begin(), "registry.ollama.ai");
-  // The second is the home of the user that Ollama's service runs as.
-  const fs::path usual[] = {home() / ".ollama/models", "/usr/share/ollama/.ollama/models"};
-  const auto named = folder_variable("OLLAMA_MODELS");
-  for (const fs::path& store :
-       named ? std::vector{*named} : std::vector(std::begin(usual), std::end(usual))) {
+  if (parts.size() == 1) parts.insert(parts.begin(), kOllamaOwner);
+  if (parts.size() == 2) parts.insert(parts.begin(), kOllamaHost);
+  for (const fs::path& store : ollama_stores()) {
     const fs::path manifest = store / "manifests" / parts[0] / parts[1] / parts[2] / tag;
     if (is_file(manifest))
       return store / "blobs" / ollama_model_blob(read_text_file(manifest, 1 << 20), manifest);
@@ -197,26 +206,93 @@ std::optional<fs::path> find_in_ollama(const std::string& name, Tried& tried) {
   return std::nullopt;
 }
 
-fs::path only_gguf_in(const fs::path& path) {
-  if (!is_folder(path)) return path;
+std::vector<fs::path> model_files(const fs::path& path, bool looks_below) {
+  if (!is_folder(path)) return {path};
   std::vector<fs::path> files;
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(path, error);
        entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     if (error) break;
-    if (entry.depth() > 0) entry.disable_recursion_pending();
+    if (entry.depth() > 0 || !looks_below) entry.disable_recursion_pending();
     const fs::path& file = entry->path();
-    if (file.extension() == ".safetensors" && entry.depth() == 0) return path;
+    if (file.extension() == ".safetensors" && entry.depth() == 0) return {path};
     if (file.extension() == ".gguf" && is_file(file) && !is_later_part(file.filename().string()))
       files.push_back(file);
   }
+  std::ranges::sort(files);
+  return files;
+}
+
+fs::path only_gguf_in(const fs::path& path) {
+  const std::vector<fs::path> files = model_files(path);
   if (files.empty()) return path;
   if (files.size() == 1) return files[0];
-  std::ranges::sort(files);
+  std::error_code error;
   std::vector<std::string> names;
   for (const fs::path& file : files) names.push_back(fs::relative(file, path, error).string());
   throw InputError("{}: has {} models; give the path of one: {}", path.string(), files.size(),
                    fmt::join(names, ", "));
+}
+
+namespace {
+
+void list_hugging_face(std::vector<StoredModel>& models) {
+  constexpr std::string_view kPrefix{"models--"}, kSeparator{"--"};
+  for (const fs::path& folder : folders_in(hugging_face_hub())) {
+    const std::string entry = folder.filename().string();
+    const size_t end = entry.find(kSeparator, kPrefix.size());
+    if (!entry.starts_with(kPrefix) || end == std::string::npos) continue;
+    const std::string name =
+        entry.substr(kPrefix.size(), end - kPrefix.size()) + "/" + entry.substr(end + kSeparator.size());
+    Tried tried;
+    if (const auto path = find_in_hugging_face(name, tried)) models.push_back({name, "Hugging Face", *path});
+  }
+}
+
+void list_lm_studio(std::vector<StoredModel>& models) {
+  for (const fs::path& store : lm_studio_stores())
+    for (const fs::path& owner : folders_in(store))
+      for (const fs::path& folder : folders_in(owner))
+        models.push_back({owner.filename().string() + "/" + folder.filename().string(), "LM Studio", folder});
+}
+
+// The shortest name by which find_in_ollama() finds the manifest at HOST/OWNER/NAME/TAG.
+std::string ollama_name(const fs::path& manifest) {
+  std::vector<std::string> parts;
+  for (const fs::path& part : manifest) parts.push_back(part.string());
+  std::string name = parts[2] + ":" + parts[3];
+  if (parts[0] != kOllamaHost) return parts[0] + "/" + parts[1] + "/" + name;
+  return parts[1] == kOllamaOwner ? name : parts[1] + "/" + name;
+}
+
+void list_ollama(std::vector<StoredModel>& models) {
+  constexpr int kDepth{3};  // HOST/OWNER/NAME/TAG
+  for (const fs::path& store : ollama_stores()) {
+    const fs::path manifests = store / "manifests";
+    std::error_code error;
+    for (auto entry = fs::recursive_directory_iterator(manifests, error);
+         entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+      if (error) break;
+      if (entry.depth() != kDepth || !is_file(entry->path())) continue;
+      const std::string name = ollama_name(entry->path().lexically_relative(manifests));
+      Tried tried;
+      try {
+        if (const auto path = find_in_ollama(name, tried)) models.push_back({name, "Ollama", *path});
+      } catch (const InputError& damaged) {
+        models.push_back({name, "Ollama", {}, damaged.what()});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<StoredModel> stored_models() {
+  std::vector<StoredModel> models;
+  list_hugging_face(models);
+  list_lm_studio(models);
+  list_ollama(models);
+  return models;
 }
 
 }  // namespace nibble

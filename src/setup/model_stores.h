@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace nibble {
@@ -21,6 +22,20 @@ std::optional<std::filesystem::path> find_in_lm_studio(const std::string& name, 
 // "gpt-oss:20b", "OWNER/NAME:TAG" or "HOST/OWNER/NAME:TAG" in Ollama's store; without a tag, "latest". Throws
 // ContainerError for a damaged manifest.
 std::optional<std::filesystem::path> find_in_ollama(const std::string& name, Tried& tried);
+
+struct StoredModel {
+  std::string name;            // argument of the function above that finds it
+  std::string_view place;      // "Hugging Face", "LM Studio", "Ollama"
+  std::filesystem::path path;  // empty if `fault` says why
+  std::string fault{};
+};
+// Lists the models in all three stores, in no order, also those of other architectures.
+std::vector<StoredModel> stored_models();
+
+// Returns the models of a folder: itself if it has safetensors files, otherwise its GGUF files (the first
+// part of a split model), sorted; also those in folders in it if `looks_below`. Of any other path returns the
+// path.
+std::vector<std::filesystem::path> model_files(const std::filesystem::path& path, bool looks_below = true);
 
 // A folder without safetensors files that has one GGUF model, also in a folder in it, is that file; any other
 // path is itself. A split model counts once. Throws InputError with their names if there are several.

@@ -26,6 +26,12 @@ Answer AnswerReader::finish(FinishedEvent event) {
   return std::move(answer_);
 }
 
+Answer AnswerReader::abandon() {
+  Answer answer = finish({.reason = FinishReason::kCancelled});
+  answer.is_abandoned = true;
+  return answer;
+}
+
 void AnswerReader::append(const std::string& text) {
   answer_.text += text;
   if (!text.empty()) on_text_(harmony::AnswerPart::kAnswer, text);

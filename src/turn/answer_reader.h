@@ -23,6 +23,9 @@ struct Answer {
   std::vector<harmony::ParsedMessage> messages;
   std::vector<SampledToken> tokens;
   FinishedEvent finished;
+  // Whether the caller gave up waiting for the end of a step (AnswerReader::abandon). Then `finished` has no
+  // counts, and the engine is busy until the step ends.
+  bool is_abandoned{false};
 };
 
 class AnswerReader {
@@ -43,6 +46,7 @@ class AnswerReader {
   // Returns false if a stop string was found: the caller cancels the request and pushes no further token.
   bool push(TokenEvent event);
   Answer finish(FinishedEvent event);
+  Answer abandon();  // instead of finish(), for a cancelled request whose last event has not come
 
  private:
   void append(const std::string& text);

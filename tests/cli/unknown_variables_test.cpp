@@ -22,6 +22,14 @@ TEST(UnknownVariables, EachIsReportedWithTheNearestSetting) {
                           AllOf(HasSubstr("NIBBLE_TOPK"), HasSubstr("NIBBLE_TOP_K?"))));
 }
 
+TEST(UnknownVariables, ANameLikeNoSettingIsReportedWithoutAGuess) {
+  EXPECT_THAT(
+      warnings({"NIBBLE_COLOUR_OF_THE_PAGE=red", "NIBBLE_PORTT=1", "NIBBLE_API_KY=x"}),
+      ElementsAre("unknown variable NIBBLE_COLOUR_OF_THE_PAGE. See 'nibble --help'",
+                  "unknown variable NIBBLE_PORTT. See 'nibble --help'",
+                  "unknown variable NIBBLE_API_KY: did you mean NIBBLE_API_KEY? See 'nibble --help'"));
+}
+
 TEST(UnknownVariables, ASettingIsNone) {
   EXPECT_THAT(warnings({"NIBBLE_TEMPERATURE=nonsense", "NIBBLE_MAX_BATCH_TOKENS="}), IsEmpty());
 }

@@ -42,6 +42,15 @@ TEST(Progress, TheBarFillsWithTheShareDone) {
   EXPECT_EQ(progress_bar("x", 0, 10'000, 43), "x [              ]   0 %  0.0 kB of 10.0 kB");
 }
 
+TEST(Progress, TheTimeLeftIsThatOfTheSpeedSoFar) {
+  EXPECT_EQ(time_left(25, 100, 10), ", 30 s left");
+  EXPECT_EQ(time_left(25, 100, 100), ", 5 min left");
+  EXPECT_EQ(time_left(1, 100, 10), "");    // too little is done
+  EXPECT_EQ(time_left(50, 100, 0.5), "");  // too early
+  EXPECT_EQ(time_left(100, 100, 10), "");
+  EXPECT_EQ(time_left(0, 0, 10), "");
+}
+
 TEST(Progress, TheBarNeverLeavesItsWidth) {
   for (size_t width = 0; width < 200; ++width)
     EXPECT_LE(progress_bar("making a model with a long name", 123'456'789, 999'999'999'999, width).size(),

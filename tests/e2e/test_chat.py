@@ -1,18 +1,21 @@
 """Tests nibble chat as people use it: line editing, history, pasted text and commands."""
 
 import json
+import pathlib
 import stat
+import time
 
 import pytest
 
-from test_cli import QUESTION, Terminal, answer, nibble
+from test_cli import QUESTION, Terminal, answer, nibble, refusal
+from test_serve import serving
 
 UP = "\x1b[A"
 PASTE = "\x1b[200~{}\x1b[201~"
 
 
 def greedy(*arguments, **environment):
-    chat = Terminal("--temperature", "0", *arguments, **environment)
+    chat = Terminal("--temperature", "0", "--stats", *arguments, **environment)
     chat.expect("> ")
     return chat
 
@@ -144,7 +147,7 @@ def test_a_history_can_be_left_out(tmp_path):
 def test_settings_change_between_turns():
     lines = ["/set max-tokens 3", "Hello", "/set max-tokens", "/set", "/set top-p 7", "/set threads 2", "/set stop = "]
     told = answer("chat", "tiny", "--temperature", 0, stdin="\n".join([*lines, QUESTION]).encode())
-    assert "3 output tokens" in told
+    assert "(cut off after 3 tokens: --max-tokens)" in told
     assert "end the answer after N tokens, reasoning included [up to the context length]" in told
     assert "always the likeliest token, 1: the model's own distribution [0]" in told
     assert "top-p '7': expected a number above 0, up to 1" in told
@@ -194,15 +197,135 @@ def test_a_file_that_is_no_conversation_is_one_line(tmp_path, content, why):
     assert f"> {QUESTION}" in told  # the conversation is unchanged
 
 
-def test_help_lists_the_commands_and_the_last_line_says_when_the_first_token_came():
-    told = answer("chat", "tiny", "--temperature", 0, stdin=f"/help\n{QUESTION}".encode())
-    for command in ("/retry", "/set NAME VALUE", "/save FILE", "/load FILE", "/reset", "/quit"):
-        assert f"  {command} " in told
-    assert "first token after " in told.splitlines()[-1]
+def test_help_lists_the_commands_in_80_columns():
+    told = answer("chat", "tiny", "--temperature", 0, stdin=b"/help").splitlines()
+    for command in ("/retry", "/regen", "/read FILE", "/set NAME VALUE", "/save FILE", "/load FILE", "/stats", "/reset", "/quit"):
+        assert any(line.startswith(f"  {command} ") for line in told)
+    assert max(map(len, told)) <= 80
+
+
+def test_speed_is_said_only_if_it_is_asked_for():
+    lines = [QUESTION, "/stats", QUESTION, "/stats", QUESTION]
+    told = answer("chat", "tiny", "--temperature", 0, stdin="\n".join(lines).encode())
+    assert told.count("first token after ") == 1 and told.count("17 + 25 = 42.") == 3
+    assert answer("chat", "tiny", "--temperature", 0, "--stats", stdin=QUESTION.encode()).count("tok/s") == 2
+
+
+def test_a_file_follows_the_next_question(tmp_path):
+    notes, talk = tmp_path / "notes.txt", tmp_path / "talk.json"
+    notes.write_text("3 and 6\n")
+    lines = [f"/read {notes}", "Add", f"/read {tmp_path}/none", f"/read {notes}", "/reset", QUESTION, f"/save {talk}"]
+    told = answer("chat", "tiny", "--temperature", 0, stdin="\n".join([*lines, "/quit"]).encode())
+    assert f"7 bytes of {notes} follow the next question" in told and "No such file" in told
+    assert texts([m for m in json.loads(talk.read_text())["messages"] if m["role"] == "user"], "user") == [QUESTION]
+    lines = [f"/read {notes}", "Add", f"/save {talk}"]
+    answer("chat", "tiny", "--temperature", 0, stdin="\n".join(lines).encode())
+    assert texts([m for m in json.loads(talk.read_text())["messages"] if m["role"] == "user"], "user") == ["Add\n\n3 and 6"]
+
+
+def test_lines_between_two_marks_are_one_question(tmp_path):
+    talk = tmp_path / "talk.json"
+    block = ['"""', "What is", "17 + 25?", '"""', f"/save {talk}", '"""Add 3', 'and 6."""', f"/save {talk}.2"]
+    answer("chat", "tiny", "--temperature", 0, stdin="\n".join(block).encode())
+    users = [m for m in json.loads(pathlib.Path(f"{talk}.2").read_text())["messages"] if m["role"] == "user"]
+    assert texts(users, "user") == ["What is\n17 + 25?", "Add 3\nand 6."]
+
+
+def test_tab_completes_commands_and_files(tmp_path):
+    (tmp_path / "questions.txt").write_text(QUESTION)
+    chat = greedy()
+    chat.type(f"/rea\t")
+    chat.expect("read  reasoning")
+    chat.type(f"d {tmp_path}/qu\t\n")
+    chat.expect("follow the next question")
+    chat.type("/hist\t\n")
+    chat.expect("> ")
+    end(chat)
+
+
+def test_a_spinner_counts_the_prompt_and_ctrl_c_ends_it_at_once(tmp_path):
+    long = tmp_path / "long.txt"
+    long.write_text("word " * 3000)
+    chat = Terminal("--backend", "reference")
+    chat.expect("> ")
+    chat.type(f"/read {long}\n")
+    chat.expect("follow the next question")
+    chat.expect("> ")
+    chat.type("Summarise:\n")
+    chat.expect("reading the prompt: 0 of ")
+    told = chat.expect("reading the prompt: 512 of ")
+    assert " tokens, " in told and "\x1b[K" in told
+    pressed = time.monotonic()
+    chat.type("\x03")
+    chat.expect("(cancelled)")
+    chat.expect("> ")
+    assert time.monotonic() - pressed < 1
+    chat.type("/reset\n")
+    chat.expect("new conversation")
+    chat.expect("> ")
+    chat.type(QUESTION + "\n")  # waits for the end of the step, and gets its own answer
+    chat.expect("17 + 25 = 42.")
+    end(chat)
+
+
+# --server
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving("--api-key", "secret") as running:
+        yield running
+
+
+def test_a_chat_with_a_server_needs_no_model(server, tmp_path):
+    talk = tmp_path / "talk.json"
+    lines = [QUESTION, "/stats", "Add 3 and 6.", f"/save {talk}", QUESTION]
+    told = answer("chat", "--server", server.url, "--temperature", 0, stdin="\n".join(lines).encode(), env={"NIBBLE_API_KEY": "secret"})
+    assert "reasoning: " in told and "17 + 25 = 42." in told
+    assert told.count("prompt tokens, first token after ") == 2 and "9" in told
+    saved = [message for message in json.loads(talk.read_text())["messages"] if message.get("channel") == "final"]
+    assert [text.strip() for text in texts(saved, "assistant")][0] == "17 + 25 = 42."
+
+
+def test_the_same_questions_get_the_same_answers_from_a_server_and_here(server, tmp_path):
+    lines = ["/system Be brief.", QUESTION, "Add 3 and 6.", f"/save {tmp_path}/FILE"]
+    date = ("--date", "2026-11-22")
+    for name, flags, env in (("here", ("tiny",), {}), ("there", ("--server", server.url + "/v1", "tiny", "--api-key", "secret"), {})):
+        answer("chat", *flags, "--temperature", 0, *date, stdin="\n".join(lines).replace("FILE", name).encode(), env=env)
+    assert (tmp_path / "here").read_text() == (tmp_path / "there").read_text()
+
+
+def test_ctrl_c_ends_the_request_at_the_server(server):
+    chat = Terminal("--server", server.url, "--api-key", "secret")
+    chat.expect("> ")
+    chat.type("/set stop xyzzy\n/set temperature 2\n")
+    chat.expect("> ")
+    chat.type("Tell me a story about a fox.\n")
+    chat.expect("\x1b[2m")
+    chat.type("\x03")
+    chat.expect("> ")
+    end(chat)
+
+
+def test_a_server_that_cannot_be_asked_is_one_line(server):
+    assert "127.0.0.1:1/v1/models: request failed" in refusal("chat", "--server", "http://127.0.0.1:1")
+    assert "HTTP 401" in refusal("chat", "--server", server.url, env={"NIBBLE_API_KEY": "wrong"})
+    assert "MODEL is required, or --server URL" in refusal("chat")
+    assert "--api-key needs --server" in refusal("chat", "tiny", "--api-key", "x")
+    told = answer("chat", "--server", server.url, "no-such-model", "--api-key", "secret", stdin=QUESTION.encode())
+    assert "HTTP 404" in told and "no-such-model" in told
+    told = answer("chat", "--server", server.url, "--api-key", "secret", "--grammar", "/dev/null", stdin=QUESTION.encode())
+    assert "--grammar does not work with --server" in told
+
+
+def test_a_misspelt_command_is_guessed():
+    told = answer("chat", "tiny", stdin=b"/sytsem x\n/xyzzy\n")
+    assert "unknown command '/sytsem': did you mean /system? /help lists the commands" in told
+    assert "unknown command '/xyzzy'. /help lists the commands" in told
 
 
 def test_short_flags_are_those_of_llama_cpp():
-    told = nibble("run", "-m", "tiny", "-p", QUESTION, "-n", 5, "-c", 256, "-t", 2, "--temperature", 0)
+    told = nibble("run", "-m", "tiny", "--stats", "-p", QUESTION, "-n", 5, "-c", 256, "-t", 2, "--temperature", 0)
     assert told.returncode == 0 and b"5 output tokens" in told.stderr
     assert b"at most 131072" in nibble("run", "tiny", "-p", "x", "-c", 200000).stderr
     assert b"'0': expected a whole number from 1 to 1024" in nibble("serve", "tiny", "-t", 0).stderr

@@ -56,12 +56,47 @@ def refusal(*arguments, **more):
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_a_question_is_answered(backend):
-    done = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0, "--backend", backend)
+    done = nibble("run", "tiny", "--stats", "-p", QUESTION, "--temperature", 0, "--backend", backend)
     assert done.returncode == 0
     assert done.stdout == b"17 + 25 = 42.\n"  # only the answer
     told = done.stderr.decode()
     assert "reasoning: " in told
     assert "prompt tokens" in told and "tok/s" in told and "B/s" in told
+
+
+def test_speed_is_not_said_unless_it_is_asked_for():
+    done = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0)
+    assert "tok/s" not in done.stderr.decode() and b"tokens" not in done.stderr
+    done = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0, "--max-tokens", 3)
+    assert done.stderr.decode().endswith("(cut off after 3 tokens: --max-tokens)\n")
+
+
+def test_files_and_stdin_follow_the_prompt_after_a_blank_line(tmp_path):
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("3 and\n")
+    two.write_text("6.\n\n")
+    alone = answer("run", "tiny", "--json", "--temperature", 0, "-p", "Add\n\n3 and\n\n6.\n\nNow.")
+    parts = answer("run", "tiny", "--json", "--temperature", 0, "-p", "Add", "-f", one, "--file", two, stdin=b"Now.\n")
+
+    def said(text):
+        return [json.loads(text)[key] for key in ("answer", "reasoning", "tokens", "num_prompt_tokens")]
+
+    assert said(alone) == said(parts)
+    assert answer("run", "tiny", "--temperature", 0, "-p", "What is", stdin=b"17 + 25?\n") == answer("run", "tiny", "--temperature", 0, "-p", "What is\n\n17 + 25?")
+    with_file = tmp_path / "question.txt"
+    with_file.write_text(QUESTION + "\n")
+    assert answer("run", "tiny", "--temperature", 0, "-f", with_file) == "17 + 25 = 42.\n"
+    assert f"{tmp_path}/none" in refusal("run", "tiny", "-p", "x", "-f", tmp_path / "none")
+    with_file.write_bytes(b"caf\xe9")
+    assert f"{with_file} is not valid UTF-8 at byte 3" in refusal("run", "tiny", "-p", "x", "-f", with_file)
+    assert "standard input is not valid UTF-8" in refusal("run", "tiny", "-p", "x", stdin=b"\xff")
+
+
+@pytest.mark.parametrize("redirection", ["</dev/null", "<&-"])
+def test_a_prompt_needs_no_stdin(redirection):
+    command = f'exec "$0" run tiny --temperature 0 -p "{QUESTION}" {redirection}'
+    done = subprocess.run(["bash", "-c", command, NIBBLE], capture_output=True, timeout=300, env={**os.environ, "NIBBLE_THREADS": "1"})
+    assert done.stdout == b"17 + 25 = 42.\n" and done.returncode == 0
 
 
 def test_a_question_comes_from_stdin_too():
@@ -99,7 +134,7 @@ def test_variables_set_settings_and_flags_win():
 
 def test_synthetic_weights_need_no_files():
     config = TINY / "config.json"
-    done = nibble("run", f"synthetic:{config}", "-p", "hello", "--max-tokens", 5)
+    done = nibble("run", f"synthetic:{config}", "--stats", "-p", "hello", "--max-tokens", 5)
     assert done.returncode == 0
     assert "5 output tokens" in done.stderr.decode()
 
@@ -125,6 +160,20 @@ def test_ctrl_c_ends_the_answer_and_keeps_what_there_is():
         _, told = run.communicate(timeout=60)
     assert run.returncode == 130
     assert b"cancelled" in told
+
+
+def test_ctrl_c_does_not_wait_for_the_end_of_a_step():
+    """A step of the reference backend takes seconds here. The promise is 200 ms; a busy machine gets a second."""
+    command = [NIBBLE, "run", "tiny", "--backend", "reference", "-p", "word " * 3000]
+    environment = {**os.environ, "NIBBLE_THREADS": "1"}
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
+        assert run.stderr.readline().startswith(b"loading tiny: ")
+        time.sleep(0.3)  # the first step has begun
+        pressed = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        answer, told = run.communicate(timeout=60)
+        assert time.monotonic() - pressed < 1
+    assert run.returncode == 130 and answer == b"" and told == b"(cancelled)\n"
 
 
 def test_answers_are_held_to_a_schema_or_a_grammar_in_a_file(tmp_path):
@@ -199,6 +248,14 @@ def test_files_that_are_no_model(tmp_path):
     assert "looked for" in refusal("run", "no-such-model", "-p", QUESTION)
 
 
+def test_a_model_that_is_missing_is_guessed_and_its_download_explained():
+    told = refusal("run", "tniy", "-p", QUESTION)
+    assert ": did you mean tiny?" in told
+    told = refusal("run", "openai/gpt-oss-120b", "-p", QUESTION, env={"HF_HUB_CACHE": "/nowhere"})
+    assert "hf download openai/gpt-oss-120b --exclude '*/*'" in told and "pipx install huggingface_hub" in told
+    assert "https://huggingface.co/openai/gpt-oss-120b/tree/main" in told and "nibble models" in told
+
+
 def test_prompts_that_can_not_be_run():
     assert "--context" in refusal("run", "tiny", "-p", "word " * 200, "--context", 100)
     assert "UTF-8" in refusal("run", "tiny", stdin=b"caf\xe9")
@@ -209,7 +266,9 @@ def test_prompts_that_can_not_be_run():
     "arguments, said",
     [
         (["run", "tiny", "-p", "x", "--temperature", "-1"], "a number from 0 to 2"),
-        (["run", "tiny", "-p", "x", "--temprature", "1"], "--temperature"),
+        (["run", "tiny", "-p", "x", "--temprature", "1"], "unknown flag '--temprature': did you mean --temperature? See 'nibble run --help'"),
+        (["run", "tiny", "-p", "x", "--max-tokns=3"], "unknown flag '--max-tokns=3': did you mean --max-tokens? See"),
+        (["run", "tiny", "-p", "x", "--colour"], "unknown flag '--colour'. See 'nibble run --help'"),
         (["run", "tiny", "-p", "x", "--reasoning", "huge"], "low, medium, high"),
         (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
         # The release preset has no CUDA backend.
@@ -224,7 +283,8 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
         (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
         (["run"], "MODEL"),
-        (["rum", "tiny"], "run, chat, serve"),
+        (["rnu", "tiny"], "unknown command 'rnu': did you mean 'nibble run'?"),
+        (["question", "tiny"], "run, chat, serve"),
         ([], "run, chat, serve"),
         (["eval", "tiny"], "--golden"),
         (["eval", "tiny", "--text", "a", "--tasks", "b"], "exactly one"),
@@ -246,8 +306,8 @@ def test_prompts_that_can_not_be_run():
         (["bench", "clients", "tiny", "--clients", "0"], "from 1 to 1024"),
         (["bench", "clients", "tiny", "-p", "16,32"], "--prompt-tokens: Value 16,32 not in range 1 to 1048576; see 'nibble bench clients --help'"),
         (["bench", "clients", "tiny", "-n", "1"], "--output-tokens: Value 1 not in range 2 to 1048576"),
-        (["bench", "clients", "tiny", "-d", "5"], "unknown flag '-d'; 'nibble bench clients' accepts --help --model --clients"),
-        (["bench", "clients", "tiny", "--csv"], "unknown flag '--csv'; 'nibble bench clients' accepts --help --model --clients"),
+        (["bench", "clients", "tiny", "-d", "5"], "unknown flag '-d'. See 'nibble bench clients --help'"),
+        (["bench", "clients", "tiny", "--csv"], "unknown flag '--csv'. See 'nibble bench clients --help'"),
         (["bench", "--threads", "1", "clients", "tiny"], "--threads has to follow the command: nibble bench clients"),
         (["bench", "tiny", "clients", "tiny"], "MODEL has to follow the command: nibble bench clients"),
         (["bench", "tiny", "--clients", "2"], "use 'nibble bench clients MODEL --clients N,N...'"),
@@ -322,6 +382,13 @@ def test_a_wrong_flag_is_refused_before_the_model_is_looked_for(arguments, said)
     assert said in refusal("run", "no-such-model", "-p", "x", *arguments)
 
 
+def test_a_variable_that_a_command_does_not_use_is_said_to_be_unused():
+    done = nibble("tokenize", "tiny", "--log-level", "info", stdin=b"Hello", env={"NIBBLE_TEMPERATURE": "0"})
+    assert "NIBBLE_TEMPERATURE is set, but 'nibble tokenize' does not use it" in done.stderr.decode()
+    done = nibble("run", "tiny", "-p", QUESTION, "--log-level", "info", env={"NIBBLE_TEMPERATURE": "0", "NIBBLE_API_KEY": "x"})
+    assert "does not use it" not in done.stderr.decode() and "NIBBLE_API_KEY" not in done.stderr.decode()
+
+
 def test_a_bad_variable_is_named():
     assert "NIBBLE_SEED" in refusal("run", "tiny", "-p", "x", env={"NIBBLE_SEED": "many"})
 
@@ -332,7 +399,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "diff", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "models", "inspect", "eval", "diff", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "profile compare", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -1083,7 +1150,7 @@ class Terminal:
 
 
 def test_a_chat_remembers_obeys_and_ends(tmp_path):
-    chat = Terminal("--temperature", "0")
+    chat = Terminal("--temperature", "0", "--stats")
     chat.expect("> ")
     chat.type(QUESTION + "\n")
     shown = chat.expect("tok/s")

@@ -79,8 +79,9 @@ def test_command_line_wins_over_variables_and_these_over_the_file(config):
 @pytest.mark.parametrize(
     "text, told",
     [
-        ("temprature = 1", "line 1: unknown setting 'temprature': did you mean 'temperature'?"),
-        ("\nmax_sequences = 4", "line 2: unknown setting 'max_sequences': did you mean 'max-sequences'?"),
+        ("temprature = 1", "line 1: unknown setting 'temprature': did you mean temperature? The settings"),
+        ("\nmax_sequences = 4", "line 2: unknown setting 'max_sequences': did you mean max-sequences?"),
+        ("quantum = 1", "line 1: unknown setting 'quantum'. The settings are the flags of 'nibble serve --help'"),
         ("temperature = 7", "line 1: --temperature '7': expected a number from 0 to 2"),
         ("port = 70000", "line 1: --port: Value 70000 not in range"),
         ('port = "x"', "line 1: "),

@@ -46,16 +46,46 @@ def test_the_program_finds_the_bundled_model(installed, tmp_path):
     assert told.stdout == "17 + 25 = 42.\n"
 
 
+def pages(installed):
+    """Returns the manual pages by the name of their command; that of nibble itself is called ""."""
+    found = {path.name.removeprefix("nibble").removesuffix(".1").removeprefix("-"): path for path in (installed / "share/man/man1").iterdir()}
+    assert found.keys() == {path[0] if path else "" for path in commands()}
+    return found
+
+
 @pytest.mark.skipif(not shutil.which("man"), reason="no man here")
-def test_the_manual_page_has_all_that_help_says(installed):
-    page = installed / "share/man/man1/nibble.1"
+def test_the_manual_pages_have_all_that_help_says(installed):
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "200", "MAN_KEEP_FORMATTING": "", "PAGER": "cat"}
-    shown = run("man", "--warnings", "-l", page, env=environment)
-    assert shown.returncode == 0 and shown.stderr == ""
-    words = " ".join(shown.stdout.split())
-    for path in commands():
-        for line in run(NIBBLE, *path, "--help").stdout.splitlines():
-            assert " ".join(line.split()) in words, path
+    words = {}
+    for name, page in pages(installed).items():
+        shown = run("man", "--warnings", "-l", page, env=environment)
+        assert shown.returncode == 0 and shown.stderr == ""
+        words[name] = " ".join(shown.stdout.split())
+        titles = re.findall(r"^[A-Z]+(?: [A-Z]+)?$", shown.stdout, re.MULTILINE)
+        assert set(titles) >= {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "FILES", "EXIT STATUS", "SEE ALSO"}
+        assert re.search(r"^(EXAMPLES| +Examples)$", shown.stdout, re.MULTILINE), name
+    for path, flags in commands().items():
+        page = words[path[0] if path else ""]
+        assert all(flag in page for flag in flags), path
+        text = run(NIBBLE, *path, "--help").stdout
+        descriptions = [" ".join(line[38:].split()) for line in text.splitlines() if line.startswith("  ") and line[36:38] == "  "]
+        assert len(descriptions) > 1 and all(line in page for line in descriptions), path
+        for paragraph in re.split(r"\n\n+", text.split("\n\n\n")[-1]):
+            if paragraph.startswith(("Example", "Flags of the groups", "Settings (the help groups", "Exit codes:")): continue
+            assert " ".join(paragraph.split()) in page, (path, paragraph)
+    assert all(f"nibble-{name}(1)" in words[""] for name in words if name)
+
+
+@pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
+def test_the_manual_pages_have_no_fault(installed):
+    told = run("mandoc", "-T", "lint", *pages(installed).values()).stdout.splitlines()
+    # An example or the name of a flag cannot be broken.
+    assert [line for line in told if "input text line longer than 80 bytes" not in line and "cannot stat" not in line and "referenced manual not found" not in line] == []
+
+
+def test_a_manual_page_of_no_command_is_refused():
+    done = run(NIBBLE, "manual", "sevre")
+    assert done.returncode == 2 and done.stderr == "nibble: no command 'sevre': did you mean serve? See 'nibble --help'\n"
 
 
 def completed(installed, *words):

@@ -33,6 +33,17 @@ def test_a_key_file_has_names_and_comments(tmp_path):
             assert ask(server, "/v1/models", key)[0] == 401
 
 
+def test_a_key_of_the_environment_is_one_unless_a_flag_gives_others(monkeypatch):
+    monkeypatch.setenv("NIBBLE_API_KEY", "sk-variable")
+    with serving() as server:
+        assert [ask(server, "/v1/models", key)[0] for key in ("sk-variable", "sk-flag", None)] == [200, 401, 401]
+    with serving("--api-key", "sk-flag") as server:
+        assert [ask(server, "/v1/models", key)[0] for key in ("sk-variable", "sk-flag")] == [401, 200]
+    monkeypatch.setenv("NIBBLE_API_KEY", "")
+    with serving() as server:
+        assert ask(server, "/v1/models")[0] == 200
+
+
 @pytest.mark.parametrize("text, told", [("", "has no key"), ("# nothing\n\n", "has no key"), ("a b:secret\n", "line 1")])
 def test_a_file_that_lets_nobody_in_or_has_a_fault_is_one_clear_line(tmp_path, text, told):
     (tmp_path / "keys").write_text(text)

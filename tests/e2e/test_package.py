@@ -1,6 +1,8 @@
 """Tests the packages of tools/package: each is unpacked or installed in a fresh place and answers a question there."""
 
+import gzip
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -8,6 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import time
 
 import pytest
 
@@ -27,19 +31,28 @@ def succeed(*command, **more):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def packages():
-    """Builds the packages from the objects of the release build and returns their paths."""
-    done = subprocess.run([ROOT / "tools/package", "--cpu"], capture_output=True, text=True, timeout=1200)
+def build_packages(*flags):
+    done = subprocess.run([ROOT / "tools/package", *flags], capture_output=True, text=True, timeout=1200)
     if done.returncode == 3:
         pytest.skip("tools/package could not download its tools")
     assert done.returncode == 0, done.stderr
     return [ROOT / line for line in done.stdout.splitlines()]
 
 
+def only(packages, ending):
+    [package] = [path for path in packages if path.name.endswith(ending)]
+    return package
+
+
+@pytest.fixture(scope="module")
+def packages():
+    """Builds the packages from the objects of the release build and returns their paths."""
+    return build_packages("--cpu")
+
+
 @pytest.fixture(scope="module")
 def unpacked(packages, tmp_path_factory):
-    [archive] = [path for path in packages if path.name.endswith(".tar.zst")]
+    archive = only(packages, ".tar.zst")
     folder = tmp_path_factory.mktemp("unpacked")
     succeed("tar", "-C", folder, "-xf", archive)
     return folder / archive.name.removesuffix(".tar.zst")
@@ -47,6 +60,14 @@ def unpacked(packages, tmp_path_factory):
 
 def test_the_archive_answers_a_question(unpacked, tmp_path):
     assert succeed(unpacked / "bin/nibble", *QUESTION, cwd=tmp_path) == ANSWER
+
+
+def test_from_the_archive_to_the_first_answer_takes_less_than_five_seconds(packages, tmp_path):
+    started = time.monotonic()
+    archive = only(packages, ".tar.zst")
+    succeed("tar", "-C", tmp_path, "-xf", archive)
+    assert succeed(tmp_path / archive.name.removesuffix(".tar.zst") / "bin/nibble", *QUESTION) == ANSWER
+    assert time.monotonic() - started < 5
 
 
 def test_the_program_runs_with_a_glibc_that_lacks_newer_functions(unpacked):
@@ -78,6 +99,21 @@ def test_the_list_of_parts_names_every_licence(unpacked):
     assert linked == [part["SPDXID"] for part in parts] and len(set(linked)) == len(linked)
 
 
+def test_the_sizes_are_those_of_the_promise(packages):
+    """The CPU program in less than 10 MB; the miniature, which hardly compresses, is a package of its own."""
+    assert only(packages, "_amd64.deb").stat().st_size < 10_000_000
+    assert all(path.stat().st_size < 20_000_000 for path in packages)
+
+
+def test_a_second_build_has_the_same_bytes(packages):
+    before = (PACKAGES / "SHA256SUMS").read_text()
+    for path in (ROOT / "build/release/tools/packaging").rglob("*nibble_portable*"):
+        if path.is_file(): path.unlink()  # compiled and linked again; ccache must not help
+    environment = {**os.environ, "CCACHE_DISABLE": "1"}
+    succeed(ROOT / "tools/package", "--cpu", env=environment)
+    assert (PACKAGES / "SHA256SUMS").read_text() == before
+
+
 def test_checksums_are_those_of_the_packages(packages):
     succeed("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=PACKAGES)
     listed = {line.split()[1] for line in (PACKAGES / "SHA256SUMS").read_text().splitlines()}
@@ -102,15 +138,18 @@ mkdir "$1/upper" "$1/work" "$1/system"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/system"
 mount -t proc proc "$1/system/proc"
 cp "$2" "$1/system/nibble.deb"
+cp "$3" "$1/system/nibble-tiny.deb"
 chroot "$1/system" dpkg -i /nibble.deb >&2
+chroot "$1/system" /usr/bin/nibble run tiny -p 'Hello' 2>&1 | grep -o 'tiny. not found' >&2
+chroot "$1/system" dpkg -i /nibble-tiny.deb >&2
 chroot "$1/system" /usr/bin/nibble run tiny --temperature 0 -p 'What is 17 + 25?'
 chroot "$1/system" /usr/bin/nibble serve --config /etc/nibble/nibble.conf --check | head -n 1
 chroot "$1/system" getent passwd nibble
-chroot "$1/system" dpkg -r nibble >&2
+chroot "$1/system" dpkg -r nibble nibble-tiny >&2
 chroot "$1/system" find /etc/nibble /usr/bin/nibble /usr/share/nibble 2>/dev/null || true
 echo "after purge:"
 chroot "$1/system" dpkg -P nibble >&2
-rm "$1/system/nibble.deb"
+rm "$1/system/nibble.deb" "$1/system/nibble-tiny.deb"
 cd "$1/upper"
 find . ! -type d ! -path './var/lib/dpkg/*' ! -path './var/log/*' ! -path './var/cache/*' | sort | while read -r file; do
   cmp -s "$file" "/$file" || echo "$file"
@@ -121,10 +160,10 @@ find . -name '*nibble*' ! -path './var/lib/dpkg/*'
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can mount")
 def test_the_debian_package_installs_and_leaves_nothing(packages, tmp_path):
-    [package] = [path for path in packages if path.suffix == ".deb"]
+    package, model = only(packages, "_amd64.deb"), only(packages, "_all.deb")
     if run("unshare", "-m", "bash", "-c", IN_A_COPY.partition("mount -t proc")[0], "bash", tmp_path).returncode:
         pytest.skip("overlays cannot be mounted here")
-    told = succeed("unshare", "-m", "bash", "-c", IN_A_COPY, "bash", tmp_path, package)
+    told = succeed("unshare", "-m", "bash", "-c", IN_A_COPY, "bash", tmp_path, package, model)
     used, _, left = told.partition("after purge:\n")
     answer, checked, user, *kept = used.splitlines()
     assert answer + "\n" == ANSWER and checked == "tiny can be served."
@@ -137,8 +176,7 @@ def test_the_debian_package_installs_and_leaves_nothing(packages, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
 def test_the_unit_of_the_debian_package_is_valid_and_hardened(packages, tmp_path):
-    [package] = [path for path in packages if path.suffix == ".deb"]
-    succeed("dpkg-deb", "-x", package, tmp_path)
+    succeed("dpkg-deb", "-x", only(packages, "_amd64.deb"), tmp_path)
     unit = tmp_path / "lib/systemd/system/nibble.service"
     text = unit.read_text()
     assert "\nExecStart=/usr/bin/nibble serve --config /etc/nibble/nibble.conf\n" in text and "\nUser=nibble\n" in text
@@ -148,7 +186,7 @@ def test_the_unit_of_the_debian_package_is_valid_and_hardened(packages, tmp_path
 
 @pytest.fixture(scope="module")
 def venv(packages, tmp_path_factory):
-    [wheel] = [path for path in packages if path.suffix == ".whl"]
+    wheel = only(packages, ".whl")
     folder = tmp_path_factory.mktemp("venv")
     succeed(sys.executable, "-m", "venv", folder)
     succeed(folder / "bin/pip", "install", "-q", "--no-index", "--disable-pip-version-check", wheel)
@@ -182,3 +220,132 @@ def test_python_starts_a_server_and_gets_its_url(venv):
     answer, ended, error = succeed(venv / "python", "-c", SERVER).splitlines()
     assert answer + "\n" == ANSWER and ended == "ended"
     assert error.startswith("nibble: model 'no-such-model' not found")
+
+
+# The image
+
+
+def digest_of(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def unpack_image(image, folder):
+    """Checks the layout of `image` as the specification says, unpacks its layers to `folder`, and returns its configuration."""
+    with tarfile.open(image) as archive:
+        assert all(entry.mtime == archive.getmembers()[0].mtime and entry.uid == entry.gid == 0 for entry in archive)
+        files = {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
+    assert json.loads(files["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
+    used = {"oci-layout", "index.json", "manifest.json"}
+
+    def blob(descriptor, media_type):
+        name = "blobs/" + descriptor["digest"].replace(":", "/")
+        used.add(name)
+        assert descriptor["mediaType"] == "application/vnd.oci.image." + media_type
+        assert len(files[name]) == descriptor["size"] and digest_of(files[name]) == descriptor["digest"]
+        return files[name]
+
+    index = json.loads(files["index.json"])
+    assert index["schemaVersion"] == 2 and index["mediaType"] == "application/vnd.oci.image.index.v1+json"
+    [described] = index["manifests"]
+    manifest = json.loads(blob(described, "manifest.v1+json"))
+    config = json.loads(blob(manifest["config"], "config.v1+json"))
+    assert described["platform"] == {"architecture": config["architecture"], "os": config["os"]}
+    layers = [gzip.decompress(blob(layer, "layer.v1.tar+gzip")) for layer in manifest["layers"]]
+    assert config["rootfs"] == {"type": "layers", "diff_ids": [digest_of(layer) for layer in layers]}
+    assert len(config["history"]) == len(layers)
+    [docker] = json.loads(files["manifest.json"])
+    assert docker["Config"] in used and set(docker["Layers"]) < used
+    assert used == files.keys()
+    for layer in layers:
+        with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+            assert all(not entry.name.startswith(("/", "..")) and entry.mode & 0o022 == 0 for entry in archive)
+            archive.extractall(folder)
+    return config
+
+
+def check_image(image, folder, architecture):
+    config = unpack_image(image, folder)
+    assert config["architecture"] == architecture and config["os"] == "linux"
+    text = (ROOT / "deploy/Containerfile").read_text()
+    assert config["config"]["User"] == re.search(r"^USER (.*)$", text, re.MULTILINE)[1]
+    assert config["config"]["Cmd"] == json.loads(re.search(r"^CMD (.*)$", text, re.MULTILINE)[1])
+    assert list(config["config"]["ExposedPorts"]) == ["8000/tcp"] and config["config"]["Entrypoint"] == ["/usr/bin/nibble"]
+    programs = [path for path in folder.rglob("*") if path.is_file() and os.access(path, os.X_OK)]
+    assert {path.relative_to(folder).parts[0] for path in programs} <= {"usr", "lib", "lib64"}
+    assert {path.name for path in programs if "usr" in path.relative_to(folder).parts} == {"nibble"}
+    assert "BEGIN CERTIFICATE" in (folder / "etc/ssl/certs/ca-certificates.crt").read_text()
+    assert f"nibble:x:{config['config']['User']}:" in (folder / "etc/passwd").read_text()
+    listed = json.loads((PACKAGES / image.name.replace(".tar", ".spdx.json")).read_text())
+    assert {"nibble", "libc6", "ca-certificates", "libstdc++-12-dev", "libsodium-dev"} <= {part["name"].replace("-arm64-cross", "") for part in listed["packages"]}
+
+
+# Runs the image's own files as root of a file system: $1 the folder, then the user and the command.
+IN_THE_IMAGE = """
+mkdir -p "$1/proc" && mount -t proc proc "$1/proc" && root=$1 && shift && exec chroot --userspec="$1" "$root" "${@:2}"
+"""
+
+
+def test_the_image_has_the_layout_of_the_specification_and_answers(packages, tmp_path):
+    check_image(only(packages, "-oci.tar"), tmp_path, "amd64")
+    tmp_path.chmod(0o755)  # the root folder of a container, which its user reads
+    if run("unshare", "-m", "bash", "-c", 'mkdir -p "$1/proc" && mount -t proc proc "$1/proc"', "bash", tmp_path).returncode:
+        pytest.skip("only root can change the root folder")
+
+    def in_image(*command):
+        return succeed("unshare", "-m", "bash", "-c", IN_THE_IMAGE, "bash", tmp_path, "65532:65532", "/usr/bin/nibble", *command)
+
+    assert in_image(*QUESTION) == ANSWER
+    told = in_image("serve", "tiny", "--host", "0.0.0.0", "--port", "8000", "--shutdown-delay", "5", "--check")
+    assert told.startswith("tiny can be served.")
+
+
+# AArch64: from the objects of tools/aarch64, which ./test runs before these tests.
+
+needs_aarch64 = pytest.mark.skipif(
+    not (ROOT / "build/aarch64/nibble").exists() or not shutil.which("qemu-aarch64-static"), reason="tools/aarch64 has not been run"
+)
+
+
+@pytest.fixture(scope="module")
+def aarch64_packages():
+    return build_packages("--aarch64", "--cpu")
+
+
+def emulated(root, program, *arguments):
+    return succeed("qemu-aarch64-static", "-L", root, program, *arguments)
+
+
+@needs_aarch64
+def test_the_archive_and_the_debian_package_answer_on_aarch64(aarch64_packages, tmp_path):
+    archive = only(aarch64_packages, ".tar.zst")
+    succeed("tar", "-C", tmp_path, "-xf", archive)
+    system = ROOT / "build/aarch64-root"
+    assert emulated(system, tmp_path / archive.name.removesuffix(".tar.zst") / "bin/nibble", *QUESTION) == ANSWER
+    package, model = only(aarch64_packages, "_arm64.deb"), only(aarch64_packages, "_all.deb")
+    assert package.stat().st_size < 10_000_000
+    assert succeed("dpkg-deb", "-f", package, "Architecture") == "arm64\n"
+    for path in (package, model):
+        succeed("dpkg-deb", "-x", path, tmp_path / "installed")
+    assert emulated(system, tmp_path / "installed/usr/bin/nibble", *QUESTION) == ANSWER
+
+
+@needs_aarch64
+def test_the_wheel_answers_on_aarch64(aarch64_packages, tmp_path):
+    wheel = only(aarch64_packages, "-py3-none-manylinux_2_28_aarch64.whl")
+    succeed(sys.executable, "-m", "zipfile", "-e", wheel, tmp_path)
+    program = tmp_path / "nibble_gpt_oss/bin/nibble"
+    program.chmod(0o755)
+    assert emulated(ROOT / "build/aarch64-root", program, *QUESTION) == ANSWER
+
+
+@needs_aarch64
+def test_the_image_answers_on_aarch64(aarch64_packages, tmp_path):
+    check_image(only(aarch64_packages, "-oci.tar"), tmp_path, "arm64")
+    assert emulated(tmp_path, tmp_path / "usr/bin/nibble", *QUESTION) == ANSWER
+
+
+@needs_aarch64
+def test_checksums_cover_both_processors(packages, aarch64_packages):
+    listed = {line.split()[1] for line in (PACKAGES / "SHA256SUMS").read_text().splitlines()}
+    assert {path.name for path in (*packages, *aarch64_packages)} < listed
+    succeed("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=PACKAGES)

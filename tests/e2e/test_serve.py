@@ -670,7 +670,7 @@ def test_the_log_has_requests_and_no_texts():
         (["--api-key", ""], "--api-key: the key is empty"),
         (["--host", "example.com"], "--host 'example.com': expected an address"),
         (["--max-sequences", "0"], "--max-sequences"),
-        (["--ctx-sise=4096"], "unknown flag '--ctx-sise=4096'; 'nibble serve' accepts "),
+        (["--contxt=4096"], "unknown flag '--contxt=4096': did you mean --context? See 'nibble serve --help'"),
         (["--parallel", "0"], "--max-sequences '0'"),
         (["--max-model-len", "999999"], "--context 999999: this model supports at most 131072 tokens"),
         (["--max-num-seqs", "0"], "--max-sequences '0'"),

@@ -116,7 +116,7 @@ def test_what_a_client_predicts_is_drafted_and_counted():
 
 
 def test_run_says_what_the_drafts_came_to():
-    ask = ("run", "tiny", "-p", "Repeat after me: befallen cable longing torch", "--temperature", "0")
+    ask = ("run", "tiny", "--stats", "-p", "Repeat after me: befallen cable longing torch", "--temperature", "0")
     plain, drafted = nibble(*ask, "--speculate", "off"), nibble(*ask, "--speculate", "ngram")
     assert drafted.returncode == 0 and drafted.stdout == plain.stdout
     assert b"tokens per step" not in plain.stderr

@@ -53,17 +53,17 @@ struct Room {
 constexpr Room kRooms[] = {
     // Commands share the rooms below them and do not see each other, except for bench, which contains `bench
     // serve`.
-    {"cli/nearest_name", 0},
     {"cli/standard_streams", 0},
     {"cli/start_line/", 0},
     {"cli/command", 1},
-    {"cli/version", 1},  //
+    {"cli/version", 1},
+    {"cli/help", 1},  //
     {"cli/terminal/", 2},
     {"cli/measure/", 2},
     {"cli/nodes", 2},  //
     {"cli/*", 3},
     {"cli/bench_serve/", 3},
-    {"cli/chat/", 3},  //
+    {"cli/chat/", 4},  // asks a server with the client of bench serve
     {"cli/convert/", 3},
     {"cli/diff/", 3},
     {"cli/eval/", 3},
@@ -159,6 +159,7 @@ constexpr Room kRooms[] = {
     {"setup/flag_rules", 1},
     {"setup/model_source", 1},
     {"setup/tuning", 1},
+    {"setup/installed_models", 2},
     {"setup/model", 2},
     {"setup/tokenizer", 2},
     {"setup/template_notice", 2},

@@ -20,8 +20,9 @@ void add_server_flags(CLI::App& command, BenchServeOptions& options) {
       ->type_name("");
   add_serve_option(command, "--model", options.model,
                    "model to request [the first one that the server lists]", "NAME");
-  add_serve_option(command, "--api-key", options.api_key,
-                   "key to send as 'Authorization: Bearer KEY' [the variable OPENAI_API_KEY]", "KEY");
+  add_serve_option(
+      command, "--api-key", options.api_key,
+      "key to send as 'Authorization: Bearer KEY' [the variable NIBBLE_API_KEY\nor OPENAI_API_KEY]", "KEY");
   add_serve_option(command, "--api", options.api, "endpoint: completions or chat", "NAME")
       ->check(CLI::IsMember({"completions", "chat"}))
       ->capture_default_str();

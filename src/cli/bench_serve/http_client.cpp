@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "cli/bench_serve/event_stream.h"
-#include "cli/bench_serve/stream_event.h"
 
 namespace nibble::cli {
 namespace {
@@ -38,10 +37,11 @@ void check_status(unsigned status, const std::string& body) {
 }
 
 // Returns true for the event that ends the stream.
-bool take(const std::string& data, double arrived, StreamedAnswer& answer) {
+bool take(const std::string& data, double arrived, StreamedAnswer& answer, const HttpClient::Hear& hear) {
   const StreamEvent event = read_event(data);
   if (!event.error.empty()) throw HttpFailure{"error in the stream", event.error};
   add_event(event, arrived, answer.times);
+  if (hear) hear(event);
   answer.text.content += event.content;
   answer.text.tokens.insert(answer.text.tokens.end(), event.tokens.begin(), event.tokens.end());
   return event.is_done;
@@ -70,7 +70,7 @@ asio::awaitable<std::string> HttpClient::get(std::string path) {
   co_return answer.body();
 }
 
-asio::awaitable<StreamedAnswer> HttpClient::post(std::string path, std::string body) {
+asio::awaitable<StreamedAnswer> HttpClient::post(std::string path, std::string body, Hear hear) {
   Request request = head(http::verb::post, path);
   request.set(http::field::content_type, "application/json");
   request.body() = std::move(body);
@@ -82,7 +82,7 @@ asio::awaitable<StreamedAnswer> HttpClient::post(std::string path, std::string b
     error_code error;
     co_await http::async_write(connection->stream, request, asio::redirect_error(asio::use_awaitable, error));
     if (error) throw failure_of(error);
-    if (co_await listen(*connection, answer)) keep(std::move(connection));
+    if (co_await listen(*connection, answer, hear)) keep(std::move(connection));
   } catch (const HttpFailure& failure) {
     answer.times.error = failure.kind;
     answer.times.example = failure.example;
@@ -136,7 +136,7 @@ bool HttpClient::is_open(Connection& connection) {
 
 // Returns true if the connection can be reused. Passes bytes to the parser as they arrive:
 // http::async_read_some would hold back a chunk until the next chunk's header has arrived.
-asio::awaitable<bool> HttpClient::listen(Connection& connection, StreamedAnswer& answer) {
+asio::awaitable<bool> HttpClient::listen(Connection& connection, StreamedAnswer& answer, const Hear& hear) {
   http::response_parser<http::string_body> parser;
   parser.body_limit(boost::none);
   parser.eager(true);
@@ -159,7 +159,7 @@ asio::awaitable<bool> HttpClient::listen(Connection& connection, StreamedAnswer&
     if (parser.get().result_int() != 200)
       said += part;
     else
-      for (const std::string& data : events.push(part)) is_done |= take(data, arrived, answer);
+      for (const std::string& data : events.push(part)) is_done |= take(data, arrived, answer, hear);
   }
   check_status(parser.get().result_int(), said);
   if (!is_done) throw HttpFailure{"no streamed answer", "the answer ended without the event [DONE]"};

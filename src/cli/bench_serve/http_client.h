@@ -9,6 +9,7 @@
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "cli/bench_serve/conversation.h"
 #include "cli/bench_serve/endpoint.h"
 #include "cli/bench_serve/latency.h"
+#include "cli/bench_serve/stream_event.h"
 #include "core/clock.h"
 
 namespace nibble::cli {
@@ -40,8 +42,10 @@ class HttpClient {
   double now() const { return clock_.seconds(); }
 
   boost::asio::awaitable<std::string> get(std::string path);  // throws HttpFailure
-  // A failed request returns an answer with an error.
-  boost::asio::awaitable<StreamedAnswer> post(std::string path, std::string body);
+  // Receives each event of a streamed answer when it arrives.
+  using Hear = std::function<void(const StreamEvent& event)>;
+  // A failed request returns an answer with an error. `hear` may be empty.
+  boost::asio::awaitable<StreamedAnswer> post(std::string path, std::string body, Hear hear = {});
 
  private:
   using Request = boost::beast::http::request<boost::beast::http::string_body>;
@@ -53,7 +57,7 @@ class HttpClient {
 
   Request head(boost::beast::http::verb verb, const std::string& path) const;
   boost::asio::awaitable<std::unique_ptr<Connection>> connect();
-  boost::asio::awaitable<bool> listen(Connection& connection, StreamedAnswer& answer);
+  boost::asio::awaitable<bool> listen(Connection& connection, StreamedAnswer& answer, const Hear& hear);
   void keep(std::unique_ptr<Connection> connection);  // keeps the connection open for the next request
   static bool is_open(Connection& connection);
 

@@ -88,7 +88,8 @@ LoadPlan load_plan(const BenchServeOptions& options, bool trace_has_times) {
 
 Endpoint endpoint_of(const BenchServeOptions& options) {
   Endpoint endpoint = read_endpoint(options.url);
-  const char* variable = std::getenv("OPENAI_API_KEY");
+  const char* variable = std::getenv("NIBBLE_API_KEY");
+  if (!variable) variable = std::getenv("OPENAI_API_KEY");
   endpoint.api_key = options.api_key.value_or(variable ? variable : "");
   return endpoint;
 }

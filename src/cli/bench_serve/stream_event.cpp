@@ -30,12 +30,22 @@ bool has_text(const Json& choice) {
          is_text(delta, "reasoning_content");
 }
 
+void read_delta(const Json& delta, StreamEvent& event) {
+  if (is_text(delta, "content")) event.content += delta["content"].get_ref<const std::string&>();
+  // Servers have one of these names, or both with the same text.
+  for (const char* name : {"reasoning_content", "reasoning"})
+    if (is_text(delta, name)) {
+      event.reasoning += delta[name].get_ref<const std::string&>();
+      break;
+    }
+}
+
 void read_choice(const Json& choice, StreamEvent& event) {
   if (!choice.is_object()) return;
   event.has_choice = true;
   event.has_text |= has_text(choice);
-  if (choice.contains("delta") && choice["delta"].is_object() && is_text(choice["delta"], "content"))
-    event.content += choice["delta"]["content"].get_ref<const std::string&>();
+  if (is_text(choice, "finish_reason")) event.finish_reason = choice["finish_reason"];
+  if (choice.contains("delta") && choice["delta"].is_object()) read_delta(choice["delta"], event);
   if (!choice.contains("token_ids") || !choice["token_ids"].is_array()) return;
   for (const Json& id : choice["token_ids"])
     if (id.is_number_integer()) event.tokens.push_back(id.get<int64_t>());

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/mapped_file.h"
+#include "core/near_name.h"
 #include "core/new_file.h"
 #include "harmony/json.h"
 
@@ -60,6 +61,21 @@ void show_history(Conversation& conversation, const std::string&) {
     fmt::print("{}{}\n", message.role == harmony::Role::kUser ? "> " : "", message.text);
 }
 
+void read_file(Conversation& conversation, const std::string& file) {
+  if (file.empty()) throw InputError("/read needs the name of a text file");
+  std::string text = read_text_file(file);
+  if (const auto at = first_invalid_utf8(text)) throw InputError("{}: not valid UTF-8 at byte {}", file, *at);
+  text.erase(text.find_last_not_of('\n') + 1);
+  const size_t num_bytes = text.size();
+  conversation.attach(std::move(text));
+  fmt::print("{} bytes of {} follow the next question\n", num_bytes, file);
+}
+
+void toggle_stats(Conversation& conversation, const std::string&) {
+  conversation.shows_stats = !conversation.shows_stats;
+  fmt::print("Speed is now {}.\n", conversation.shows_stats ? "shown" : "hidden");
+}
+
 void save_conversation(Conversation& conversation, const std::string& file) {
   if (file.empty()) throw InputError("/save needs a file name");
   refuse_unread_fifo(file);
@@ -88,18 +104,18 @@ void end_conversation(Conversation& conversation, const std::string&) { conversa
 
 constexpr ChatCommand kChatCommands[]{
     {"help", "", "this list", &list_chat_commands},
+    {"read", "FILE", "append the text of a file to the next question", &read_file},
     {"retry", "", "answer the last question again", &ask_again},
+    {"regen", "", "the same as /retry", &ask_again},
     {"reset", "", "forget the conversation", &forget_conversation},
-    {"set", "NAME VALUE", "change a setting; without VALUE: reset it; without NAME: list all",
-     &change_setting},
-    {"system", "TEXT", "instructions to the model from the next question on; without TEXT: none",
-     &set_system},
+    {"set", "NAME VALUE", "change a setting; without VALUE: reset it; alone: list them", &change_setting},
+    {"system", "TEXT", "instructions to the model; without TEXT: none", &set_system},
     {"reasoning", "LEVEL", "how much the model reasons: low, medium or high", &set_reasoning},
     {"fold", "", "hide or show the model's reasoning", &toggle_reasoning},
     {"thoughts", "", "show the reasoning of the last answer", &show_reasoning},
+    {"stats", "", "show or hide token counts and speed after answers", &toggle_stats},
     {"history", "", "show the conversation so far", &show_history},
-    {"save", "FILE", "write the conversation as JSON, for /load and 'nibble harmony render'",
-     &save_conversation},
+    {"save", "FILE", "write the conversation as JSON", &save_conversation},
     {"load", "FILE", "continue a saved conversation", &load_conversation},
     {"quit", "", "end the program", &end_conversation},
 };
@@ -107,6 +123,7 @@ constexpr ChatCommand kChatCommands[]{
 void list_chat_commands(Conversation&, const std::string&) {
   for (const ChatCommand& command : kChatCommands)
     fmt::print("  {:<18} {}\n", fmt::format("/{} {}", command.name, command.argument), command.help);
+  fmt::print("  {:<18} {}\n", "\"\"\"", "begins and ends a question of several lines");
 }
 
 const ChatCommand* find_chat_command(std::string_view name) {
@@ -117,6 +134,13 @@ const ChatCommand* find_chat_command(std::string_view name) {
 
 }  // namespace
 
+std::vector<ChatName> chat_names() {
+  std::vector<ChatName> names;
+  for (const ChatCommand& command : kChatCommands)
+    names.push_back({command.name, /*takes_file=*/command.argument == "FILE"});
+  return names;
+}
+
 void obey_or_ask(Conversation& conversation, const std::string& line) {
   if (!line.starts_with("/")) return conversation.ask(line);
   const size_t space = line.find_first_of(" \n");
@@ -126,7 +150,9 @@ void obey_or_ask(Conversation& conversation, const std::string& line) {
   if (const ChatCommand* command = find_chat_command(name)) return command->run(conversation, argument);
   // Multi-line input that starts with '/' is a message (such as a pasted path), not a mistyped command.
   if (line.find('\n') != std::string::npos) return conversation.ask(line);
-  throw InputError("unknown command '/{}'; /help lists the commands", name);
+  std::vector<std::string> names;
+  for (const ChatCommand& command : kChatCommands) names.emplace_back(command.name);
+  throw InputError("unknown command '/{}'{} /help lists the commands", name, guess(name, names, "/"));
 }
 
 }  // namespace nibble::cli

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "cli/chat/complete.h"
 #include "cli/chat/conversation.h"
 
 namespace nibble::cli {
+
+// Names of the commands, for completion.
+std::vector<ChatName> chat_names();
 
 // Runs `line` if it is a command, otherwise sends it to the model. Throws InputError.
 void obey_or_ask(Conversation& conversation, const std::string& line);

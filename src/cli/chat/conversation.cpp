@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/terminal/answer.h"
 #include "cli/terminal/answer_printer.h"
-#include "cli/terminal/speed.h"
+#include "cli/terminal/prompt.h"
 #include "core/error.h"
-#include "harmony/render.h"
 #include "turn/new_request.h"
 
 namespace nibble::cli {
 
-Conversation::Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt)
-    : settings_(settings), model_(model), interrupt_(interrupt), format_(model.tokenizer) {
+Conversation::Conversation(const Settings& settings, Answerer& answerer, CatchInterrupt& interrupt)
+    : settings_(settings), answerer_(answerer), interrupt_(interrupt) {
   // Keep the first turn's date: a new date would change the prompt and miss the prefix cache.
   if (!settings_.date) settings_.date = harmony::today();
 }
@@ -26,7 +24,14 @@ harmony::Chat Conversation::chat() const {
   return chat;
 }
 
-void Conversation::ask(const std::string& question) { answer(messages_.size(), question); }
+void Conversation::ask(const std::string& question) {
+  std::vector<std::string> parts{question};
+  parts.insert(parts.end(), attached_.begin(), attached_.end());
+  answer(messages_.size(), join_parts(parts));
+  attached_.clear();  // kept if the question was refused
+}
+
+void Conversation::attach(std::string text) { attached_.push_back(std::move(text)); }
 
 void Conversation::ask_again() {
   if (question_.empty()) throw InputError("no question yet");
@@ -35,6 +40,7 @@ void Conversation::ask_again() {
 
 void Conversation::forget() {
   messages_.clear();
+  attached_.clear();
   question_.clear();
 }
 
@@ -81,28 +87,17 @@ void Conversation::answer(size_t num_before, std::string question) {
   harmony::Chat asked = chat();
   asked.messages.resize(num_before);
   asked.messages.emplace_back().text = question;
-  const std::vector<TokenId> prompt =
-      harmony::render(harmony::to_conversation(asked), model_.tokenizer, {}).tokens;
-  if (prompt.size() >= static_cast<size_t>(model_.context))
-    throw InputError("the conversation has {} tokens and the context is {}: /reset starts a new conversation",
-                     prompt.size(), model_.context);
-  GenerationRequest request =
-      make_request(prompt, settings_, model_.config, model_.tokenizer, model_.context);
-  request.constraint = format_.constraint(settings_, /*is_chat=*/true);
-  question_ = std::move(question);
-  num_before_ = num_before;
-
   interrupt_.take();  // discard a ctrl-C from before the question: it must not stop this answer
   AnswerPrinter printer({.reasoning = stdout, .hides_reasoning = hides_reasoning});
   Listener listener;
   listener.on_text = [&](harmony::AnswerPart part, std::string_view text) { printer.show(part, text); };
   listener.wants_to_stop = [&] { return interrupt_.take(); };
-  const Answer answer =
-      stream_harmony(model_.engine, model_.tokenizer, std::move(request), settings_.stop, listener);
+  const ChatAnswer answer = answerer_.answer(asked, settings_, listener);
   printer.finish();
-  fmt::print("{}{}{}\n", dim_on(stdout),
-             describe(answer.finished, speed_of(model_.config, model_.formats, answer.finished)),
-             dim_off(stdout));
+  question_ = std::move(question);
+  num_before_ = num_before;
+  const std::string& end = shows_stats ? answer.stats : answer.cut;
+  if (!end.empty()) fmt::print("{}{}{}\n", dim_on(stdout), end, dim_off(stdout));
 
   // Drop question and answer if the answer is empty: a question without an answer would confuse the model.
   if (answer.text.empty()) {

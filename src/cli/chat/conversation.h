@@ -4,32 +4,22 @@
 #include <string>
 #include <vector>
 
+#include "cli/chat/answerer.h"
 #include "cli/terminal/terminal.h"
 #include "core/settings.h"
-#include "engine/engine.h"
 #include "harmony/chat.h"
-#include "model/config.h"
-#include "model/ops.h"
-#include "text/tokenizer.h"
-#include "turn/answer_format.h"
 
 namespace nibble::cli {
 
-struct ChatModel {
-  const Config& config;
-  const Tokenizer& tokenizer;
-  Engine& engine;
-  StorageFormats formats;
-  int context;
-};
-
 class Conversation {
  public:
-  Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt);
+  // `answerer` must outlive the conversation.
+  Conversation(const Settings& settings, Answerer& answerer, CatchInterrupt& interrupt);
 
   // Streams the answer to stdout until ctrl-C. Throws InputError for an invalid or too long question.
   void ask(const std::string& question);
-  void ask_again();  // asks the last question again; the new answer replaces the old one
+  void attach(std::string text);  // appends `text` to the next question, after a blank line
+  void ask_again();               // asks the last question again; the new answer replaces the old one
 
   // Changes the setting called `name` in the table of settings; an empty value restores the default.
   void set(const std::string& name, const std::string& value);
@@ -41,18 +31,19 @@ class Conversation {
   void forget();                    // removes the messages, keeps the settings
 
   bool hides_reasoning{false};
+  bool shows_stats{false};  // Print token counts and speed after each answer.
   bool has_ended{false};
 
  private:
   void answer(size_t num_before, std::string question);
 
   Settings settings_;
-  ChatModel model_;
+  Answerer& answerer_;
   CatchInterrupt& interrupt_;
-  AnswerFormat format_;
   std::vector<harmony::ChatMessage> messages_;
-  std::string question_;  // the last question that was sent; empty: none
-  size_t num_before_{0};  // number of messages before question_
+  std::vector<std::string> attached_;  // for the next question
+  std::string question_;               // the last question that was sent; empty: none
+  size_t num_before_{0};               // number of messages before question_
 };
 
 }  // namespace nibble::cli

@@ -1,5 +1,7 @@
 #include "cli/chat/line_editor.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <termcap.h>
@@ -50,9 +52,10 @@ LineEditor& LineEditor::of(EditLine* editor) {
   return *static_cast<LineEditor*>(self);
 }
 
-LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
+LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file, Complete complete)
     : interrupt_(interrupt),
       history_file_(std::move(history_file)),
+      complete_(std::move(complete)),
       // libedit takes character widths from this thread's locale, but nibble prints UTF-8 in any locale.
       locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
       history_(history_init(), &history_end),
@@ -63,15 +66,14 @@ LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
   EditLine* editor = editor_.get();
   el_set(editor, EL_CLIENTDATA, this);
   el_set(
-      editor, EL_PROMPT, +[](EditLine*) -> char* {
-        static char prompt[]{"> "};
-        return prompt;
-      });
+      editor, EL_PROMPT, +[](EditLine* asking) { return of(asking).prompt_.data(); });
   el_set(editor, EL_EDITOR, "emacs");
   el_set(editor, EL_HIST, &history, history_.get());
   el_set(editor, EL_GETCFN, &next_character);
   el_set(editor, EL_ADDFN, "insert-paste", "Insert a pasted text", &insert_paste);
   el_set(editor, EL_ADDFN, "insert-newline", "Start a new line", &insert_newline);
+  el_set(editor, EL_ADDFN, "complete", "Complete a command or a file", &insert_completion);
+  el_set(editor, EL_BIND, "^I", "complete", nullptr);
   el_set(editor, EL_BIND, "\\e[200~", "insert-paste", nullptr);
   el_set(editor, EL_BIND, "\\e\\r", "insert-newline", nullptr);
   el_set(editor, EL_BIND, "\\e\\n", "insert-newline", nullptr);
@@ -95,7 +97,8 @@ LineEditor::~LineEditor() {
   if (locale_) freelocale(locale_);
 }
 
-LineReader::Outcome LineEditor::read(std::string& line) {
+LineReader::Outcome LineEditor::read(std::string& line, const char* prompt) {
+  prompt_ = prompt;
   was_interrupted_ = false;
   el_resize(editor_.get());
   // Enter raw mode before the prompt; otherwise the terminal line-edits keys typed right after the prompt.
@@ -197,6 +200,19 @@ unsigned char LineEditor::insert_paste(EditLine* editor, int) {
   text.erase(text.find_last_not_of('\n') + 1);
   el_insertstr(editor, text.c_str());
   return CC_REFRESH;
+}
+
+unsigned char LineEditor::insert_completion(EditLine* editor, int) {
+  const LineInfo* line = el_line(editor);
+  const Completion found =
+      of(editor).complete_({line->buffer, static_cast<size_t>(line->cursor - line->buffer)});
+  if (!found.insert.empty()) {
+    el_insertstr(editor, found.insert.c_str());
+    return CC_REFRESH;
+  }
+  if (found.choices.empty()) return CC_ERROR;
+  show(fmt::format("\n{}\n", fmt::join(found.choices, "  ")));
+  return CC_REDISPLAY;
 }
 
 unsigned char LineEditor::insert_newline(EditLine* editor, int) {

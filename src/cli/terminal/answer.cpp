@@ -1,6 +1,7 @@
 #include "cli/terminal/answer.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -9,21 +10,31 @@
 namespace nibble::cli {
 namespace {
 
-// Interval of polling for ctrl-C while no token arrives.
-constexpr std::chrono::milliseconds kPollInterval{100};
+// Interval of polling for ctrl-C while no token arrives, and the time for which the end of a step is awaited
+// after it.
+constexpr std::chrono::milliseconds kPollInterval{50}, kLastWait{100};
 
-// Passes each token to the reader. If it found a stop string, or wants_to_stop() returns true, cancels the
-// request.
+bool is_of(const Event& event, RequestId id) {
+  return std::visit([id](const auto& some) { return some.request == id; }, event);
+}
+
+// Passes each token to the reader. Cancels the request if the reader found a stop string or wants_to_stop()
+// returns true. Abandons the answer if wants_to_stop() returned true and the step under way does not end soon.
 Answer stream(Engine& engine, GenerationRequest request, const Listener& listener, AnswerReader& reader) {
   const RequestId id = engine.submit(std::move(request));
-  bool is_cancelled = false;
+  bool is_cancelled = false, has_token = false;
+  std::optional<std::chrono::steady_clock::time_point> given_up;
   for (;;) {
     if (!is_cancelled && listener.wants_to_stop()) {
       is_cancelled = true;
       engine.cancel(id);
+      given_up = std::chrono::steady_clock::now() + kLastWait;
     }
+    if (!has_token && listener.on_wait) listener.on_wait();
     std::optional<Event> event = engine.wait_event(kPollInterval);
-    if (!event) continue;
+    if (given_up && std::chrono::steady_clock::now() > *given_up && !event) return reader.abandon();
+    if (!event || !is_of(*event, id)) continue;  // events of an abandoned request may still arrive
+    has_token = true;
     if (auto* token = std::get_if<TokenEvent>(&*event)) {
       if (is_cancelled || reader.push(std::move(*token))) continue;
       is_cancelled = true;

@@ -13,11 +13,13 @@ namespace nibble::cli {
 
 struct Listener {
   AnswerReader::OnText on_text;
-  std::function<bool()> wants_to_stop;  // polled at every event, and at least ten times a second
+  std::function<bool()> wants_to_stop;  // polled at every event, and twenty times a second
+  std::function<void()> on_wait{};      // called twenty times a second until the first token; may be empty
 };
 
-// Both functions return when the request has ended. The answer ends before the first of the `stop` strings;
-// in a harmony answer, only text for the user is searched. Throw InputError if the request is refused.
+// Both functions return when the request has ended, or 0.1 s after wants_to_stop() returned true. The answer
+// ends before the first of the `stop` strings; in a harmony answer, only text for the user is searched. Throw
+// InputError if the request is refused.
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
 Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,

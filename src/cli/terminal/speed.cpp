@@ -56,4 +56,19 @@ std::string describe(const FinishedEvent& finished, const Speed& speed) {
   return fmt::format("{} ({})", text, name(finished.reason));
 }
 
+std::string describe_cut(const FinishedEvent& finished) {
+  switch (finished.reason) {
+    case FinishReason::kStopToken:
+    case FinishReason::kStopString:
+      return "";
+    case FinishReason::kMaxTokens:
+      return fmt::format("(cut off after {} tokens: --max-tokens)", finished.num_output_tokens);
+    case FinishReason::kContextFull:
+      return "(cut off: the context is full; --context)";
+    case FinishReason::kCancelled:
+      return "(cancelled)";
+  }
+  return "";
+}
+
 }  // namespace nibble::cli

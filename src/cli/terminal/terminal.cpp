@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -100,6 +101,12 @@ std::string read_input() {
   char buffer[1 << 16];
   for (std::string_view bytes; !(bytes = read_some(buffer)).empty();) text += bytes;
   return text;
+}
+
+bool has_input() {
+  struct stat status {};
+  if (::fstat(STDIN_FILENO, &status) != 0) return false;
+  return S_ISFIFO(status.st_mode) || S_ISREG(status.st_mode) || S_ISSOCK(status.st_mode);
 }
 
 std::optional<size_t> first_invalid_utf8(std::string_view text) {

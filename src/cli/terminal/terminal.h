@@ -49,6 +49,10 @@ class LineReader {
 
 std::string read_input();
 
+// Whether something was given to read on stdin: it is a pipe, a file or a socket, not a terminal, a device or
+// closed.
+bool has_input();
+
 // Returns the offset of the first byte that is not valid UTF-8; nullopt if all bytes are valid.
 std::optional<size_t> first_invalid_utf8(std::string_view text);
 

@@ -34,6 +34,11 @@ TEST(StreamEvent, AnEventHasUsageAndErrors) {
 
 TEST(StreamEvent, HasTheContentOfAChatAndTheIdsOfACompletion) {
   EXPECT_EQ(read_event(R"({"choices":[{"delta":{"content":"ab","reasoning":"c"}}]})").content, "ab");
+  EXPECT_EQ(read_event(R"({"choices":[{"delta":{"content":"ab","reasoning":"c"}}]})").reasoning, "c");
+  EXPECT_EQ(read_event(R"({"choices":[{"delta":{"reasoning_content":"c","reasoning":"c"}}]})").reasoning,
+            "c");
+  EXPECT_EQ(read_event(R"({"choices":[{"delta":{},"finish_reason":"length"}]})").finish_reason, "length");
+  EXPECT_EQ(read_event(R"({"choices":[{"delta":{},"finish_reason":null}]})").finish_reason, "");
   EXPECT_THAT(read_event(R"({"choices":[{"text":"a","token_ids":[7,9,"x"]}]})").tokens, ElementsAre(7, 9));
 }
 

@@ -1,0 +1,27 @@
+// What answers the questions of a chat: a model in this process, or a server.
+#pragma once
+
+#include <string>
+
+#include "cli/terminal/answer.h"
+#include "core/settings.h"
+#include "harmony/chat.h"
+
+namespace nibble::cli {
+
+struct ChatAnswer {
+  std::string text, reasoning;
+  std::string stats;  // token counts and speed, in one line
+  std::string cut;    // why it ended early, in one line; empty if the model ended it
+};
+
+class Answerer {
+ public:
+  virtual ~Answerer() = default;
+
+  // Streams the answer to the last message of `chat`. Throws InputError if there can be none.
+  virtual ChatAnswer answer(const harmony::Chat& chat, const Settings& settings,
+                            const Listener& listener) = 0;
+};
+
+}  // namespace nibble::cli

@@ -1,0 +1,47 @@
+// Shows on a terminal that the model reads a prompt: a spinner, and how many of its tokens are done.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "core/clock.h"
+#include "engine/engine.h"
+
+namespace nibble::cli {
+
+// Estimates how many tokens of the only running request were processed, from the pages that it holds: they
+// include the tokens of the step under way, so the count before the last change is what is done.
+class PromptProgress {
+ public:
+  explicit PromptProgress(int num_tokens) : num_tokens_(num_tokens) {}
+  int done(int num_pages_held);
+
+ private:
+  int num_tokens_;
+  int held_{0}, done_{0};
+};
+
+std::string spinner_line(int frame, int num_done, int num_tokens, double seconds);
+
+// Draws nothing if `out` is no terminal that can erase a line.
+class PromptSpinner {
+ public:
+  PromptSpinner(const Engine& engine, int num_tokens, std::FILE* out);
+  ~PromptSpinner() { hide(); }
+  PromptSpinner(const PromptSpinner&) = delete;
+  PromptSpinner& operator=(const PromptSpinner&) = delete;
+
+  void draw();  // call it about ten times a second
+  void hide();  // erases the line; before any other output to the terminal
+
+ private:
+  const Engine& engine_;
+  std::FILE* out_;
+  int num_tokens_;
+  PromptProgress progress_;
+  Stopwatch watch_;
+  int frame_{0};
+  bool is_drawn_{false};
+};
+
+}  // namespace nibble::cli
