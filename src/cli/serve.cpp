@@ -24,6 +24,7 @@
 #include "harmony/control_tokens.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
+#include "server/page/content_policy.h"
 #include "server/server.h"
 #include "setup/capacity.h"
 #include "setup/drafters.h"
@@ -121,6 +122,7 @@ server::ServerOptions server_options_of(const ServeOptions& options, const Setti
   server_options.api_keys = api_keys(options);
   if (server_options.isolate_keys && server_options.api_keys.empty())
     throw InputError("--isolate-keys needs API keys: give --api-key-file");
+  for (const std::string& origin : server_options.mcp_origins) server::check_mcp_origin(origin);
   if (options.key_file) server_options.reload_keys = [&options] { return api_keys(options); };
   server_options.model_id = served_name(options);
   if (options.served_names.size() > 1)
@@ -237,6 +239,10 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
   take_all(add_server_flag(command, "--cors-origin", options.server.cors_origins,
                            "let pages of ORIGIN (https://chat.example) ask from a browser; *: all;\n"
                            "may be given several times",
+                           "ORIGIN"));
+  take_all(add_server_flag(command, "--mcp-origin", options.server.mcp_origins,
+                           "let the chat page call MCP servers of ORIGIN (http://127.0.0.1:3000), from the\n"
+                           "user's browser; may be given several times",
                            "ORIGIN"));
   take_all(add_server_flag(command, "--allowed-host", options.server.allowed_hosts,
                            "answer requests to NAME (the Host that they name) too, where without a key only\n"

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "server/http/gzip.h"
+#include "server/page/content_policy.h"
 #include "server/server.h"
 #include "tests/server/connection.h"
 
@@ -73,10 +75,12 @@ TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
     const std::string answer = page_answer(server, fmt::format("GET /page/{}", file.name));
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
     EXPECT_EQ(value_of(answer, "Content-Type"), file.type);
-    EXPECT_THAT(value_of(answer, "Content-Security-Policy"),
-                AllOf(StartsWith("default-src 'none'; script-src 'self'; style-src 'self'; "),
-                      HasSubstr("frame-ancestors 'none'"), HasSubstr("require-trusted-types-for 'script'"),
-                      Not(HasSubstr("unsafe")), Not(HasSubstr("*"))));
+    if (file.name != "sandbox.html") {
+      EXPECT_THAT(value_of(answer, "Content-Security-Policy"),
+                  AllOf(StartsWith("default-src 'none'; script-src 'self'; style-src 'self'; "),
+                        HasSubstr("frame-ancestors 'none'"), HasSubstr("require-trusted-types-for 'script'"),
+                        Not(HasSubstr("unsafe")), Not(HasSubstr("*"))));
+    }
     EXPECT_EQ(value_of(answer, "X-Content-Type-Options"), "nosniff");
     EXPECT_EQ(value_of(answer, "Referrer-Policy"), "no-referrer");
     EXPECT_EQ(value_of(answer, "Cache-Control"), "no-cache");
@@ -87,12 +91,98 @@ TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
   }
 }
 
+TEST(Page, OnlyTheSandboxMayEvaluateTextAndItMayLoadNothing) {
+  const Server server(any_port());
+  EXPECT_EQ(
+      value_of(page_answer(server, "GET /page/sandbox.html"), "Content-Security-Policy"),
+      "sandbox allow-scripts; default-src 'none'; script-src 'nonce-frame' 'unsafe-eval'; worker-src blob:; "
+      "base-uri 'none'; form-action 'none'; frame-ancestors 'self'");
+  // Its script is part of it: the server refuses requests of an opaque origin.
+  EXPECT_THAT(body_of(page_answer(server, "GET /page/sandbox.html")),
+              AllOf(HasSubstr("new Worker("), Not(HasSubstr("src="))));
+}
+
+std::string directive(const std::string& policy, const std::string& name) {
+  const size_t begin = policy.find(name + " ");
+  return begin == std::string::npos ? "" : policy.substr(begin, policy.find(';', begin) - begin);
+}
+
+TEST(Page, OnlyTheChatMayCallTheNamedMcpServersAndEmbedTheSandbox) {
+  ServerOptions options = any_port();
+  options.mcp_origins = {"https://tools.example", "http://127.0.0.1:3000"};
+  const Server server(any_port()), calling(options);
+  const auto policy_of = [](const Server& asked, const std::string& path) {
+    return value_of(page_answer(asked, "GET " + path, kAsBrowser), "Content-Security-Policy");
+  };
+  for (const char* path : {"/", "/c/0011aa", "/page/chat.html"}) {
+    EXPECT_EQ(directive(policy_of(server, path), "connect-src"), "connect-src 'self'") << path;
+    EXPECT_EQ(directive(policy_of(calling, path), "connect-src"),
+              "connect-src 'self' https://tools.example http://127.0.0.1:3000")
+        << path;
+    EXPECT_EQ(directive(policy_of(calling, path), "frame-src"), "frame-src 'self'") << path;
+    EXPECT_THAT(policy_of(calling, path), HasSubstr("frame-ancestors 'none'")) << path;
+  }
+  for (const char* path : {"/status", "/page/install.html", "/page/chat.js", "/page/worker.js"}) {
+    EXPECT_EQ(directive(policy_of(calling, path), "connect-src"), "connect-src 'self'") << path;
+    EXPECT_EQ(directive(policy_of(calling, path), "frame-src"), "") << path;
+  }
+}
+
+TEST(Page, IsSentAgainAfterARestartWithOtherMcpServers) {
+  ServerOptions options = any_port();
+  options.mcp_origins = {"https://tools.example"};
+  const Server server(any_port()), calling(options);
+  const auto tag_of = [](const Server& asked) {
+    return value_of(page_answer(asked, "GET /", kAsBrowser), "ETag");
+  };
+  const std::string before = tag_of(server), after = tag_of(calling);
+  EXPECT_THAT(page_answer(calling, "GET /", kAsBrowser + "If-None-Match: " + before + "\r\n"),
+              StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(page_answer(calling, "GET /", kAsBrowser + "If-None-Match: " + after + "\r\n"),
+              StartsWith("HTTP/1.1 304 "));
+  // worker.js knows the hash, and accepts a tag that begins with it.
+  EXPECT_THAT(after, StartsWith(before.substr(0, before.size() - 1)));
+}
+
+TEST(Page, OriginsThatCouldChangeThePolicyAreRefused) {
+  for (const char* origin :
+       {"https://tools.example", "http://127.0.0.1:3000", "http://localhost:65535", "https://a-b.c"})
+    EXPECT_NO_THROW(check_mcp_origin(origin)) << origin;
+  for (const char* origin : {"",
+                             "*",
+                             "https:",
+                             "https://",
+                             "https://*",
+                             "https://*.example",
+                             "tools.example",
+                             "ftp://tools.example",
+                             "https://tools.example/",
+                             "https://tools.example/mcp",
+                             "https://tools.example:",
+                             "https://tools.example:0",
+                             "https://tools.example:65536",
+                             "https://tools.example:1x",
+                             "https://tools.example:+1",
+                             "https://Tools.example",
+                             "https://tools.example; script-src *",
+                             "https://a.example https://b.example",
+                             "https://a.example,b",
+                             "https://a'b",
+                             "https://[::1]:3000",
+                             "https://u:p@tools.example",
+                             "'unsafe-inline'",
+                             "https://a.example\r\nX: y"})
+    EXPECT_THROW(check_mcp_origin(origin), InputError) << origin;
+}
+
 TEST(Page, OnlyThePageThatInstallsMayMakeATrustedTypesPolicy) {
   const Server server(any_port());
-  for (const PageFile& file : page_files())
+  for (const PageFile& file : page_files()) {
+    if (file.name == "sandbox.html") continue;  // the frame's own policy, above
     EXPECT_THAT(
         value_of(page_answer(server, fmt::format("GET /page/{}", file.name)), "Content-Security-Policy"),
         EndsWith(file.name == "install.html" ? "; trusted-types nibble-install" : "; trusted-types 'none'"));
+  }
   for (const char* path : {"/", "/c/0011aa", "/status"})
     EXPECT_THAT(
         value_of(page_answer(server, std::string("GET ") + path, kAsBrowser), "Content-Security-Policy"),

@@ -1,27 +1,26 @@
 // GET /, /c/ID, /status and the files that these pages load. They hold no secrets, so they need no API key.
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "core/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
 #include "server/http/http_error.h"
 #include "server/http/url.h"
+#include "server/page/content_policy.h"
 #include "server/page/page_files.h"
 
 namespace nibble::server {
 namespace {
 
-// Allows pages to load only this server's files and to connect only to it, and forbids embedding. So a
-// model's text could not run as a script, even if it became markup despite markdown.js and trusted types.
-constexpr std::string_view kContentPolicy{
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types "};
-
-// The page that registers the service worker needs a Trusted Types policy, and shows no text of a model.
-std::string content_policy(std::string_view file) {
-  return std::string(kContentPolicy) + (file == "install.html" ? "nibble-install" : "'none'");
+// A weak ETag, because the plain and the compressed text share it. It depends on --mcp-origin too, so that a
+// restart with other origins renews the policy of a copy in the browser.
+std::string entity_tag(const PageFile& file, const std::vector<std::string>& mcp_origins) {
+  if (mcp_origins.empty()) return fmt::format("W/\"{}\"", file.hash);
+  const size_t hash = std::hash<std::string>{}(content_policy(file.name, mcp_origins));
+  return fmt::format("W/\"{}-{:x}\"", file.hash, hash);
 }
 
 asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange, std::string_view name) {
@@ -31,12 +30,11 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
-  // A weak ETag, because the plain and the compressed text share it.
-  const std::string tag = fmt::format("W/\"{}\"", file->hash);
+  const std::string tag = entity_tag(*file, service.options.mcp_origins);
   exchange.add_header("ETag", tag);
   exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
   exchange.add_header("Vary", "Accept, Accept-Encoding");
-  exchange.add_header("Content-Security-Policy", content_policy(name));
+  exchange.add_header("Content-Security-Policy", content_policy(name, service.options.mcp_origins));
   // The service worker may answer for the whole page, one folder above its own.
   if (name == "worker.js") exchange.add_header("Service-Worker-Allowed", "..");
   exchange.add_header("X-Content-Type-Options", "nosniff");

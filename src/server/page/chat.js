@@ -7,11 +7,13 @@ import { byId, copyText, notify, say } from "./dom.js";
 import { saveDraft } from "./drafts.js";
 import { exportAll, exportJson, exportMarkdown, importAll } from "./exchange.js";
 import { copyFormulas } from "./math.js";
+import { onTokenNeeded } from "./mcp_servers.js";
 import { moveOldConversations } from "./old_storage.js";
 import { followServer } from "./server_state.js";
 import { settingsOf } from "./settings.js";
 import { setUpSidebar, showList } from "./sidebar.js";
 import * as store from "./store.js";
+import { askForToken } from "./token.js";
 import { titleOf } from "./tree.js";
 
 // Keyboards on screens have no Shift+Enter: there, Enter makes a new line, as their key says, and the button sends.
@@ -129,6 +131,7 @@ setUpSettings(() => settingsOf(conversation.open), (settings, isSaved) => {
   notify("settings", isSaved ? "" : "The settings last only until the page is closed: the browser's storage is full or blocked.");
 });
 onKeyNeeded(askForKey);
+onTokenNeeded(askForToken);
 
 await store.load(conversation.followChange, notify);
 setUpSidebar({ openId: () => conversation.open.id, open: openConversation, remove });

@@ -2,7 +2,7 @@
 import { openSettings } from "./dialogs.js";
 import { byId, h, notify, say } from "./dom.js";
 import { saveFiles } from "./drafts.js";
-import { kSampling, settingsOf } from "./settings.js";
+import { kSampling, serverUrls, settingsOf } from "./settings.js";
 import { conversations } from "./store.js";
 
 const kMostBytes = 1_000_000;    // of a file
@@ -140,13 +140,15 @@ export function setUpComposer(open, onFiles) {
 /** Shows the settings that change answers; each opens its field. @param {Conversation} chat */
 export function showChips(chat) {
   const settings = settingsOf(chat);
-  const { effort, instructions, schema, tools } = settings;
+  const { effort, instructions, schema, tools, mcp, javascript } = settings;
   const numTools = tools ? JSON.parse(tools).length : 0;
   const chips = [["effort", `Effort: ${effort}`]];
   for (const { name, label } of kSampling) if (settings[name] !== "") chips.push([name, `${label}: ${settings[name]}`]);
   if (instructions) chips.push(["instructions", "Instructions"]);
   if (schema) chips.push(["schema", "JSON schema"]);
   if (numTools) chips.push(["tools", `Functions: ${numTools}`]);
+  if (mcp) chips.push(["mcp", `MCP servers: ${serverUrls(mcp).length}`]);
+  if (javascript) chips.push(["javascript", "JavaScript"]);
   byId("chips").replaceChildren(...chips.map(([name, text]) =>
     h("button", { type: "button", "data-setting": name, onclick: () => openSettings(name) }, text)));
 }

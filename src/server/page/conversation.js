@@ -9,6 +9,7 @@ import { isEmpty, newMessage } from "./message.js";
 import { settingsOf } from "./settings.js";
 import { maxContext } from "./server_state.js";
 import * as store from "./store.js";
+import { activityOf, canRun, offerTools, openCalls, runCalls } from "./tool_loop.js";
 import { branchOf, leafBelow, versionsOf } from "./tree.js";
 import { session } from "./web_storage.js";
 
@@ -79,12 +80,13 @@ export function openConversation(chat, isStep = true) {
 export function showConversation() {
   branch = branchOf(open.messages, open.shown);
   const last = branch.at(-1);
+  const waiting = openCalls(branch);
   // Show an empty answer below an unanswered question: the page was closed, or no text arrived.
-  if (last && last.role !== "assistant")
+  if (last && last.role !== "assistant" && !waiting)
     branch.push(newMessage(open.id, last.id, { id: `after ${last.id}`, role: "assistant", reasoning: "", calls: [], finish: "none" }));
   const versions = versionsOf(open.messages);
   const scrolled = isScrolledToEnd() ? Infinity : byId("log").scrollTop;
-  drawLog(branch, (message, at) => stateOf(message, at, versions.get(message.parent) ?? []));
+  drawLog(branch, (message) => stateOf(message, versions.get(message.parent) ?? []));
   byId("welcome").hidden = branch.length > 0;
   showFiles(open);
   showChips(open);
@@ -95,13 +97,15 @@ export function showConversation() {
   scrollLog(scrolled);
 }
 
-/** @param {Message} message @param {number} at  its index in the branch @param {Message[]} versions */
-function stateOf(message, at, versions) {
-  const isLast = at === branch.length - 1;
+/** @param {Message} message @param {Message[]} versions */
+function stateOf(message, versions) {
+  const waiting = openCalls(branch);
   const isStored = versions.includes(message);
   const failure = message.role === "assistant" && !message.error ? failures.get(message.parent) : undefined;
+  const isRunningNow = running.get(open.id)?.message === message;
   const state = {
-    isRunning: running.get(open.id)?.message === message,
+    isRunning: isRunningNow,
+    activity: isRunningNow ? activityOf(open.id) : undefined,
     version: isStored ? versions.indexOf(message) : 0,
     numVersions: isStored ? versions.length : 1,
     failure: failure && isStored ? `Retry failed. ${failure}` : failure,
@@ -109,7 +113,7 @@ function stateOf(message, at, versions) {
   };
   if (isRunning()) return state;
   const results = (values) => {
-    let parent = message.id;
+    let parent = branch.at(-1).id;
     send(values.map((value) => {
       const result = newMessage(open.id, parent, { role: "tool", ...value });
       parent = result.id;
@@ -120,7 +124,8 @@ function stateOf(message, at, versions) {
     ...state,
     edit: message.role === "user" ? (text) => send([newMessage(open.id, message.parent, { role: "user", content: text })]) : undefined,
     retry: message.role === "assistant" ? () => answer(open, message.parent) : undefined,
-    sendResults: isLast && message.role === "assistant" ? results : undefined,
+    ...(waiting?.message === message ? { openCalls: waiting.calls, sendResults: results,
+      run: canRun(open) ? () => runTools(open, message, branch.at(-1).id, true) : undefined } : {}),
   };
 }
 
@@ -186,6 +191,8 @@ async function answer(chat, parent) {
     saved = performance.now();
     store.saveProgress(chat, message);
   };
+  await offerTools(chat, message, body, stop.signal, () => showProgress(chat, message))
+    .catch((error) => notify("mcp", stop.signal.aborted ? "" : error.message));
   await receive(message, body, stop.signal, () => {
     showProgress(chat, message);
     // A timer alone would be late in a hidden tab, where browsers run timers once a minute.
@@ -196,10 +203,26 @@ async function answer(chat, parent) {
   running.delete(chat.id);
   if (store.conversations.get(chat.id) !== chat) return;  // deleted
   finish(chat, message, before);
-  if (chat !== open) return;
-  showConversation();
-  // Screen readers read the answer once, not each token. Errors are alerts of their own.
-  if (!message.error) say(`Answer: ${message.content}`);
+  if (chat === open) {
+    showConversation();
+    // Screen readers read the answer once, not each token. Errors are alerts of their own.
+    if (!message.error) say(`Answer: ${message.content}`);
+  }
+  if (canRun(chat) && message.calls.length && chat.messages.has(message.id)) runTools(chat, message, message.id, false);
+}
+
+/**
+ * Runs the calls of an answer that the page can run. The model goes on once all have results.
+ * @param {Conversation} chat @param {Message} message @param {string} last  the end of its branch @param {boolean} isWanted  by the user
+ */
+async function runTools(chat, message, last, isWanted) {
+  const stop = new AbortController();
+  running.set(chat.id, { message, stop });
+  const show = () => chat === open && (showConversation(), true);
+  const end = await runCalls(chat, last, { signal: stop.signal, isWanted, onChange: show }).finally(() => running.delete(chat.id));
+  if (store.conversations.get(chat.id) !== chat) return;  // deleted
+  if (end !== null) answer(chat, end);
+  else show();
 }
 
 // Ends an answer. After a failed Retry, shows the previous version; text that arrived stays as a version.
@@ -234,7 +257,7 @@ function showProgress(chat, message) {
 /** @param {Message} message */
 function redraw(message) {
   const versions = versionsOf(open.messages).get(message.parent) ?? [];
-  turnOf(message.id)?.update(stateOf(message, branch.indexOf(message), versions));
+  turnOf(message.id)?.update(stateOf(message, versions));
 }
 
 /** Shows a change made in another tab. @param {import("./store.js").Change} change @param {boolean} isNews */

@@ -46,7 +46,7 @@ export async function exportAll() {
 /** Exports the branch that is shown. @param {Conversation} chat */
 export function exportMarkdown(chat) {
   const turns = branchOf(chat.messages, chat.shown).map((message) => {
-    const names = { user: "You", assistant: "Answer", tool: "Tool result" };
+    const names = { user: "You", assistant: "Answer", tool: message.name ? `Tool result: ${message.name}` : "Tool result" };
     const calls = (message.calls ?? []).filter(Boolean).map((call) => fenced(`${call.function.name}(${call.function.arguments})`));
     return [`## ${names[message.role]}`, message.content, ...calls].filter(Boolean).join("\n\n");
   });

@@ -13,6 +13,7 @@
  * @property {string} content
  * @property {boolean} complete      false while an answer is received; stays false if the page was closed meanwhile
  * @property {string} [tool_call_id] role "tool": the call whose result this is
+ * @property {string} [name]         role "tool": of the function, where known
  * @property {string} [reasoning]    role "assistant", as all below
  * @property {Call[]} [calls]
  * @property {boolean} [isJson]      the answer follows a schema
@@ -75,6 +76,7 @@ export function messageOf(record) {
   if (role === "tool") {
     need("tool_call_id", typeof record.tool_call_id === "string");
     message.tool_call_id = record.tool_call_id;
+    if (typeof record.name === "string") message.name = record.name;
   }
   if (role !== "assistant") return message;
   const calls = record.calls ?? [];

@@ -18,7 +18,12 @@ export const kSampling = [
 ];
 
 export const kDefaultSettings = { effort: "medium", ...Object.fromEntries(kSampling.map(({ name }) => [name, ""])),
-  instructions: "", tools: "", schema: "", theme: "system" };
+  instructions: "", tools: "", mcp: "", javascript: "", schema: "", theme: "system" };
+
+const kMostServers = 10;
+
+/** The addresses of MCP servers, one on a line. @param {string} text */
+export const serverUrls = (text) => text.split(/\s+/).filter(Boolean);
 
 /**
  * Fields that are missing or damaged get their defaults.
@@ -61,6 +66,7 @@ export function faultOf(name, text) {
   if (text === "") return "";
   const number = kSampling.find((parameter) => parameter.name === name);
   if (number) return isNumberOf(number, Number(text)) ? "" : `This must be a number: ${number.range}.`;
+  if (name === "mcp") return serversFault(serverUrls(text));
   if (name !== "tools" && name !== "schema") return "";
   let value;
   try {
@@ -71,6 +77,16 @@ export function faultOf(name, text) {
   if (name === "schema" && (typeof value !== "object" || value === null)) return "A schema must be an object: {\"type\": \"object\", ...}";
   if (name === "tools" && !Array.isArray(value)) return "This must be a list: [{\"type\": \"function\", \"function\": {...}}]";
   return "";
+}
+
+/** @param {string[]} urls */
+function serversFault(urls) {
+  for (const text of urls) {
+    const url = URL.canParse(text) ? new URL(text) : null;
+    if (!url || !/^https?:$/.test(url.protocol)) return `"${text}" is no address of a server: https://tools.example/mcp`;
+    if (url.username || url.password || url.hash) return `"${text}" must have no password and no "#".`;
+  }
+  return urls.length > kMostServers ? `There may be ${kMostServers} servers at most.` : "";
 }
 
 /** Values that the API does not accept would make every question fail. */

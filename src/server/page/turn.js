@@ -3,11 +3,13 @@ import { outcome, reasoningTitle, statistics, waitText } from "./answer.js";
 import { codeBlock } from "./code.js";
 import { copyText, h, notify, say } from "./dom.js";
 import { iconButton, setIcon } from "./icons.js";
+import { indented } from "./indented.js";
 import { renderMarkdown } from "./markdown.js";
 import { session } from "./web_storage.js";
 
 /**
  * @typedef {import("./message.js").Message} Message
+ * @typedef {import("./message.js").Call} Call
  *
  * @typedef {object} TurnState  the rest of what a turn shows; an action that is not possible now is undefined
  * @property {boolean} isRunning
@@ -17,7 +19,10 @@ import { session } from "./web_storage.js";
  * @property {(step: number) => void} showVersion
  * @property {(text: string) => void} [edit]
  * @property {() => void} [retry]
- * @property {(results: {tool_call_id: string, content: string}[]) => void} [sendResults]
+ * @property {HTMLElement} [activity]  what the answer waits for: permission for a call, the end of a tool
+ * @property {Call[]} [openCalls]   calls of this message that have no result
+ * @property {(results: {tool_call_id: string, name: string, content: string}[]) => void} [sendResults]
+ * @property {() => void} [run]     lets the page run the open calls that it can run
  */
 
 // Answers whose reasoning the user has opened or closed; it stays so when they are drawn again.
@@ -42,12 +47,14 @@ const kNames = { user: "You", assistant: "Answer", tool: "Tool result" };
  */
 export function showTurn(message) {
   const element = h("article", { class: `turn ${message.role}` }, h("h2", {}, kNames[message.role]));
+  if (message.role === "tool" && message.name) element.firstChild.append(": ", h("code", {}, message.name));
   if (message.role === "assistant") return showAnswer(element, message);
   let state = /** @type {TurnState | null} */ (null);
   const edit = iconButton("edit", "Edit this message", { class: "edit", onclick: () => beginEdit(element, message, () => state.edit) });
   const versions = showVersions("message");
   const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this message"), edit);
-  element.append(h("div", { class: "said", dir: "auto" }, message.content), h("div", { class: "tools" }, tools, versions.element));
+  element.append(h("div", { class: "said", dir: "auto", tabindex: message.role === "tool" ? "0" : undefined }, message.content),
+    h("div", { class: "tools" }, tools, versions.element));
   if (session.get(unsentItem(message.id)) !== null) beginEdit(element, message, () => state.edit);
   return {
     element,
@@ -143,6 +150,7 @@ function showAnswer(element, message) {
   const stage = h("p", { class: "note stage" });
   const answer = h("div", { class: "answer" });
   const calls = h("div");
+  const activity = h("div");
   const results = h("div");
   const error = h("p", { class: "error", role: "alert" });
   const end = h("p", { class: "note end" });
@@ -155,7 +163,7 @@ function showAnswer(element, message) {
   const retry = iconButton("retry", "Retry", { class: "retry", onclick: () => state.retry() });
   const versions = showVersions("answer");
   const tools = h("div", { class: "tools actions" }, copyIcon(message, "Copy this answer"), retry, info);
-  element.append(stage, reasoning, answer, calls, results, error, end, h("div", { class: "tools" }, tools, versions.element), numbers);
+  element.append(stage, reasoning, answer, calls, activity, results, error, end, h("div", { class: "tools" }, tools, versions.element), numbers);
 
   let drawn = "";
   function drawText() {
@@ -165,7 +173,7 @@ function showAnswer(element, message) {
     drawn = now;
     reasoning.hidden = !message.reasoning;
     thought.textContent = message.reasoning;
-    summary.textContent = reasoningTitle(message, isRunning);
+    summary.textContent = reasoningTitle(message, isRunning && !message.calls.length);
     if (message.isJson && message.content) answer.replaceChildren(codeBlock(isRunning ? message.content : indented(message.content), "json", !isRunning));
     else renderMarkdown(answer, message.content);
     calls.replaceChildren(...message.calls.filter(Boolean).map(showCall));
@@ -176,11 +184,14 @@ function showAnswer(element, message) {
     element.setAttribute("aria-busy", String(state.isRunning));
     drawText();
     reasoning.open = folds.get(message.id) ?? (state.isRunning && !message.content && !message.calls.length);
-    stage.hidden = !state.isRunning || Boolean(message.content || message.reasoning || message.calls.length);
+    stage.hidden = !state.isRunning || Boolean(state.activity || message.content || message.reasoning || message.calls.length);
     if (!stage.hidden) stage.textContent = waitText(message);
-    const takesResults = Boolean(state.sendResults && message.calls.length);
-    if (!takesResults) results.replaceChildren();
-    else if (!results.firstChild) results.append(resultsForm(message, (values) => state.sendResults?.(values)));
+    if (state.activity !== activity.firstChild) activity.replaceChildren(...[state.activity].filter(Boolean));
+    const open = state.sendResults ? state.openCalls.map(({ id }) => id).join() : "";
+    if (open !== results.dataset.open) {
+      results.dataset.open = open;
+      results.replaceChildren(...(open ? [resultsForm(message, state.openCalls, () => state)] : []));
+    }
     const fault = [message.error, state.failure].filter(Boolean).join(" ");
     error.hidden = !fault;
     setText(error, fault);
@@ -200,27 +211,18 @@ function showCall(call) {
   return h("div", { class: "call" }, h("h3", {}, "Call: ", h("code", {}, name)), codeBlock(indented(text), "json", true));
 }
 
-// Indents JSON. Returns the text unchanged if it is not valid JSON (it may be cut off), or if JavaScript
-// would change it, which rounds numbers of more than 15 digits.
-function indented(text) {
-  const withoutSpaces = (json) => json.replace(/\s/g, "");
-  try {
-    const value = JSON.parse(text);
-    return withoutSpaces(JSON.stringify(value)) === withoutSpaces(text) ? JSON.stringify(value, null, 2) : text;
-  } catch {
-    return text;
-  }
-}
-
-// The page runs no tools: the user enters their results.
-function resultsForm({ id, calls }, sendResults) {
-  const fields = calls.map((call, at) => unsentField(`${id}.${at}`, "", { rows: "3", required: true }));
+// For calls that the page can't run, or did not run: the user enters their results.
+function resultsForm({ id }, calls, currentState) {
+  const fields = calls.map((call) => unsentField(`${id}.${call.id}`, "", { rows: "3", required: true }));
   const send = (event) => {
     event.preventDefault();
-    sendResults(calls.map((call, at) => ({ tool_call_id: call.id, content: fields[at].value })));
-    for (const at of fields.keys()) session.remove(unsentItem(`${id}.${at}`));
+    const { sendResults } = currentState();
+    if (!sendResults) return;
+    sendResults(calls.map((call, at) => ({ tool_call_id: call.id, name: call.function.name, content: fields[at].value })));
+    for (const call of calls) session.remove(unsentItem(`${id}.${call.id}`));
   };
+  const run = currentState().run ? [h("button", { type: "button", class: "run", onclick: () => currentState().run?.() }, "Run the tools")] : [];
   return h("form", { class: "results", onsubmit: send },
     ...calls.map((call, at) => h("label", {}, `Result of ${call.function.name}`, fields[at])),
-    h("div", {}, h("button", { type: "submit", class: "main" }, calls.length > 1 ? "Send results" : "Send result")));
+    h("div", { class: "tools" }, h("button", { type: "submit", class: "main" }, calls.length > 1 ? "Send results" : "Send result"), ...run));
 }

@@ -18,7 +18,7 @@ async function fill() {
   const cache = await caches.open(kCache);
   await Promise.all(Object.entries(kHashes).map(async ([name, hash]) => {
     const reply = await fetch(addressOf(name), { cache: "no-cache" });
-    if (!reply.ok || reply.headers.get("ETag") !== `W/"${hash}"`) throw new Error(`${name} is not of this version`);
+    if (!reply.ok || !reply.headers.get("ETag")?.startsWith(`W/"${hash}`)) throw new Error(`${name} is not of this version`);
     await cache.put(addressOf(name), reply);
   }));
 }

@@ -37,6 +37,7 @@ struct ServerOptions {
   std::vector<std::string> cors_origins{};   // pages that may call this server from a browser; "*": all
   std::vector<std::string> allowed_hosts{};  // Host names besides the server's own; "*": all
   bool has_page{true};                       // GET / shows the page
+  std::vector<std::string> mcp_origins{};    // MCP servers that the page may call: content_policy.h
   bool has_open_metrics{false};              // /metrics needs no key
   RequestDefaults defaults{};                // for fields that a request leaves out
   std::optional<std::string> date{};         // date in the prompt; absent: today's
