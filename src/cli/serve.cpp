@@ -163,7 +163,8 @@ int serve(const ServeOptions& options, const Settings& settings) {
   const std::vector<size_t> budgets = memory_budgets(setup);
   BackendOptions room = serving_options(model, setup, capacity, budgets);
   if (options.step_timeout_seconds) room.step_patience_seconds = 2.0 * *options.step_timeout_seconds;
-  const std::unique_ptr<Backend> backend = load(model, setup, room);
+  const std::unique_ptr<Backend> backend =
+      load(model, setup, room, [&server](size_t done, size_t total) { server.report_loading(done, total); });
   load_draft_model(setup);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };

@@ -22,7 +22,11 @@ namespace {
 
 // Reports readiness: whether requests should be sent to this server.
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
-  if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
+  if (service.state == ServiceState::kLoading) {
+    Json loading{{"status", "loading"}};
+    if (const int percent = service.loading_percent; percent >= 0) loading["percent"] = percent;
+    return reply_json(exchange, 503, loading);
+  }
   const Condition condition = condition_of(service);
   if (condition.stall != Stall::kNone) return reply_json(exchange, 503, condition.json);
   if (service.state == ServiceState::kReady) return reply_json(exchange, 200, condition.json);

@@ -254,6 +254,11 @@ Server::~Server() = default;
 Metrics& Server::metrics() { return impl_->service.metrics; }
 
 std::string Server::address() const { return address_text(impl_->service.options.address, port()); }
+void Server::report_loading(size_t done, size_t total) {
+  impl_->service.loading_percent =
+      static_cast<int>(total == 0 ? 0 : 100.0 * static_cast<double>(done) / static_cast<double>(total));
+}
+
 
 uint16_t Server::port() const { return impl_->http->port(); }
 

@@ -1,6 +1,7 @@
 // State shared by the endpoints: model, gate to the engine, stored responses, metrics. I/O thread only.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <memory>
@@ -48,6 +49,7 @@ struct Service {
   ServiceState state{ServiceState::kLoading};
   std::vector<std::function<void()>> on_reload;  // called by reload(); each reports its own errors
   RecentRequests recent_requests;                // for /status
+  std::atomic<int> loading_percent{-1};          // set by the thread that loads the model; -1: not known
   uint64_t num_answered{0};                      // number of HTTP requests answered
   std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
   int num_offloaded{0};                          // requests that wait for parse_pool
