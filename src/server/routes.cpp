@@ -97,6 +97,8 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/responses/{id}/input_items", &response_input_items, false, true, false},
     {"GET", "/v1/responses/{id}", &get_response, false, true, false},
     {"DELETE", "/v1/responses/{id}", &delete_response, false, true, false},
+    {"GET", "/v1/answers/{id}", &get_answer, false, false, false},
+    {"DELETE", "/v1/answers/{id}", &delete_answer, false, false, false},
     {"POST", "/v1/messages", &messages, false, true, true, ErrorForm::kAnthropic},
     {"POST", "/v1/messages/count_tokens", &count_message_tokens, false, true, false, ErrorForm::kAnthropic},
     {"POST", "/api/chat", &ollama_chat, false, true, true, ErrorForm::kOllama},
