@@ -176,7 +176,7 @@ function showAnswer(element, message) {
     element.setAttribute("aria-busy", String(state.isRunning));
     drawText();
     reasoning.open = folds.get(message.id) ?? (state.isRunning && !message.content && !message.calls.length);
-    stage.hidden = !state.isRunning || Boolean(message.content || message.reasoning || message.calls.length);
+    stage.hidden = !state.isRunning || (!message.isReconnecting && Boolean(message.content || message.reasoning || message.calls.length));
     if (!stage.hidden) stage.textContent = waitText(message);
     const takesResults = Boolean(state.sendResults && message.calls.length);
     if (!takesResults) results.replaceChildren();
