@@ -81,6 +81,7 @@ struct ServeOptions {
   std::optional<int> step_timeout_seconds;
   bool only_checks{false};
   int request_seconds{0};
+  int resume_seconds{300}, resume_mebibytes{64};
   int shutdown_delay_seconds{0}, shutdown_seconds{30};
 };
 
@@ -136,6 +137,8 @@ server::ServerOptions server_options_of(const ServeOptions& options, const Setti
   if (options.step_timeout_seconds)
     server_options.step_timeout = std::chrono::seconds(*options.step_timeout_seconds);
   server_options.request_timeout = std::chrono::seconds(options.request_seconds);
+  server_options.keep_time = std::chrono::seconds(options.resume_seconds);
+  server_options.max_kept_bytes = static_cast<size_t>(options.resume_mebibytes) << 20;
   server_options.shutdown_delay = std::chrono::seconds(options.shutdown_delay_seconds);
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   return server_options;
@@ -171,7 +174,8 @@ int serve(const ServeOptions& options, const Settings& settings) {
   const std::vector<size_t> budgets = memory_budgets(setup);
   BackendOptions room = serving_options(model, setup, capacity, budgets);
   if (options.step_timeout_seconds) room.step_patience_seconds = 2.0 * *options.step_timeout_seconds;
-  const std::unique_ptr<Backend> backend = load(model, setup, room);
+  const std::unique_ptr<Backend> backend =
+      load(model, setup, room, [&server](size_t done, size_t total) { server.report_loading(done, total); });
   load_draft_model(setup);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
@@ -283,6 +287,19 @@ void add_limit_flags(CLI::App& command, ServeOptions& options) {
       ->capture_default_str();
 }
 
+void add_resume_flags(CLI::App& command, ServeOptions& options) {
+  add_server_flag(command, "--resume-time", options.resume_seconds,
+                  "seconds for which a client that lost its connection (the page, or a streamed\n"
+                  "background response) can read the rest of its answer; 0: not at all",
+                  "N")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  add_server_flag(command, "--resume-memory", options.resume_mebibytes,
+                  "MiB for the events of these answers; when it is full, the oldest are dropped", "N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+}
+
 void add_timeout_flags(CLI::App& command, ServeOptions& options) {
   add_server_flag(command, "--step-timeout", options.step_timeout_seconds,
                   "seconds after which /health says 503 if requests wait and no step of the model\n"
@@ -327,6 +344,7 @@ Action define_serve(CLI::App& command, Settings& settings) {
   add_listening_flags(command, *options);
   add_access_flags(command, *options);
   add_limit_flags(command, *options);
+  add_resume_flags(command, *options);
   add_timeout_flags(command, *options);
   add_switches(command, *options);
   add_settings(command, settings,

@@ -143,6 +143,9 @@ struct Engine::Impl {
   std::optional<StepResult> collect(Launched& step);  // returns nullopt if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
   int hand_out(Launched& step, StepResult& result);  // returns the number of tokens added
+  // Puts PromptEvents of waiting requests, and of the prompts in a step: before it (`is_done`: after it).
+  void report_places();
+  void report_prompts(const std::vector<Slice>& slices, bool is_done);
   void fail_step(const std::exception& error);
   // Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
@@ -183,6 +186,8 @@ struct Engine::Impl {
   std::string last_fault;  // message of the last failed step
   int num_same_faults{0};  // consecutive failures with that message
   std::string lost;        // EngineState::lost
+  // Requests with reports_prompt that have not ended. 0: no time is spent on reports.
+  int num_reporting{0};
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
   std::optional<StepPace> pace;              // set if itl_target is set
@@ -292,6 +297,7 @@ void Engine::Impl::take(Order& order) {
       sequences
           .try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer, order.submitted)
           .first->second;
+  if (sequence.wants_reports()) ++num_reporting;
   scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs(drafting.launches_before_drafts()));
   gathering.count(order.submitted);
 }
@@ -323,6 +329,7 @@ std::optional<Launched> Engine::Impl::launch() {
   const Stopwatch planning;
   Drafting::Trees trees;
   Launched next{.slices = plan(trees)};
+  report_places();
   publish();
   if (next.slices.empty()) return {};  // every sequence was cancelled or waits for its last token
   next.has_prompts_alone = true;
@@ -344,6 +351,7 @@ std::optional<Launched> Engine::Impl::launch() {
   try {
     const StepBatch batch(next, under_way ? &*under_way : nullptr, drafting.head());
     for (const Slice& slice : next.slices) slice.sequence->start(slice.first_position);
+    report_prompts(next.slices, /*is_done=*/false);
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {
@@ -363,6 +371,7 @@ void Engine::Impl::finish() {
   StepReport report = measure(step, *result);
   const Stopwatch& handing_out = since_step.emplace();
   const int num_tokens = hand_out(step, *result);
+  report_prompts(step.slices, /*is_done=*/true);
   publish();
   const speculative::DraftModel::CatchUp catch_up =
       ahead ? speculative::DraftModel::CatchUp{} : drafting.draft(step);
@@ -441,6 +450,23 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result) {
     if (ahead && !made.tokens.empty()) Drafting::fill_in(slice.request, made, *ahead);
   }
   return num_tokens;
+}
+
+void Engine::Impl::report_places() {
+  if (num_reporting == 0) return;
+  scheduler.for_each_waiting([&](RequestId id, int place) {
+    if (const auto event = sequences.at(id).report_place(place)) put(*event);
+  });
+}
+
+void Engine::Impl::report_prompts(const std::vector<Slice>& slices, bool is_done) {
+  if (num_reporting == 0) return;
+  for (const Slice& slice : slices) {
+    if (!slice.sequence) continue;  // it ended after this step was launched
+    const int num_done = slice.first_position + (is_done ? slice.num_tokens : 0);
+    if (const auto event = slice.sequence->report_prompt(num_done)) put(*event);
+  }
+  if (!is_done) publish();  // the client learns it while the step runs
 }
 
 // Fails all running sequences: each may share pages that the step was to write. Waiting ones have no pages.
@@ -578,7 +604,10 @@ void Engine::Impl::end(RequestId id, Event event) {
   scheduler.remove(id);
   for (std::optional<Launched>* step : {&under_way, &ahead})
     if (*step) (*step)->forget(id);
-  sequences.erase(id);
+  if (const auto found = sequences.find(id); found != sequences.end()) {
+    if (found->second.wants_reports()) --num_reporting;
+    sequences.erase(found);
+  }
   put(std::move(event));
 }
 

@@ -1,4 +1,5 @@
 // Events of the engine, in order for each request. Each request ends in one FinishedEvent or FailedEvent.
+// PromptEvents come before the first TokenEvent, and only if GenerationRequest::reports_prompt is set.
 #pragma once
 
 #include <string>
@@ -11,6 +12,16 @@
 #include "speculative/draft_counts.h"
 
 namespace nibble {
+
+// How far a request is that has no token yet: its place in the queue, or the part of its prompt that has run.
+struct PromptEvent {
+  RequestId request{};
+  int place{0};  // requests that come before it in the queue, plus 1; 0: its prompt runs
+  int num_prompt_tokens{0};
+  int num_cached_tokens{0};  // found in the prefix cache; 0 while it waits
+  int num_done_tokens{0};    // run or cached
+  double run_seconds{0};     // since its first step began
+};
 
 struct TokenEvent {
   RequestId request{};
@@ -55,6 +66,10 @@ struct FailedEvent {
   bool is_requests_own{false};
 };
 
-using Event = std::variant<TokenEvent, FinishedEvent, FailedEvent>;
+using Event = std::variant<PromptEvent, TokenEvent, FinishedEvent, FailedEvent>;
+
+inline bool is_last(const Event& event) {  // whether the request has ended
+  return std::holds_alternative<FinishedEvent>(event) || std::holds_alternative<FailedEvent>(event);
+}
 
 }  // namespace nibble

@@ -55,6 +55,7 @@ struct GenerationRequest {
   int priority{0};  // requests with lower values get rows and pages first
   // Text that the client expects as the answer, used only for drafting; null: none.
   std::shared_ptr<const speculative::Prediction> prediction{};
+  bool reports_prompt{false};  // send PromptEvents (event.h)
 };
 
 }  // namespace nibble

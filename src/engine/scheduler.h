@@ -167,6 +167,12 @@ class Scheduler {
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
   int num_running() const { return static_cast<int>(running_.size()); }
+  // Calls `function` for each waiting sequence in order, with its place, from 1.
+  template <typename Function>
+  void for_each_waiting(Function function) const {
+    int place = 0;
+    for (const Waiting& sequence : waiting_) function(sequence.request, ++place);
+  }
   bool is_running(RequestId request) const { return running_by_id_.contains(request); }
   const SchedulerCounts& counts() const { return counts_; }
   PageCounts num_held_pages(int kv_cache) const;  // pages that running sequences hold

@@ -36,6 +36,7 @@ Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_token
       prediction_(std::move(request.prediction)),
       cache_salt_(std::move(request.cache_salt)),
       priority_(request.priority),
+      reports_prompt_(request.reports_prompt),
       tokenizer_(&tokenizer),
       stop_strings_(stop_.strings, stop_.keeps_stop),
       submitted_(submitted) {
@@ -61,6 +62,26 @@ void Sequence::start(int first_position) {
   queue_seconds_ = submitted_.seconds();
   clock_.emplace();
   num_cached_tokens_ = first_position;
+}
+
+std::optional<PromptEvent> Sequence::report_place(int place) {
+  if (!reports_prompt() || place == reported_place_) return std::nullopt;
+  reported_place_ = place;
+  num_reported_ = -1;
+  return PromptEvent{
+      .request = id_, .place = place, .num_prompt_tokens = static_cast<int>(num_prompt_tokens_)};
+}
+
+std::optional<PromptEvent> Sequence::report_prompt(int num_done) {
+  if (!reports_prompt() || num_done <= num_reported_ || std::cmp_greater_equal(num_done, num_prompt_tokens_))
+    return std::nullopt;
+  reported_place_ = 0;
+  num_reported_ = num_done;
+  return PromptEvent{.request = id_,
+                     .num_prompt_tokens = static_cast<int>(num_prompt_tokens_),
+                     .num_cached_tokens = num_cached_tokens_,
+                     .num_done_tokens = num_done,
+                     .run_seconds = clock_->seconds()};
 }
 
 const SampleParams& Sequence::sample(std::span<const TokenId> output, int index) {

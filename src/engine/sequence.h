@@ -67,6 +67,12 @@ class Sequence {
     if (output().empty()) num_prompt_rows_ = prompt_tokens_.size();
   }
 
+  bool wants_reports() const { return reports_prompt_; }
+  // These return a report if there is news and no token of the answer is known: the place of a waiting
+  // sequence, and the number of the prompt's first tokens that have run or are cached.
+  std::optional<PromptEvent> report_place(int place);
+  std::optional<PromptEvent> report_prompt(int num_done);
+
   // Called right before the backend is given a step of this sequence. The first call ends the time in the
   // queue; tokens before its `first_position` came from the prefix cache.
   void start(int first_position);
@@ -87,6 +93,7 @@ class Sequence {
 
  private:
   class TreeBuilder;
+  bool reports_prompt() const { return reports_prompt_ && output().empty(); }
   std::string text_of(TokenId token, bool is_stop_token);
 
   RequestId id_;
@@ -108,6 +115,9 @@ class Sequence {
   int priority_;
   int num_steps_{0};
   speculative::DraftCounts drafts_;
+
+  bool reports_prompt_;
+  int reported_place_{0}, num_reported_{-1};
 
   const Tokenizer* tokenizer_;
   Utf8Stream utf8_;

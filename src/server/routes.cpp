@@ -22,7 +22,11 @@ namespace {
 
 // Reports readiness: whether requests should be sent to this server.
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
-  if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
+  if (service.state == ServiceState::kLoading) {
+    Json loading{{"status", "loading"}};
+    if (const int percent = service.loading_percent; percent >= 0) loading["percent"] = percent;
+    return reply_json(exchange, 503, loading);
+  }
   const Condition condition = condition_of(service);
   if (condition.stall != Stall::kNone) return reply_json(exchange, 503, condition.json);
   if (service.state == ServiceState::kReady) return reply_json(exchange, 200, condition.json);
@@ -93,6 +97,8 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/responses/{id}/input_items", &response_input_items, false, true, false},
     {"GET", "/v1/responses/{id}", &get_response, false, true, false},
     {"DELETE", "/v1/responses/{id}", &delete_response, false, true, false},
+    {"GET", "/v1/answers/{id}", &get_answer, false, false, false},
+    {"DELETE", "/v1/answers/{id}", &delete_answer, false, false, false},
     {"POST", "/v1/messages", &messages, false, true, true, ErrorForm::kAnthropic},
     {"POST", "/v1/messages/count_tokens", &count_message_tokens, false, true, false, ErrorForm::kAnthropic},
     {"POST", "/api/chat", &ollama_chat, false, true, true, ErrorForm::kOllama},

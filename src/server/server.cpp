@@ -83,7 +83,8 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.parse_pool.reset();  // drops bodies that wait to be parsed; waits for running jobs
+    service.kept_answers.clear();  // their timers must not outlive the I/O context
+    service.parse_pool.reset();    // drops bodies that wait to be parsed; waits for running jobs
     http.reset();
     std::unique_ptr<asio::io_context> last;
     {
@@ -252,6 +253,11 @@ Server::Server(const ServerOptions& options) : impl_(std::make_unique<Impl>(opti
 Server::~Server() = default;
 
 Metrics& Server::metrics() { return impl_->service.metrics; }
+
+void Server::report_loading(size_t done, size_t total) {
+  impl_->service.loading_percent =
+      static_cast<int>(total == 0 ? 0 : 100.0 * static_cast<double>(done) / static_cast<double>(total));
+}
 
 std::string Server::address() const { return address_text(impl_->service.options.address, port()); }
 

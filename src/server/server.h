@@ -29,6 +29,9 @@ class Server {
   uint16_t port() const;
   Metrics& metrics();  // pass its functions to EngineOptions::on_step; lives as long as the server
 
+  // Reports the progress of loading, in any unit, to clients of /health. Thread-safe.
+  void report_loading(size_t done, size_t total);
+
   // `reload` is called on SIGHUP, on the I/O thread. Its exceptions are logged.
   void on_reload(std::function<void()> reload);
 

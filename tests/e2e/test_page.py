@@ -271,7 +271,9 @@ def test_a_reload_in_the_middle_keeps_what_has_come(page):
     begun = page.text(".answer")[:20]
     page.driver.refresh()
     page.wait("document.querySelector('.answer')?.innerText.startsWith(arguments[0])", begun)
-    assert page.find("#send").is_displayed()
+    page.click("#stop")  # it goes on: test_page_resume.py
+    page.wait_for_end()
+    assert page.text(".answer").startswith(begun) and page.find("#send").is_displayed()
 
 
 def test_a_conversation_is_copied_and_exported(page, server, tmp_path):

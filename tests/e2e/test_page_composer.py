@@ -237,5 +237,8 @@ def test_the_header_shows_the_state_and_recovers(page):
     page.wait("document.getElementById('state').textContent === 'Offline'")
     page.js("(window.fetch = () => Promise.resolve(new Response('', {status: 503})))")
     page.wait("document.getElementById('state').textContent === 'Loading the model'")
+    for body, shown in [({"status": "loading", "percent": 43}, "Loading the model, 43 %"), ({"status": "draining"}, "Shutting down")]:
+        page.js("(window.body = JSON.stringify(arguments[0]), window.fetch = () => Promise.resolve(new Response(window.body, {status: 503})))", body)
+        page.wait("document.getElementById('state').textContent === arguments[0]", shown)
     page.js("(window.fetch = window.real)")
     page.wait("document.getElementById('state').textContent === 'Ready'")

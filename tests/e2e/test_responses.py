@@ -444,6 +444,46 @@ def test_a_response_is_made_in_the_background(server):
     assert client.responses.cancel(made.id).status == "completed"  # too late
 
 
+def test_a_streamed_response_in_the_background_is_read_on_from_any_event(server):
+    client = server.client()
+    request = dict(model="tiny", input="What is 17 + 25?", temperature=0, background=True)
+    with client.responses.create(**request, stream=True) as stream:
+        begun = [event for event, _ in zip(stream, range(6))]  # then the connection is closed
+    assert [event.type for event in begun[:3]] == ["response.created", "response.queued", "response.in_progress"]
+    assert begun[0].response.status == "queued" and begun[2].response.status == "in_progress"
+    made = begun[0].response
+    rest = list(client.responses.retrieve(made.id, stream=True, starting_after=begun[-1].sequence_number))
+    assert [event.sequence_number for event in begun + rest] == list(range(len(begun) + len(rest)))
+    assert rest[-1].type == "response.completed" and rest[-1].response.output_text == "17 + 25 = 42."
+    again = list(client.responses.retrieve(made.id, stream=True))
+    assert again == begun + rest
+    assert client.responses.retrieve(made.id) == rest[-1].response
+    assert list(client.responses.retrieve(made.id, stream=True, starting_after=rest[-1].sequence_number)) == []
+    client.responses.delete(made.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(made.id, stream=True)
+
+
+def test_a_streamed_response_in_the_background_is_cancelled(server):
+    client = server.client()
+    stream = client.responses.create(model="tiny", input="Tell me everything.", background=True, stream=True, extra_body={"ignore_eos": True})
+    made = next(iter(stream)).response
+    assert client.responses.cancel(made.id).status == "cancelled"
+    *_, last = stream
+    assert last.type == "response.cancelled" and last.response["status"] == "cancelled"  # no type of the package
+    assert wait_for_end(client, made).status == "cancelled"
+
+
+def test_events_that_are_not_kept_are_refused(server):
+    client = server.client()
+    for fields in ({}, {"background": True}):
+        made = wait_for_end(client, client.responses.create(model="tiny", input="Hi", max_output_tokens=2, **fields))
+        with pytest.raises(openai.BadRequestError, match="made with background and stream"):
+            client.responses.retrieve(made.id, stream=True)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve("resp_0", stream=True)
+
+
 def test_a_response_in_the_background_is_cancelled_or_deleted(server):
     client = server.client()
     request = dict(model="tiny", input="Tell me everything.", background=True, extra_body={"ignore_eos": True})

@@ -18,6 +18,7 @@ struct Answer {
   std::vector<TokenId> tokens;
   std::vector<SampledToken> sampled;
   std::vector<SampledToken> prompt;  // if its log-probabilities were requested
+  std::vector<PromptEvent> reports;  // if GenerationRequest::reports_prompt is set
   std::vector<std::string> pieces;   // the text of each TokenEvent
   std::string text;                  // the whole text
   std::optional<FinishedEvent> finished;
@@ -55,6 +56,12 @@ class Answers {
   const std::vector<RequestId>& ends() const { return ends_; }  // in the order in which requests ended
 
  private:
+  RequestId take(const PromptEvent& event) {
+    Answer& answer = answers_[event.request];
+    EXPECT_TRUE(answer.tokens.empty() && !answer.has_ended()) << "progress of the prompt after it";
+    answer.reports.push_back(event);
+    return event.request;
+  }
   RequestId take(const TokenEvent& event) {
     Answer& answer = answers_[event.request];
     EXPECT_FALSE(answer.has_ended()) << "a token after the end";

@@ -80,6 +80,8 @@ std::vector<Case> cases() {
        "{" + hi + R"(, "max_tokens": 40, "logprobs": true, "top_logprobs": 2})", final},
       {"chat_stream", "POST", "/v1/chat/completions",
        "{" + hi + R"(, "max_tokens": 40, "stream": true, "stream_options": {"include_usage": true}})", final},
+      {"chat_resumable", "POST", "/v1/chat/completions",
+       "{" + hi + R"(, "max_tokens": 40, "stream": true, "resumable": true})", final},
       {"chat_choices", "POST", "/v1/chat/completions",
        "{" + hi + R"(, "max_tokens": 12, "n": 3, "stop": ["friend"], "include_reasoning": false})", final},
       {"chat_tools", "POST", "/v1/chat/completions", "{" + hi + ", " + tools + R"(, "max_tokens": 60})",
@@ -97,6 +99,8 @@ std::vector<Case> cases() {
            "name": "get_weather", "description": "call @", "parameters": )" +
            kWeather + "}]}",
        call},
+      {"response_background", "POST", "/v1/responses",
+       R"({"input": "Say hello", "max_output_tokens": 40, "stream": true, "background": true})", final},
       {"message", "POST", "/v1/messages", R"({"model": "toy", "max_tokens": 40, )" + hi + "}", final},
       {"message_stream", "POST", "/v1/messages",
        R"({"model": "toy", "max_tokens": 60, "stream": true, "tools": [{"name": "get_weather", "description": "call @",
@@ -151,7 +155,7 @@ std::string scrubbed(std::string_view body) {
     std::string_view line = body.substr(0, length);
     body.remove_prefix(std::min(body.size(), length + 1));
     if (line.starts_with("data: ")) line.remove_prefix(6);
-    if (line.empty()) continue;
+    if (line.empty() || line == ":") continue;  // a comment may come or not
     Object value = Object::parse(line, nullptr, false);
     if (value.is_discarded()) {
       lines.emplace_back(0, line);
@@ -195,6 +199,7 @@ class ServerMemoryOfConnections : public testing::Test {
     options.limits.max_bodies_bytes = 1'000'000;
     options.limits.uncounted_body_bytes = 0;
     options.max_response_bytes = 20'000;
+    options.max_kept_bytes = 20'000;
     return options;
   }
 

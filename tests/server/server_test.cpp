@@ -224,6 +224,16 @@ TEST(Server, WhoDoesNotTakeTheAnswerIsLeft) {
   EXPECT_THAT(metrics, HasSubstr(left));
 }
 
+TEST(Server, SaysHowMuchOfTheModelIsLoaded) {
+  Server server(any_port());
+  server.report_loading(43, 100);
+  const Connection connection(server.port());
+  connection.send("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  const std::string health = connection.read();
+  EXPECT_THAT(health, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(health, EndsWith("{\"status\":\"loading\",\"percent\":43}\n"));
+}
+
 TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
   const Server server(any_port());
   const auto ask = [&](const std::string& request) {

@@ -96,6 +96,9 @@ ChatRequest read_chat(const Json& json, const RequestDefaults& defaults) {
   read_reasoning(request, read.chat, params);
   read_presentation(request, read);
   read.prediction = read_prediction(request);
+  read.returns_progress = read_boolean(request, "return_progress") && params.stream;
+  read.is_resumable = read_boolean(request, "resumable");
+  if (read.is_resumable && !params.stream) request.find("resumable")->refuse("false unless stream is true");
   read_ends(request, read);
   note_unread(Api::kChat, request, record, params.ignored);
   return read;

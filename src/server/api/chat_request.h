@@ -18,7 +18,9 @@ struct ChatRequest {
   bool continues_final{false};        // the answer continues the last message, which is the assistant's
   bool adds_generation_prompt{true};  // false: the prompt ends with the last message
   bool includes_reasoning{true};
-  std::string prediction{};  // the answer that the client expects; empty: none
+  bool is_resumable{false};      // the answer goes on if the connection is lost
+  bool returns_progress{false};  // a stream reports the place in the queue and the progress of the prompt
+  std::string prediction{};      // the answer that the client expects; empty: none
 };
 
 ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults = {});

@@ -121,6 +121,14 @@ Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Js
   return chunk;
 }
 
+Json to_json(const PromptEvent& progress) {
+  return {{"total", progress.num_prompt_tokens},
+          {"cache", progress.num_cached_tokens},
+          {"processed", progress.num_done_tokens},
+          {"time_ms", static_cast<int64_t>(1e3 * progress.run_seconds)},
+          {"queue", progress.place}};
+}
+
 Json to_json(const AnswerDelta& delta) {
   switch (delta.kind) {
     case AnswerDelta::Kind::kReasoning:

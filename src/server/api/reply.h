@@ -35,6 +35,9 @@ struct Usage {
 };
 Json to_json(const Usage& usage);
 
+// Returns {"total", "cache", "processed", "time_ms"} as llama-server does, and "queue": the place in it.
+Json to_json(const PromptEvent& progress);
+
 // Makes the member "usage" of chunks: the usage so far, or null if only the last chunk has it.
 struct ChunkUsage {
   bool is_included{false}, is_continuous{false};

@@ -45,6 +45,7 @@ constexpr FieldRow kFields[] = {
     {"stream_options.include_usage stream_options.continuous_usage_stats", kAnswers, Fate::kObeyed},
     {"stream_options.include_obfuscation", kAnswers, Fate::kIgnored, "false"},
     {"messages max_completion_tokens logprobs top_logprobs response_format", kChat, Fate::kObeyed},
+    {"resumable", kChat, Fate::kObeyed},  // nibble's own
     {"reasoning_effort enable_thinking thinking think", kMessages, Fate::kObeyed},
     {"tools tool_choice parallel_tool_calls", kMessages, Fate::kObeyed},
     {"prompt echo logprobs best_of response_format", kCompletions, Fate::kObeyed},
@@ -168,9 +169,10 @@ constexpr FieldRow kFields[] = {
     {"mirostat_tau mirostat_eta dynatemp_exponent xtc_threshold dry_base dry_allowed_length "
      "dry_penalty_last_n",
      kAnswers, Fate::kIgnored},
-    {"dry_sequence_breakers repeat_last_n cache_prompt id_slot timings_per_token return_progress "
-     "return_tokens",
-     kAnswers, Fate::kIgnored},
+    {"dry_sequence_breakers repeat_last_n cache_prompt id_slot timings_per_token return_tokens", kAnswers,
+     Fate::kIgnored},
+    {"return_progress", kChat, Fate::kObeyed},
+    {"return_progress", kCompletions | kResponses, Fate::kIgnored},
 
     // Anthropic; clients may use nibble's sampling parameters too
     {"model max_tokens messages system stop_sequences stream temperature top_p top_k tools tool_choice",

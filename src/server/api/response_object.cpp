@@ -95,17 +95,35 @@ std::string ResponseObject::close(const Usage& usage) {
 
 std::string ResponseObject::fail(const HttpError& error) {
   const std::string events = events_of(items_.finish(false));
+  whole_["output"] = items_.items();
+  return events + break_off(error);
+}
+
+std::string ResponseObject::break_off(const HttpError& error) {
   whole_["status"] = "failed";
   whole_["error"] = {{"code", code_of(error)}, {"message", error.what()}};
-  whole_["output"] = items_.items();
-  return events + events_of({{{"type", "response.failed"}, {"response", whole_}}});
+  return events_of({{{"type", "response.failed"}, {"response", whole_}}});
 }
 
 std::string ResponseObject::cancel() {
   const std::string events = events_of(items_.finish(false));
   whole_["status"] = "cancelled";
   whole_["output"] = items_.items();
+  return events + events_of({{{"type", "response.cancelled"}, {"response", whole_}}});
+}
+
+std::string ResponseObject::queue() {
+  whole_["status"] = "queued";
+  if (!is_stream_) return "";
+  std::string events;
+  for (const char* type : {"response.created", "response.queued"})
+    events += print_event({{"type", type}, {"response", whole_}});
   return events;
+}
+
+std::string ResponseObject::start() {
+  whole_["status"] = "in_progress";
+  return events_of({{{"type", "response.in_progress"}, {"response", whole_}}});
 }
 
 std::string ResponseObject::still_in_progress() {

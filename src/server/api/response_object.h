@@ -21,11 +21,14 @@ class ResponseObject {
   std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
   std::string close(const Usage& usage);  // the last event; then json() is complete
   std::string fail(const HttpError& error);
-  std::string cancel();
+  std::string break_off(const HttpError& error);  // the same without output items, which may be incomplete
+  std::string cancel();                           // adds the event response.cancelled
+  // For a background response: the events of a stream before the first step, and of its start.
+  std::string queue();
+  std::string start();
   // An event to send during long silence: some clients give up after minutes without one.
   std::string still_in_progress();
 
-  void set_status(const char* status) { whole_["status"] = status; }
   const Json& json() const { return whole_; }
 
  private:

@@ -44,7 +44,6 @@ void read_keeping(const Field& request, ResponseRequest& read) {
   if (const auto store = request.find("store")) read.store = store->boolean();
   read.is_background = read_boolean(request, "background");
   if (read.is_background && !read.store) request.find("background")->refuse("false if store is false");
-  if (read.is_background && read.params.stream) request.find("background")->refuse("false if stream is true");
   if (const auto truncation = request.find("truncation")) {
     read.may_truncate = truncation->value() == "auto";
     if (!read.may_truncate && truncation->value() != "disabled")

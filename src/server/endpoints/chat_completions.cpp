@@ -1,4 +1,5 @@
 // POST /v1/chat/completions
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "server/endpoints/endpoints.h"
 #include "server/service/constraint.h"
 #include "server/service/prompt.h"
+#include "server/service/resume.h"
 #include "speculative/prediction.h"
 
 namespace nibble::server {
@@ -43,6 +45,7 @@ class ChatChoices : public ChoiceListener {
         with_reasoning_(asked.request.includes_reasoning),
         uses_functions_(asked.request.uses_functions),
         with_ids_(asked.request.params.return_token_ids),
+        is_resumable_(asked.request.is_resumable),
         prediction_(std::move(asked.prediction)) {
     const ChatRequest& request = asked.request;
     const ChatPrompt& prompt = asked.prompt;
@@ -52,6 +55,16 @@ class ChatChoices : public ChoiceListener {
                                      request.params.stream_interval)});
   }
 
+  // A comment, so that the client gets the header with the answer's id before the first token.
+  std::string on_queued() override { return is_resumable_ ? std::string(kSseKeepAlive) : ""; }
+  std::string on_prompt(size_t choice, const PromptEvent& progress) override {
+    if (choice > 0) return {};
+    usage_.so_far.num_cached_tokens = progress.num_cached_tokens;
+    Json chunk = chat_chunk(head_, choice, Json::object(), nullptr, std::nullopt);
+    chunk["prompt_progress"] = to_json(progress);
+    usage_.add_to(chunk);
+    return sse_event(chunk);
+  }
   std::string on_token(size_t choice, TokenEvent& event) override {
     Choice& one = choices_[choice];
     ++usage_.so_far.num_output_tokens;
@@ -145,35 +158,25 @@ class ChatChoices : public ChoiceListener {
   const ReplyHead& head_;
   const Tokenizer& tokenizer_;
   ChunkUsage& usage_;
-  bool is_stream_, with_logprobs_, with_reasoning_, uses_functions_, with_ids_;
+  bool is_stream_, with_logprobs_, with_reasoning_, uses_functions_, with_ids_, is_resumable_;
   std::shared_ptr<const speculative::Prediction> prediction_;  // null: the client sent none
   std::vector<TokenId> prompt_tokens_;
   std::vector<SampledToken> prompt_;  // the prompt's tokens with log-probabilities; empty unless requested
   std::vector<Choice> choices_;
 };
 
-}  // namespace
-
-asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
+// A chat request that can be given to the engine.
+struct ReadyChat {
   ChatRequest request;
   ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
-  co_await tokenise(service, exchange, [&] {
-    request = read_chat_request(exchange.body(), service.options.defaults);
-    check_model(service, request.params);
-    apply_options(service, request.params);
-    if (!request.adds_generation_prompt && !request.continues_final)
-      throw InputError("request.add_generation_prompt must be true unless continue_final_message is true");
-    prompt = chat_prompt(service, request);
-    prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
-    prompts.back().prediction = make_prediction(request.prediction, *service.model->tokenizer);
-    // Free the messages: they may hold megabytes of old reasoning that is not in the prompt.
-    request.chat.messages.clear();
-  });
-  exchange.drop_body();
-  co_await constrain_chat(service, request.params, request.offered, prompt, prompts);
-  note_ignored(service, exchange, request.params.ignored);
+};
+
+asio::awaitable<void> answer_chat(Service& service, Exchange& exchange, ReadyChat& ready) {
+  const ChatRequest& request = ready.request;
   const GenerationParams& params = request.params;
+  ChatPrompt& prompt = ready.prompt;
+  std::vector<GenerationRequest> prompts = std::move(ready.prompts);
   ChunkUsage usage{.is_included = params.include_usage, .is_continuous = params.continuous_usage};
   prompt.tokens = prompts.front().prompt;  // make_generation_request() may have truncated the prompt.
   usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
@@ -198,6 +201,41 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     co_return;
   }
   co_await end_stream(exchange, params, usage_chunk(head, "chat.completion.chunk", usage.so_far));
+}
+
+}  // namespace
+
+asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
+  const auto ready = std::make_shared<ReadyChat>();
+  ChatRequest& request = ready->request;
+  ChatPrompt& prompt = ready->prompt;
+  std::vector<GenerationRequest>& prompts = ready->prompts;
+  co_await tokenise(service, exchange, [&] {
+    request = read_chat_request(exchange.body(), service.options.defaults);
+    check_model(service, request.params);
+    apply_options(service, request.params);
+    if (!request.adds_generation_prompt && !request.continues_final)
+      throw InputError("request.add_generation_prompt must be true unless continue_final_message is true");
+    prompt = chat_prompt(service, request);
+    prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
+    prompts.back().prediction = make_prediction(request.prediction, *service.model->tokenizer);
+    prompts.back().reports_prompt = request.returns_progress;
+    // Free the messages: they may hold megabytes of old reasoning that is not in the prompt.
+    request.chat.messages.clear();
+  });
+  exchange.drop_body();
+  co_await constrain_chat(service, request.params, request.offered, prompt, prompts);
+  if (!service.kept_answers.are_kept()) request.is_resumable = false;
+  note_ignored(service, exchange, request.params.ignored);
+  if (!request.is_resumable) {
+    co_await answer_chat(service, exchange, *ready);
+    co_return;
+  }
+  // Not a temporary: GCC 12 destroys those in co_await twice.
+  std::function<asio::awaitable<void>(Exchange&)> answer = [&service, ready](Exchange& kept) {
+    return answer_chat(service, kept, *ready);
+  };
+  co_await answer_resumably(service, exchange, std::move(answer));
 }
 
 }  // namespace nibble::server

@@ -13,6 +13,8 @@ asio::awaitable<void> get_response(Service& service, Exchange& exchange);
 asio::awaitable<void> delete_response(Service& service, Exchange& exchange);
 asio::awaitable<void> cancel_response(Service& service, Exchange& exchange);
 asio::awaitable<void> response_input_items(Service& service, Exchange& exchange);
+asio::awaitable<void> get_answer(Service& service, Exchange& exchange);
+asio::awaitable<void> delete_answer(Service& service, Exchange& exchange);
 asio::awaitable<void> messages(Service& service, Exchange& exchange);
 asio::awaitable<void> count_message_tokens(Service& service, Exchange& exchange);
 asio::awaitable<void> ollama_chat(Service& service, Exchange& exchange);

@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/log.h"
 #include "server/api/response_input.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/access_log.h"
 #include "server/service/constraint.h"
 #include "server/service/prompt.h"
+#include "server/service/resume.h"
 
 namespace nibble::server {
 namespace {
@@ -130,25 +132,60 @@ asio::awaitable<std::optional<std::string>> run(Service& service, Exchange& exch
 }
 
 asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<BackgroundResponse> response,
-                                        std::vector<GenerationRequest> prompts) {
+                                        std::vector<GenerationRequest> prompts,
+                                        std::optional<HttpError> failure) {
   const std::string id = response->exchange.id();
+  const LastEnd last_end{response->exchange.events()};
   ResponseObject& object = response->answer.object();
-  object.set_status("in_progress");
+  std::string last;
   try {
+    co_await response->exchange.write_events(object.start());
+    if (failure) throw HttpError(*failure);
     const auto rest =
         co_await run(service, response->exchange, response->request, std::move(prompts), response->answer);
     response->exchange.set_status(rest ? 200 : kClientGone);
-    if (!rest) object.cancel();
+    last = rest ? *rest : object.cancel();
   } catch (const HttpError& error) {
     response->exchange.set_status(error.status);
-    object.fail(error);
+    last = object.fail(error);
+  } catch (const std::exception& error) {
+    log::warn("{} failed: {}", id, error.what());
+    response->exchange.set_status(500);
+    last = object.break_off(HttpError(500, "internal error: {}", error.what()));
   }
+  co_await response->exchange.write_events(std::move(last));
+  co_await response->exchange.end_events(response->exchange.status());
   service.metrics.observe_key(response->exchange);
   log_access(response->exchange, response->exchange.record().clock.seconds());
   service.recent_requests.add(response->exchange);
   if (!response->is_deleted)
     store(service, response->exchange.record().key_owner, id, response->request, object.json());
   service.background.erase(id);
+}
+
+// Begins a background response, and returns its object; as a stream, its events until the client leaves.
+// `failure`: the response fails at once.
+asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
+                                           std::shared_ptr<BackgroundResponse> response,
+                                           std::vector<GenerationRequest> prompts,
+                                           const std::optional<HttpError>& failure) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const bool is_stream = response->request.params.stream;
+  const std::string& id = response->exchange.id();
+  response->exchange.record() = exchange.record();
+  std::shared_ptr<KeptAnswer> events;
+  if (is_stream) {
+    events = service.kept_answers.add(executor, {exchange.record().key_owner, id}, {});
+    response->exchange.keep_events(events);
+  }
+  co_await response->exchange.write_events(response->answer.object().queue());
+  const Json queued = response->answer.object().json();
+  service.background.emplace(id, response);
+  asio::co_spawn(executor, run_in_background(service, response, std::move(prompts), failure), asio::detached);
+  if (is_stream)
+    co_await send_kept(service, exchange, events, 0);
+  else
+    co_await reply_json(exchange, 200, queued);
 }
 
 }  // namespace
@@ -172,16 +209,15 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     failure = error;
   }
   note_ignored(service, exchange, request.params.ignored);
+  if (request.is_background && request.params.stream && !service.kept_answers.are_kept())
+    throw InputError(
+        "request.background must be false if stream is true, on this server: it keeps no events, because "
+        "--resume-memory or --resume-time is 0");
   // Free the body, but keep its bytes reserved in the budget: answer and store hold parts of the request.
   exchange.free_body();
   if (request.is_background) {
     auto response = std::make_shared<BackgroundResponse>(head, tokenizer, std::move(request));
-    response->exchange.record() = exchange.record();
-    response->answer.object().set_status("queued");
-    service.background.emplace(head.id, response);
-    co_await reply_json(exchange, 200, response->answer.object().json());
-    asio::co_spawn(co_await asio::this_coro::executor,
-                   run_in_background(service, response, std::move(prompts)), asio::detached);
+    co_await answer_in_background(service, exchange, std::move(response), std::move(prompts), failure);
     co_return;
   }
   ResponseAnswer answer(head, tokenizer, request);

@@ -37,7 +37,7 @@ class ResponseAnswer : public ChoiceListener {
 class BackgroundResponse {
  public:
   BackgroundResponse(const ReplyHead& head, const Tokenizer& tokenizer, ResponseRequest given)
-      : exchange(head.id), request(std::move(given)), answer(head, tokenizer, request) {}
+      : exchange(head.id, "/v1/responses"), request(std::move(given)), answer(head, tokenizer, request) {}
 
   BackgroundExchange exchange;
   ResponseRequest request;

@@ -115,6 +115,8 @@ asio::awaitable<void> status(Service& service, Exchange& exchange) {
     json["answers"] = Json::array();
     for (const EngineGate::InWork& answer : service.gate->in_work())
       json["answers"].push_back({{"seconds", answer.seconds}, {"tokens", answer.num_tokens}});
+    json["kept_answers"] = {{"count", service.kept_answers.num_answers()},
+                            {"bytes", service.kept_answers.num_bytes()}};
     json["requests"] = requests_json(service.recent_requests);
     json["defaults"] = defaults_json(service.options.defaults);
     json["setup"] = setup_json(service.model->setup);

@@ -6,6 +6,7 @@
 #include "server/endpoints/endpoints.h"
 #include "server/endpoints/responses.h"
 #include "server/http/url.h"
+#include "server/service/resume.h"
 
 namespace nibble::server {
 namespace {
@@ -48,15 +49,25 @@ int read_limit(const Exchange& exchange) {
   return limit;
 }
 
+// Sends the events of a streamed background response after `starting_after`.
+asio::awaitable<void> send_events(Service& service, Exchange& exchange, const std::string& id) {
+  const size_t number = first_wanted_event(exchange);
+  std::shared_ptr<KeptAnswer> events = service.kept_answers.find({exchange.record().key_owner, id});
+  if (events) return send_kept(service, exchange, std::move(events), number);
+  if (!running(service, exchange, id)) stored(service, exchange, id);  // throws if it does not exist
+  HttpError error(400,
+                  "stream must be false: the events of response '{}' are not kept. They are kept for a time, "
+                  "if it was made with background and stream",
+                  id);
+  error.param = "stream";
+  throw error;
+}
+
 }  // namespace
 
 asio::awaitable<void> get_response(Service& service, Exchange& exchange) {
-  if (query_value(exchange.query(), "stream") == "true") {
-    HttpError error(400, "stream must be false: the events of a response are sent only once");
-    error.param = "stream";
-    throw error;
-  }
   const std::string id = id_in(exchange);
+  if (query_value(exchange.query(), "stream") == "true") return send_events(service, exchange, id);
   if (BackgroundResponse* response = running(service, exchange, id))
     return reply_json(exchange, 200, response->answer.object().json());
   return exchange.reply(200, kJsonType, stored(service, exchange, id).json + "\n");
@@ -64,6 +75,7 @@ asio::awaitable<void> get_response(Service& service, Exchange& exchange) {
 
 asio::awaitable<void> delete_response(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange);
+  service.kept_answers.erase({exchange.record().key_owner, id});
   if (BackgroundResponse* response = running(service, exchange, id)) {
     response->is_deleted = true;
     response->exchange.cancel();

@@ -130,7 +130,7 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
   if (!is_cors_origin(context_.access, origin)) return {};
   std::string lines = fmt::format(
       "Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n"
-      "Access-Control-Expose-Headers: X-Request-Id, X-Nibble-Ignored\r\n",
+      "Access-Control-Expose-Headers: X-Request-Id, X-Nibble-Answer, X-Nibble-Ignored\r\n",
       origin);
   if (!is_preflight(request)) return lines;
   lines += "Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 86400\r\n";

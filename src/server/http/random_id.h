@@ -4,6 +4,6 @@
 
 namespace nibble::server {
 
-std::string random_id();  // 96 random bits in hexadecimal, for requests, answers and tool calls
+std::string random_id();  // 96 bits of the system's random source in hexadecimal: unguessable
 
 }  // namespace nibble::server

@@ -1,5 +1,5 @@
 // Converts a conversation to the API's messages; receives the streamed answer.
-import { streamChat } from "./api.js";
+import { ConnectionError } from "./api.js";
 import { newMessage } from "./message.js";
 import { kSampling } from "./settings.js";
 
@@ -9,6 +9,8 @@ export function requestOf(messages, settings) {
     messages: messages.filter((message) => !isEmpty(message)).map(toApi),
     stream: true,
     stream_options: { include_usage: true, continuous_usage_stats: true },  // stopped answers get usage too
+    resumable: true,
+    return_progress: true,
     reasoning_effort: settings.effort,
   };
   if (settings.instructions) body.messages.unshift({ role: "system", content: settings.instructions });
@@ -35,13 +37,21 @@ function toApi(message) {
 export const newAnswer = (chat, parent, settings) =>
   newMessage(chat, parent, { role: "assistant", reasoning: "", calls: [], isJson: settings.schema !== "", complete: false });
 
-// Fills `message` with the answer to `body`; calls `onChange` after each chunk.
-export async function receive(message, body, signal, onChange) {
-  const began = performance.now();
-  const timer = setInterval(() => { if (message.firstMs === undefined) onChange(); }, 1000);  // the waiting time is shown
+/**
+ * Fills `message` with the chunks of its answer; calls `onChange` after each. Returns whether the answer is over: false if
+ * the server can't be reached, but may still have the rest.
+ * @param {import("./message.js").Message} message @param {AsyncIterable<any>} chunks @param {AbortSignal} signal
+ * @param {() => void} onChange
+ */
+export async function receive(message, chunks, signal, onChange) {
+  const began = performance.now() - (Date.now() - message.created);
+  const { received, firstMs, thoughtMs } = message;
+  let isOver = true;
+  const timer = setInterval(() => { if (message.firstMs === undefined || message.isReconnecting) onChange(); }, 1000);  // the waiting time is shown
   try {
-    for await (const chunk of streamChat(body, signal)) {
+    for await (const chunk of chunks) {
       if (chunk.usage) message.usage = chunk.usage;
+      message.progress = chunk.prompt_progress;
       const choice = chunk.choices[0];
       if (choice && addDelta(message, choice.delta)) {
         message.lastMs = performance.now() - began;
@@ -55,9 +65,16 @@ export async function receive(message, body, signal, onChange) {
   } catch (error) {
     if (signal.aborted) message.finish = "stopped";
     else message.error = error.message;
+    if (error instanceof ConnectionError && message.received !== undefined && !signal.aborted) isOver = false;
   }
   clearInterval(timer);
+  message.isReconnecting = message.progress = undefined;
+  if (received !== undefined)  // times would include those without a connection
+    Object.assign(message, { lastMs: undefined, firstMs, thoughtMs: thoughtMs && message.thoughtMs });
+  if (!isOver) return false;
+  message.received = undefined;
   if (message.finish !== "tool_calls") message.calls = [];  // cut-off calls are unusable
+  return true;
 }
 
 // Returns whether the delta has any text.
@@ -71,10 +88,20 @@ function addDelta(message, delta) {
   return Boolean(delta.content || delta.reasoning_content || delta.tool_calls);
 }
 
-// Returns "Waiting for the first token", after some seconds with their number.
-export function waitText(message) {
-  const seconds = Math.floor((Date.now() - message.created) / 1000);
-  return `Waiting for the first token${seconds >= 2 ? `, ${seconds} s` : ""} …`;
+// Returns "Queued (2nd) …", "Reading the prompt, 43 % …" or "Waiting for the first token …", after some seconds with their number.
+export function waitText({ created, progress, isReconnecting }) {
+  const seconds = Math.floor((Date.now() - created) / 1000);
+  const what = isReconnecting ? "The connection is lost. Trying again"
+    : progress?.queue > 0 ? `Queued (${ordinal(progress.queue)})`
+    : progress ? `Reading the prompt, ${Math.floor((100 * progress.processed) / progress.total)} %`
+    : "Waiting for the first token";
+  return `${what}${seconds >= 2 && !isReconnecting ? `, ${seconds} s` : ""} …`;
+}
+
+// Returns "1st", "2nd", "3rd", "11th".
+export function ordinal(number) {
+  const ending = { one: "st", two: "nd", few: "rd", other: "th" };
+  return `${number}${ending[new Intl.PluralRules("en", { type: "ordinal" }).select(number)]}`;
 }
 
 // Returns "Reasoning, 62 tokens in 3.2 s".

@@ -6,6 +6,7 @@ import { byId, notify, say } from "./dom.js";
 import { saveDraft, saveFiles } from "./drafts.js";
 import { clearLog, drawLog, isScrolledToEnd, scrollLog, turnOf } from "./log.js";
 import { isEmpty, newMessage } from "./message.js";
+import { alone, closeAnswer, messageOfAnswer, newChunks, openAnswers, releaseAnswer, restOfChunks } from "./resume.js";
 import { settingsOf } from "./settings.js";
 import { maxContext } from "./server_state.js";
 import * as store from "./store.js";
@@ -18,7 +19,7 @@ import { session } from "./web_storage.js";
  * @typedef {import("./message.js").Conversation} Conversation
  */
 
-const kOpenItem = "nibble.open";  // id of the conversation that this tab shows, for a reload
+const kOpenItem = "nibble.open";  // sessionStorage key: id of the conversation to reopen after a reload
 const kSaveMs = 200;              // maximum time that received text stays unsaved
 
 /** @type {Conversation} */
@@ -54,6 +55,7 @@ export function setUpConversation(onListChange) {
   if (typed && typed !== open.draft) saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
   showConversation();
+  for (const handle of openAnswers()) alone(handle.id, () => resumeAnswer(handle));
 }
 
 const reportMissing = (id, chat) => notify("missing", id !== null && !chat ? "The conversation of this address is not in this browser." : "");
@@ -173,16 +175,40 @@ async function answer(chat, parent) {
   const body = requestOf(branchOf(chat.messages, parent), settings);
   const message = newAnswer(chat.id, parent, settings);
   const before = chat.shown;
-  const stop = new AbortController();
   failures.delete(parent);
   store.keep(message);
   chat.shown = message.id;
+  await follow(chat, message, (signal) => chunksWithTools(chat, message, body, signal), before);
+}
+
+/** Adds the conversation's tools to a request, then yields the chunks of its answer. @param {Conversation} chat @param {Message} message */
+async function* chunksWithTools(chat, message, body, signal) {
+  await offerTools(chat, message, body, signal, () => showProgress(chat, message))
+    .catch((error) => notify("mcp", signal.aborted ? "" : error.message));
+  yield* newChunks(message, body, signal);
+}
+
+/** Goes on with an answer that a reload or a closed tab has interrupted. @param {import("./resume.js").Handle} handle */
+async function resumeAnswer(handle) {
+  const chat = store.conversations.get(handle.chat);
+  const message = messageOfAnswer(handle, chat);
+  if (!message || running.has(chat.id)) return;
+  store.keep(message);
+  const before = chat.shown === message.id ? message.parent : chat.shown;
+  const isNear = message.parent === null || branchOf(chat.messages, before).some(({ id }) => id === message.parent);
+  if (isNear) chat.shown = message.id;
+  await follow(chat, message, (signal) => restOfChunks(message, handle, signal), before);
+}
+
+/** @param {Conversation} chat @param {Message} message @param {(signal: AbortSignal) => AsyncIterable<any>} chunks @param {string | null} before  what was shown before */
+async function follow(chat, message, chunks, before) {
+  const stop = new AbortController();
   running.set(chat.id, { message, stop });
   store.saveProgress(chat, message, false);
   showList();
-  showConversation();
-  scrollLog(Infinity);
-  say("Answering");
+  if (chat === open) showConversation();
+  if (chat === open) scrollLog(Infinity);
+  if (chat === open) say("Answering");
   let timer, saved = -kSaveMs;
   const save = () => {
     clearTimeout(timer);
@@ -191,9 +217,7 @@ async function answer(chat, parent) {
     saved = performance.now();
     store.saveProgress(chat, message);
   };
-  await offerTools(chat, message, body, stop.signal, () => showProgress(chat, message))
-    .catch((error) => notify("mcp", stop.signal.aborted ? "" : error.message));
-  await receive(message, body, stop.signal, () => {
+  const isOver = await receive(message, chunks(stop.signal), stop.signal, () => {
     showProgress(chat, message);
     // A timer alone would be late in a hidden tab, where browsers run timers once a minute.
     if (performance.now() - saved >= kSaveMs) save();
@@ -201,14 +225,15 @@ async function answer(chat, parent) {
   });
   clearTimeout(timer);
   running.delete(chat.id);
-  if (store.conversations.get(chat.id) !== chat) return;  // deleted
-  finish(chat, message, before);
-  if (chat === open) {
-    showConversation();
-    // Screen readers read the answer once, not each token. Errors are alerts of their own.
-    if (!message.error) say(`Answer: ${message.content}`);
-  }
-  if (canRun(chat) && message.calls.length && chat.messages.has(message.id)) runTools(chat, message, message.id, false);
+  if (store.conversations.get(chat.id) !== chat) return releaseAnswer(message);  // deleted
+  const isSaved = finish(chat, message, before, isOver);
+  if (chat === open) showConversation();
+  // Screen readers read the answer once, not each token. Errors are alerts of their own.
+  if (chat === open && !message.error) say(`Answer: ${message.content}`);
+  if (isOver && canRun(chat) && message.calls.length && chat.messages.has(message.id)) runTools(chat, message, message.id, false);
+  await isSaved;
+  if (isOver) closeAnswer(message);
+  releaseAnswer(message);
 }
 
 /**
@@ -225,19 +250,22 @@ async function runTools(chat, message, last, isWanted) {
   else show();
 }
 
-// Ends an answer. After a failed Retry, shows the previous version; text that arrived stays as a version.
-/** @param {Conversation} chat @param {Message} message @param {string | null} before  what was shown before the attempt */
-function finish(chat, message, before) {
+/**
+ * Ends an answer. After a failed Retry, shows the previous version; text that arrived stays as a version.
+ * @param {Conversation} chat @param {Message} message @param {string | null} before  what was shown before the attempt
+ * @param {boolean} isOver  else a reload may get the rest
+ */
+function finish(chat, message, before, isOver) {
   const isVersion = before !== message.parent;
   const isFailure = message.error !== undefined || message.finish === "stopped";
-  message.complete = true;
+  message.complete = isOver;
   if (isFailure && isEmpty(message)) store.drop(chat, message);
   if (isFailure && (isEmpty(message) || (isVersion && message.error))) {
     if (message.error) failures.set(message.parent, message.error);
     if (chat.shown === message.id) chat.shown = before;
   }
-  if (chat.messages.has(message.id)) store.append(chat, [message], chat.shown === message.id ? message.id : chat.leaf);
-  else store.saveShown(chat);
+  if (chat.messages.has(message.id)) return store.append(chat, [message], chat.shown === message.id ? message.id : chat.leaf);
+  return store.saveShown(chat);
 }
 
 let isDrawing = false;

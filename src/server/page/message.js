@@ -24,6 +24,9 @@
  * @property {number} [thoughtMs]    time of the reasoning
  * @property {string} [finish]       the finish reason, "stopped", or "none" where an answer is missing
  * @property {string} [error]
+ * @property {number} [received]     number of the last event received, while incomplete: resume.js
+ * @property {any} [progress]        before the first token: the server's prompt_progress; not stored
+ * @property {boolean} [isReconnecting]  not stored
  *
  * @typedef {object} Conversation
  * @property {string} id
@@ -84,7 +87,7 @@ export function messageOf(record) {
   need("reasoning", typeof (record.reasoning ?? "") === "string");
   Object.assign(message, { calls: calls.filter(Boolean), reasoning: record.reasoning ?? "", isJson: record.isJson === true });
   if (isUsage(record.usage)) message.usage = record.usage;
-  for (const name of ["firstMs", "lastMs", "firstTokens", "thoughtMs"]) if (Number.isFinite(record[name])) message[name] = record[name];
+  for (const name of ["firstMs", "lastMs", "firstTokens", "thoughtMs", "received"]) if (Number.isFinite(record[name])) message[name] = record[name];
   for (const name of ["finish", "error"]) if (typeof record[name] === "string") message[name] = record[name];
   return message;
 }

@@ -4,7 +4,7 @@ import { byId } from "./dom.js";
 
 const kReadyMs = 5000, kOtherMs = 1000;  // time to the next look
 const kHealth = new URL("../health", import.meta.url).href;  // public: needs no key
-const kTexts = { offline: "Offline", loading: "Loading the model", ready: "Ready" };
+const kTexts = { offline: "Offline", loading: "Loading the model", draining: "Shutting down", stalled: "Not responding", lost: "Not responding", ready: "Ready" };
 
 /** The longest context of the loaded model. @type {number | undefined} */
 export let maxContext;
@@ -12,21 +12,25 @@ export let maxContext;
 export let serverDefaults = {};
 let shown = "";
 
+/** @returns {Promise<{state: string, percent?: number}>} */
 async function stateNow() {
   try {
     const reply = await fetch(kHealth);
-    return reply.ok ? "ready" : "loading";
+    if (reply.ok) return { state: "ready" };
+    const { status, percent } = await reply.json().catch(() => ({}));
+    return { state: status in kTexts ? status : "loading", percent };
   } catch {
-    return "offline";
+    return { state: "offline" };
   }
 }
 
 /** @param {() => void} onReady  the model is known */
 export async function followServer(onReady) {
-  const state = document.hidden && shown ? shown : await stateNow();
+  const { state, percent } = document.hidden && shown ? { state: shown, percent: undefined } : await stateNow();
+  if (percent !== undefined) byId("state").textContent = `${kTexts[state]}, ${percent} %`;
   if (state !== shown) {
     shown = state;
-    byId("state").textContent = kTexts[state];
+    if (percent === undefined) byId("state").textContent = kTexts[state];
     byId("state").dataset.state = state;
     if (state === "ready") showModel(onReady);
   }

@@ -81,7 +81,7 @@ function itemOf([chat, title, isOpen]) {
   return item;
 }
 
-/** Sets the user's title; an empty one shows the first line again. @param {Conversation} chat @param {string} title */
+/** Sets the user's title. If it is empty, the first line of the oldest message is shown instead. @param {Conversation} chat @param {string} title */
 export function rename(chat, title) {
   chat.title = title.trim().slice(0, 200);
   return store.saveFields(chat);

@@ -54,7 +54,7 @@ export function keep(message) {
   const { messages } = conversation(message.chat);
   const known = messages.get(message.id);
   if (!known) messages.set(message.id, message);
-  else if (known !== message && !known.complete) Object.assign(known, message);
+  else if (known !== message && !known.complete && (message.complete || !(known.received > message.received))) Object.assign(known, message);
 }
 
 /**

@@ -184,7 +184,8 @@ function showAnswer(element, message) {
     element.setAttribute("aria-busy", String(state.isRunning));
     drawText();
     reasoning.open = folds.get(message.id) ?? (state.isRunning && !message.content && !message.calls.length);
-    stage.hidden = !state.isRunning || Boolean(state.activity || message.content || message.reasoning || message.calls.length);
+    const hasBegun = Boolean(message.content || message.reasoning || message.calls.length);
+    stage.hidden = !state.isRunning || Boolean(state.activity) || (hasBegun && !message.isReconnecting);
     if (!stage.hidden) stage.textContent = waitText(message);
     if (state.activity !== activity.firstChild) activity.replaceChildren(...[state.activity].filter(Boolean));
     const open = state.sendResults ? state.openCalls.map(({ id }) => id).join() : "";

@@ -18,7 +18,7 @@ void EngineGate::deliver(Event event) {
   if (found == choices_.end()) return;
   measure(found->second, event);
   const Listener listener = found->second;
-  if (!std::holds_alternative<TokenEvent>(event)) choices_.erase(found);
+  if (is_last(event)) choices_.erase(found);
   if (listener.generation) listener.generation->receive(listener.choice, std::move(event));
 }
 
@@ -29,7 +29,7 @@ void EngineGate::measure(Listener& listener, const Event& event) {
     metrics_.observe_end(is_told ? listener.dropped_as : outcome_of(finished->reason), seconds, *finished);
   } else if (std::holds_alternative<FailedEvent>(event)) {
     metrics_.observe_end(Outcome::kError, seconds);
-  } else {
+  } else if (std::holds_alternative<TokenEvent>(event)) {
     if (listener.last_token_seconds == 0)
       metrics_.observe_first_token(seconds);
     else
@@ -138,7 +138,7 @@ void Generation::abandon() {
 }
 
 void Generation::receive(size_t choice, Event event) {
-  if (!std::holds_alternative<TokenEvent>(event)) ids_[choice].reset();
+  if (is_last(event)) ids_[choice].reset();
   try {
     events_.push_back({choice, std::move(event)});
   } catch (const std::bad_alloc&) {

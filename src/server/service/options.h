@@ -49,6 +49,10 @@ struct ServerOptions {
   int stream_interval{1};    // minimum number of tokens between two events of a stream (api/stream_pace.h)
   std::chrono::milliseconds request_timeout{0};  // limit from queueing to the end of an answer; 0: no limit
   size_t max_response_bytes{64 << 20};           // memory for stored responses (previous_response_id)
+  // Answers to requests with "resumable", and streamed background responses: memory for their events, and
+  // the time after the end, or after the last reader has left. 0: none is kept.
+  size_t max_kept_bytes{64 << 20};
+  std::chrono::milliseconds keep_time{300'000};
   // A stream sends a comment after this time without a token, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
   // Time without a finished step after which the engine has stalled. nullopt: estimated (service/stall.h).

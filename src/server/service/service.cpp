@@ -42,6 +42,7 @@ Service::Service(const ServerOptions& given)
       keys(given.api_keys),
       fingerprint(fmt::format("fp_{:016x}", hash(given.version + "\n" + given.model_id))),
       responses(given.max_response_bytes),
+      kept_answers({given.max_kept_bytes, given.keep_time}),
       metrics(given.model_id, given.version),
       parse_pool(std::make_unique<ParsePool>(num_parse_threads())) {
   on_reload.emplace_back([this] { reload_keys(*this); });
@@ -221,6 +222,8 @@ class ReplyEvents {
   // Returns the text that a stream sends for this event. Throws HttpError if the request failed.
   std::string on(Generation::ChoiceEvent& next) {
     if (auto* token = std::get_if<TokenEvent>(&next.event)) return on_token(next.choice, *token);
+    if (auto* prompt = std::get_if<PromptEvent>(&next.event))
+      return listener_.on_prompt(next.choice, *prompt);
     if (auto* finished = std::get_if<FinishedEvent>(&next.event)) return on_finished(next.choice, *finished);
     const auto& failed = std::get<FailedEvent>(next.event);
     log::warn("{} failed: {}", exchange_.id(), failed.message);
@@ -300,6 +303,8 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
   const DisconnectGuard guard(exchange, running);
   const TimeLimit limit(service.options);
   ReplyEvents reply(running, params, listener, exchange);
+  std::string first = listener.on_queued();
+  if (params.stream && !first.empty()) co_await exchange.write_events(std::move(first));
   while (!reply.are_complete()) {
     const auto patience = limit.wait_at_most(service.options.keep_alive);
     if (!patience) {

@@ -1,6 +1,7 @@
 // State shared by the endpoints: model, gate to the engine, stored responses, metrics. I/O thread only.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "server/api/reply.h"
 #include "server/api/response_store.h"
 #include "server/http/exchange.h"
+#include "server/service/kept_answers.h"
 #include "server/service/metrics.h"
 #include "server/service/options.h"
 #include "server/service/recent_requests.h"
@@ -42,10 +44,12 @@ struct Service {
   ApiKeys keys;
   const std::string fingerprint;  // OpenAI's system_fingerprint: identifies this version and model
   ResponseStore responses;
+  KeptAnswers kept_answers;
   // Background responses that are not complete, by id.
   std::unordered_map<std::string, std::shared_ptr<BackgroundResponse>> background;
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
+  std::atomic<int> loading_percent{-1};          // set by the thread that loads the model; -1: not known
   std::vector<std::function<void()>> on_reload;  // called by reload(); each reports its own errors
   RecentRequests recent_requests;                // for /status
   uint64_t num_answered{0};                      // number of HTTP requests answered
@@ -87,6 +91,9 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 class ChoiceListener {
  public:
   virtual ~ChoiceListener() = default;
+  // These also return the text that a stream sends. on_queued(): the engine has accepted the request.
+  virtual std::string on_queued() { return {}; }
+  virtual std::string on_prompt(size_t /*choice*/, const PromptEvent& /*event*/) { return {}; }
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
   // Called after each token; true ends the choice. For chats: their stop strings count only in the content of
   // messages, which the engine does not parse.

@@ -1,0 +1,35 @@
+// Answers that go on without their client: it can read the kept events again, or the rest of them.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "server/service/kept_answers.h"
+#include "server/service/service.h"
+
+namespace nibble::server {
+
+// Ends an answer whose end could not be written for lack of memory.
+struct LastEnd {
+  std::shared_ptr<KeptAnswer> answer;  // may be null
+  ~LastEnd() {
+    if (answer) answer->end(500);
+  }
+};
+
+// Sends the events of a kept answer from `number` on, until it ends or the client disconnects. Throws
+// HttpError if the answer failed before its first event, or if the event `number` is not kept any more.
+asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
+                                std::shared_ptr<KeptAnswer> answer, size_t number);
+
+// Generates an answer that does not end with the client's connection. `generate` writes it to the exchange
+// that it is given. The header X-Nibble-Answer tells the client its id. A client that disconnects before the
+// header is sent ends the answer.
+asio::awaitable<void> answer_resumably(Service& service, Exchange& exchange,
+                                       std::function<asio::awaitable<void>(Exchange&)> generate);
+
+// Returns the number of the first event that the client wants: that after the query's starting_after or the
+// header Last-Event-ID, else 0. Throws HttpError (400) unless that is a whole number.
+size_t first_wanted_event(const Exchange& exchange);
+
+}  // namespace nibble::server
