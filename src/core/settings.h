@@ -37,6 +37,7 @@ struct Settings {
   std::optional<int> threads;
   std::optional<std::string> isa;
   std::optional<std::string> tuning;
+  std::optional<std::string> experts;
   std::optional<std::string> mxfp4_layers;
   std::optional<std::string> fp8_layers;
   std::optional<std::string> kv_dtype;  // not set: bf16

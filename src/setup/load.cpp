@@ -3,12 +3,11 @@
 #include "backend/changed_files.h"
 #include "core/log.h"
 #include "core/progress.h"
-#include "core/thread_pool.h"
 #include "model/check_vectors.h"
 #include "model/checkpoint/synthetic.h"
-#include "model/convert_blocks.h"
 #include "model/shares/share_weights.h"
 #include "nodes/head_backend.h"
+#include "setup/experts.h"
 #include "setup/kernel_log.h"
 #include "setup/memory.h"
 #include "setup/nodes.h"
@@ -22,18 +21,14 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
                                                const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;
   if (weights) check_vectors(*weights);
-  if (weights && has_blocks(*weights)) {
-    ThreadPool pool(setup.threads.value_or(0));
-    weights = with_elements(std::move(weights), takes_blocks(setup), pool,
-                            show_progress("converting " + model.source.name));
-  }
+  if (weights) weights = converted(std::move(weights), setup, model.source.name);
   if (setup.backend->device)
     return weights ? weights
                    : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
   const bool is_made = !weights;
   if (is_made) {
     const ReportProgress report = show_progress("generating " + model.source.name);
-    weights = std::make_shared<const Weights>(make_synthetic(model.config, model.source.name, 0, report));
+    weights = synthetic_with_experts(make_synthetic(model.config, model.source.name, 0, report), setup);
   }
   if (links)
     weights =

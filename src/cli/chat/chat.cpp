@@ -16,6 +16,7 @@
 #include "core/output.h"
 #include "setup/capacity.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -69,7 +70,7 @@ void converse(Conversation& conversation, const std::function<LineReader::Outcom
 
 int chat(const std::string& argument, const Settings& settings) {
   ResolvedSettings setup = resolve(settings);
-  const Model model = open_model(argument, setup.places);
+  const Model model = open_model_for(argument, setup);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};
   open_drafters(setup, model, capacity);

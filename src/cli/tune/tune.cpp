@@ -17,6 +17,7 @@
 #include "cli/tune/kernels.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -126,7 +127,7 @@ int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   for (size_t c = 0; c < counts.size(); ++c) {
     set_threads(setup, counts[c]);
     const BackendOptions room = room_for(kTests, model.config, setup);
-    const auto backend = load(open_model(model.source.name, setup.places), setup, room);
+    const auto backend = load(open_model_for(model.source.name, setup), setup, room);
     for (int round = 0; round < num_rounds; ++round)
       speeds[c].push_back(1 / (kPrompt.num_tokens / tokens_per_second(*backend, room, kPrompt) +
                                kAnswer.num_tokens / tokens_per_second(*backend, room, kAnswer)));
@@ -140,7 +141,7 @@ int tune_on_device(const TuneOptions& options, const ResolvedSettings& setup,
   const RunOutput output = tune_kernels({.num_rows = read_numbers(options.rows, "--rows", 2, kMostTunedRows),
                                          .num_repetitions = options.num_rounds,
                                          .record_name = options.record.value_or("...")},
-                                        open_model(options.model, setup.places), setup, command_line);
+                                        open_model_for(options.model, setup), setup, command_line);
   file.append(output.record);
   fmt::print("{}", output.table);
   return kDone;
@@ -157,7 +158,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   if (options.record || options.rows != TuneOptions{}.rows)
     throw InputError(
         "--rows and --record are only for --backend cuda; the results for a CPU go to the file of --tuning");
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
 
   fmt::print(
       "| {:<16} | {:>5} | {:<12} | {:>8} | {:>6} |\n| {:-<16} | {:->4}: | {:-<12} | {:->7}: | {:->5}: |\n",
