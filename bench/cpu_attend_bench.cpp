@@ -22,7 +22,7 @@ void attend(benchmark::State& state) {
   config.vocab = config.num_experts = config.experts_per_token = 4;
   const int num_pages = depth / kPageTokens + 1;
   const cpu::KvCache kv_cache(config, format, num_pages);
-  const cpu::Activations a = cpu::make_activations(config, 1, num_threads, true);
+  const cpu::Activations a = cpu::make_activations(config, 1, num_threads, {.int8 = true});
   ThreadPool pool(num_threads);
   const cpu::Machine machine{cpu::choose_kernels(cpu::isa_of("")), pool};
 

@@ -37,6 +37,8 @@ struct BackendOptions {
   int max_batch_tokens{512};  // the largest number of rows in a step
   int num_threads{0};         // 0: all cores that the process may use
   DenseFormats dense{};       // formats to which dense matrices are quantised at load
+  // Format of the experts, or the largest one if layers differ. Only memory plans read it.
+  Format experts{Format::kMxfp4};
   // Format of K and V: kBf16 or kE4m3 (float32 rounded to nearest even, saturated at 448, without a scale).
   Format kv_format{Format::kBf16};
   // The head that makes the drafts requested by runs (Run::draft_request). Null: no drafts.

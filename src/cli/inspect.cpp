@@ -18,10 +18,11 @@
 #include "formats/gguf.h"
 #include "formats/open_container.h"
 #include "model/checkpoint/synthetic.h"
-#include "model/convert_blocks.h"
+#include "model/convert_experts.h"
 #include "model/ops.h"
 #include "setup/capacity.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/memory.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -162,8 +163,9 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   }
   BackendOptions room = backend_options(small, setup, {kPageTokens, 1});
   room.draft_head = nullptr;  // A draft head for the whole model does not match the small one.
-  ThreadPool pool(room.num_threads);
-  auto taken = with_elements(std::make_shared<const Weights>(std::move(weights)), takes_blocks(setup), pool);
+  auto taken = model.weights
+                   ? converted(std::make_shared<const Weights>(std::move(weights)), setup, model.source.name)
+                   : synthetic_with_experts(std::move(weights), setup);
   const auto kernels =
       setup.backend->making.make(std::move(taken), room, own_options(setup, model.config))->kernels();
   check_requirements(setup.requirements, setup.backend->name, kernels);
@@ -240,6 +242,7 @@ void print(const Report& report) {
   for (const auto& [format, bytes] : bytes_by_format(report.tensors))
     fmt::print("  {:<20} {:>10}  {:5.1f} %\n", format, bytes_text(bytes),
                100.0 * static_cast<double>(bytes) / static_cast<double>(weights));
+  if (report.model.weights) fmt::print("  experts: {}\n", describe_experts(*report.model.weights));
 
   const MemoryPlan& plan = report.plan;
   fmt::print("\nmemory for {} x {} tokens on backend {}{}{}{}\n", report.capacity.num_sequences,
@@ -311,6 +314,7 @@ void print_json(const Report& report, bool with_tensors) {
   if (!report.metadata.empty()) json["metadata"] = report.metadata;
   for (const auto& [format, bytes] : bytes_by_format(report.tensors))
     json["bytes_by_format"][std::string(format)] = bytes;
+  if (report.model.weights) json["experts"] = describe_experts(*report.model.weights);
   json["memory"] = {{"context", report.capacity.context},
                     {"num_sequences", report.capacity.num_sequences},
                     {"backend", report.backend},
@@ -374,7 +378,7 @@ int inspect(const InspectOptions& options, Settings settings) {
     print_tensors(tensors);
   }
 
-  Report report{describe_model(options.model, setup.places),
+  Report report{describe_model_for(options.model, setup),
                 std::move(tensors),
                 std::move(metadata),
                 {},
@@ -399,7 +403,7 @@ int inspect(const InspectOptions& options, Settings settings) {
     report.draft_model_bytes = setup.draft_model_bytes;
   }
   const BackendOptions room = backend_options(config, setup, report.capacity);
-  report.plan = setup.backend->memory.plan(config, room, setup.own);
+  report.plan = memory_plan(report.model, setup, room);
   report.kv_tokens = kv_tokens(config, room, report.capacity.context);
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
   report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);

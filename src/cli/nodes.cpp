@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/version.h"
 #include "core/output.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 
@@ -33,7 +34,7 @@ std::optional<int> follow_head(ResolvedSettings& setup, const std::string& model
   const std::chrono::seconds delay = node.rank == 0 ? kLastWords : std::chrono::seconds(0);
   node.on_lost = [delay](const std::string& what) { end_process(what, delay); };
   if (node.rank == 0) return {};
-  follow(open_model(model, setup.places), setup);
+  follow(open_model_for(model, setup), setup);
   return kDone;
 }
 

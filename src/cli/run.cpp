@@ -19,6 +19,7 @@
 #include "harmony/render.h"
 #include "setup/capacity.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -111,7 +112,7 @@ int run(const RunOptions& options, const Settings& settings) {
   ResolvedSettings setup = resolve(settings);
   if (const auto code = follow_head(setup, options.model)) return *code;
   const std::string prompt = read_prompt(options.prompt, options.is_raw);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   if (!options.is_raw) report_template(model.source);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};

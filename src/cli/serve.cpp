@@ -28,6 +28,7 @@
 #include "server/server.h"
 #include "setup/capacity.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/machine.h"
 #include "setup/memory.h"
@@ -150,8 +151,8 @@ int serve(const ServeOptions& options, const Settings& settings) {
   ResolvedSettings setup = resolve(settings);
   if (!options.only_checks)
     if (const auto code = follow_head(setup, options.model)) return *code;
-  const Model model = options.only_checks ? describe_model(options.model, setup.places)
-                                          : open_model(options.model, setup.places);
+  const Model model =
+      options.only_checks ? describe_model_for(options.model, setup) : open_model_for(options.model, setup);
   report_template(model.source);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), setup.max_sequences};

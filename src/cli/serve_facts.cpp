@@ -31,7 +31,7 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
     for (const KernelChoice& row : backend->kernels())
       facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),
                                row.kernel, row.reason});
-  const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), room, setup.own);
+  const MemoryPlan plan = memory_plan(model, setup, room);
   const size_t kept = setup.backend->device ? 0 : kept_weight_bytes(model, plan, setup);
   const std::pair<const char*, size_t> parts[] = {{"weights", kept},
                                                   {"weights in the backend's layout", plan.weight_bytes},
@@ -49,7 +49,7 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
 
 size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room) {
   if (setup.backend->device) return 0;
-  const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), room, setup.own);
+  const MemoryPlan plan = memory_plan(model, setup, room);
   return plan.weight_bytes + kept_weight_bytes(model, plan, setup);
 }
 

@@ -1,6 +1,7 @@
 #include "formats/mxfp4.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "core/check.h"
@@ -57,6 +58,27 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
     block.codes[i / 2] |= static_cast<uint8_t>(code.bits << (i % 2 * 4));
   }
   return block;
+}
+
+// With the scale 2^(exponent of the largest value - 2), the codes are 1 and 1.5 times 4, 2 and 1, and 0.5.
+bool is_exact(std::span<const float, kMxfp4BlockSize> values) {
+  constexpr uint32_t kLowBits{0x3FFFFF}, kTopBit{0x400000}, kNotFinite{255}, kLeast{3};
+  uint32_t low_bits = 0, top = 0;
+  for (const float x : values) {
+    const auto bits = std::bit_cast<uint32_t>(x);
+    low_bits |= bits & kLowBits;
+    top = std::max(top, bits >> 23 & 255);
+  }
+  if (low_bits != 0 || top == kNotFinite) return false;
+  bool is_each_exact = true, is_all_zero = true;
+  for (const float x : values) {
+    const auto bits = std::bit_cast<uint32_t>(x);
+    const uint32_t below = top - (bits >> 23 & 255);
+    const bool is_zero = x == 0;
+    is_each_exact &= is_zero || below <= 2 || (below == 3 && (bits & kTopBit) == 0);
+    is_all_zero &= is_zero;
+  }
+  return is_all_zero || (is_each_exact && top >= kLeast);
 }
 
 void decode_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<float> values) {

@@ -39,6 +39,10 @@ std::array<float, kMxfp4BlockSize> decode(const Mxfp4Block& block);
 // A NaN or infinity, which E2M1 lacks, gives the NaN scale and zero codes: the error stays visible.
 Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule = Mxfp4Rule::kOcp);
 
+// Whether encode() by kOcp loses nothing: decode() gives the same numbers (-0 equals 0). True of every block
+// that was decoded from MXFP4 and has no NaN, no infinity and no number below 2^-124 except zeros.
+bool is_exact(std::span<const float, kMxfp4BlockSize> values);
+
 // Convert whole rows of n values: n is a multiple of 32, `codes` has n / 2 bytes and `scales` n / 32.
 void decode_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<float> values);
 void encode_mxfp4(std::span<const float> values, std::span<uint8_t> codes, std::span<uint8_t> scales,

@@ -13,6 +13,7 @@
 #include "library/status.h"
 #include "setup/commit.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/memory.h"
 #include "setup/resolve.h"
@@ -81,7 +82,7 @@ EngineOptions loaded_engine_options(ResolvedSettings& setup, const BackendOption
 LoadedModel::LoadedModel(const std::string& name, const nibble_options* options)
     : settings_(settings_of(options)),
       setup_(setup_of(settings_, options)),
-      model_(open_model(name, setup_.places)),
+      model_(open_model_for(name, setup_)),
       tokenizer_(open_tokenizer(model_.source, setup_.places)),
       capacity_{context_of(model_.config, setup_), setup_.max_sequences},
       room_(room_of(setup_, model_, capacity_)),

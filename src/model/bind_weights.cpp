@@ -53,6 +53,8 @@ class Binder {
                    .scales = static_cast<const uint8_t*>(std::get<StoredTensor>(scales.tensor).data)};
     else if (const auto* blocks = std::get_if<Blocks>(&codes.tensor))
       experts.first.stored = *blocks;
+    else if (const auto* other = std::get_if<std::shared_ptr<const StoredExperts>>(&codes.tensor))
+      experts.first.stored = *other;
     else
       experts.first.stored =
           Recipe{Format::kMxfp4, std::get<RandomWords>(codes.tensor), std::get<RandomWords>(scales.tensor)};

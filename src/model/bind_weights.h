@@ -18,8 +18,8 @@ struct StoredTensor {
   const float* row_scales{nullptr};  // [rows], for F8_E4M3 only
 };
 // Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, or generated. For experts,
-// the Blocks of kCodes include the scales, and the description of kScales is ignored.
-using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords>;
+// the Blocks or StoredExperts of kCodes include the scales, and the description of kScales is ignored.
+using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords, std::shared_ptr<const StoredExperts>>;
 
 // Calls `describe` once for every tensor of the configuration, in the order of tensor_specs().
 Weights bind_weights(const Config& config, const std::function<DescribedTensor(const TensorSpec&)>& describe);

@@ -138,10 +138,18 @@ std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weig
                                              ThreadPool& pool, const ReportProgress& report) {
   if (!has_blocks(*weights)) return weights;
   Weights converted = *weights;
-  std::vector<const Matrix*> routers;
-  for (const LayerWeights& layer : converted.layers) routers.push_back(&layer.router);
+  std::vector<const Matrix*> routers, experts;
+  for (const LayerWeights& layer : converted.layers) {
+    routers.push_back(&layer.router);
+    experts.insert(experts.end(), {&layer.gate_up.first, &layer.down.first});
+  }
+  const auto is_one_of = [](const std::vector<const Matrix*>& matrices, const Matrix& matrix) {
+    return std::find(matrices.begin(), matrices.end(), &matrix) != matrices.end();
+  };
   const auto stays = [&](const Matrix& matrix) {
-    if (!takes_blocks || std::find(routers.begin(), routers.end(), &matrix) != routers.end()) return false;
+    if (!takes_blocks || is_one_of(routers, matrix)) return false;
+    if (is_one_of(experts, matrix))
+      return true;  // decide_experts() left them in a type that the backend reads
     const GgmlType type = matrix.blocks()->type;
     return &matrix == &converted.embedding || type == GgmlType::kQ8_0 || is_mxfp4(type);
   };

@@ -24,7 +24,7 @@ void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& 
                     const ReportProgress& report = {});
 
 // Converts weights for a backend. With `takes_blocks`, matrices that a backend can use or repack stay blocks:
-// the embedding in any type, and the others except the router if they are Q8_0 or MXFP4.
+// the embedding and experts in any type, and the others except the router if they are Q8_0 or MXFP4.
 std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,
                                              ThreadPool& pool, const ReportProgress& report = {});
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/as_size.h"
 #include "core/check.h"
 #include "core/e4m3.h"
 #include "core/error.h"
@@ -16,8 +17,6 @@ namespace nibble {
 namespace {
 
 constexpr float kE4m3Max{448};
-
-size_t as_size(int extent) { return static_cast<size_t>(extent); }
 
 void widen(const Matrix& matrix, size_t row, std::span<float> to) {
   if (const Blocks* blocks = matrix.blocks()) {

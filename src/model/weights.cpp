@@ -62,8 +62,14 @@ const Elements& Matrix::elements() const {
   return *elements;
 }
 
+const StoredExperts* Matrix::experts() const {
+  const auto* experts = std::get_if<std::shared_ptr<const StoredExperts>>(&stored);
+  return experts ? experts->get() : nullptr;
+}
+
 Format Matrix::format() const {
   if (const auto* recipe = std::get_if<Recipe>(&stored)) return recipe->format;
+  if (const StoredExperts* experts = this->experts()) return experts->becomes;
   const Blocks* blocks = this->blocks();
   if (!blocks) return elements().format;
   return blocks->type == GgmlType::kQ8_0 ? Format::kQ8_0
@@ -71,8 +77,21 @@ Format Matrix::format() const {
                                          : Format::kBf16;
 }
 
-std::string_view stored_name(const Matrix& matrix) {
-  return matrix.blocks() ? name(matrix.blocks()->type) : name(matrix.format());
+std::string_view type_name(const ExpertTensor& tensor) {
+  if (const auto* ggml = std::get_if<GgmlType>(&tensor.type)) return name(*ggml);
+  const DType dtype = std::get<DType>(tensor.type);
+  return dtype == DType::kU8 ? "MXFP4" : name(dtype);
+}
+
+std::string type_name(const StoredExperts& stored) {
+  const std::string_view even = type_name(stored.rows);
+  if (!stored.odd_rows || type_name(*stored.odd_rows) == even) return std::string(even);
+  return fmt::format("{} and {}", even, type_name(*stored.odd_rows));
+}
+
+std::string stored_name(const Matrix& matrix) {
+  if (const StoredExperts* experts = matrix.experts()) return type_name(*experts);
+  return std::string(matrix.blocks() ? name(matrix.blocks()->type) : name(matrix.format()));
 }
 
 Format converted_format(const Matrix& matrix) { return matrix.blocks() ? Format::kBf16 : matrix.format(); }
@@ -105,6 +124,7 @@ Matrix ExpertMatrices::matrix(int expert) const {
     elements.scales += first_block;
   } else {
     elements.data = bytes + num_bytes(elements.format, first_element);
+    if (elements.row_scales) elements.row_scales += first_row;
   }
   matrix.stored = elements;
   return matrix;

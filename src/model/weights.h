@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,18 +68,42 @@ struct Recipe {  // elements generated on demand; a device generates them in its
   RandomWords data{}, scales{};  // the bytes of Elements::data and, for kMxfp4, of Elements::scales
 };
 
+// Some or all rows of each expert. Types: every ggml type; BF16, F16 and F32; U8, which means MXFP4 codes
+// with scales of blocks, as in OpenAI's checkpoints.
+struct ExpertTensor {
+  std::variant<DType, GgmlType> type{DType::kBf16};
+  std::vector<const std::byte*> experts{};  // [E]: the first element of each expert
+  // [E], for U8: E8M0 bytes [rows, cols / 32] of each expert. Empty for other types.
+  std::vector<const std::byte*> scales{};
+  bool is_transposed{false};  // stored as [cols, rows]; only BF16, F16 and F32
+};
+
+// Experts as a file stores them, in a type or an order that no kernel reads. model/convert_experts.h turns
+// them into Elements or Blocks when a model is loaded.
+struct StoredExperts {
+  ExpertTensor rows{};                     // all rows; if `odd_rows` is set, only the even ones
+  std::optional<ExpertTensor> odd_rows{};  // up, if gate and up are two tensors
+  Format becomes{Format::kBf16};           // format after convert_experts()
+  bool is_exact{false};                    // whether this changes no value
+};
+std::string_view type_name(const ExpertTensor& tensor);  // "BF16", "Q8_0", "MXFP4"
+std::string type_name(const StoredExperts& stored);      // "Q4_1 and MXFP4" if gate and up differ
+
 struct Matrix {
   int rows{0}, cols{0};
   // monostate: a backend has copied the matrix into its own layout, and only the shape is left here.
-  std::variant<std::monostate, Elements, Blocks, Recipe> stored{};
+  // StoredExperts: experts that must be converted; they describe all experts of a layer.
+  std::variant<std::monostate, Elements, Blocks, Recipe, std::shared_ptr<const StoredExperts>> stored{};
 
   const Elements& elements() const;  // checks that `stored` holds Elements
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
+  const StoredExperts* experts() const;  // null unless `stored` holds them
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  Format format() const;  // kBf16 for blocks of a type that Format lacks
+  // kBf16 for blocks of a type that Format lacks. Of StoredExperts: the format that they become.
+  Format format() const;
 };
-// Name of the stored type: a Format or a ggml type.
-std::string_view stored_name(const Matrix& matrix);
+// Name of the stored type: a Format, a ggml type or, for StoredExperts, that of the file.
+std::string stored_name(const Matrix& matrix);
 // Format of a dense matrix after its blocks, if any, are converted (model/convert_blocks.h).
 Format converted_format(const Matrix& matrix);
 
@@ -143,7 +168,8 @@ ParameterCount count_parameters(const Config& config);
 // Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
 // config.json, or a GGUF file. Checks every tensor by name, dtype and shape, and refuses unknown tensors.
 // Dense tensors may be BF16, F16 (Blocks) or F32, q, k, v, o and lm_head also F8_E4M3 in Hugging Face's
-// naming, in a GGUF file any type in formats/gguf.h (Blocks unless BF16). Throws InputError.
+// naming, in a GGUF file any type in formats/gguf.h (Blocks unless BF16). Experts that are not MXFP4 are
+// StoredExperts. Throws InputError.
 Weights open_weights(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
 
 }  // namespace nibble

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include "model/stored_experts.h"
+
 namespace nibble::nodes {
 namespace {
 
@@ -26,7 +28,20 @@ class Hash {
   void sample(const Vector& vector, size_t count = 1) {
     sample(vector.data, num_bytes(vector.format, 1) * static_cast<size_t>(vector.count) * count);
   }
+  void sample(const ExpertTensor& tensor, size_t bytes) {
+    for (const std::byte* expert : tensor.experts) sample(expert, bytes);
+  }
   void sample(const Matrix& first, size_t count = 1) {
+    if (const StoredExperts* experts = first.experts()) {
+      const size_t tensors = experts->odd_rows ? 2 : 1;
+      const auto bytes = [&](const ExpertTensor& tensor) {
+        return expert_bytes(tensor, static_cast<size_t>(first.rows) / tensors,
+                            static_cast<size_t>(first.cols));
+      };
+      sample(experts->rows, bytes(experts->rows));
+      if (experts->odd_rows) sample(*experts->odd_rows, bytes(*experts->odd_rows));
+      return;
+    }
     const auto elements = count * static_cast<size_t>(first.rows) * static_cast<size_t>(first.cols);
     if (const Blocks* blocks = first.blocks()) {
       const size_t bytes = num_blocks_bytes(*blocks, first, count);
@@ -38,7 +53,7 @@ class Hash {
     const size_t scales = stored.scales ? elements / 32 : 0;
     sample(stored.data, num_bytes(stored.format, elements) - scales);
     if (stored.scales) sample(stored.scales, scales);
-    if (stored.row_scales) sample(stored.row_scales, static_cast<size_t>(first.rows) * sizeof(float));
+    if (stored.row_scales) sample(stored.row_scales, count * static_cast<size_t>(first.rows) * sizeof(float));
   }
   std::string digits() {
     uint8_t digest[crypto_hash_sha256_BYTES];

@@ -81,6 +81,7 @@ BatchSizes host_batch_sizes(std::optional<std::string_view>) {
 bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
+bool only_mxfp4(Format format, const OwnOptions&) { return format == Format::kMxfp4; }
 MemoryPlan plan_cuda(const Config& config, const BackendOptions& options, const OwnOptions& own) {
   return cuda::plan(config, options, own.cuda);
 }
@@ -144,6 +145,8 @@ KernelTrials try_cuda_kernels(const Config& config, const BackendOptions& option
 }
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }
+bool cpu_runs_experts(Format format, const OwnOptions& own) { return cpu::runs_experts(format, own.cpu); }
+bool any_experts(Format, const OwnOptions&) { return true; }
 
 MemoryPlan plan_cpu(const Config& config, const BackendOptions& options, const OwnOptions& own) {
   return cpu::plan(config, options, own.cpu);
@@ -185,6 +188,7 @@ constexpr BackendRow kCuda{
     .making = {.batch_sizes = &cuda_batch_sizes,
                .takes_expert_activations = false,
                .takes_blocks = &never,
+               .runs_experts = &only_mxfp4,
                .why_not = &cuda::why_not,
                .check = &accept_all,
                .make = &make_cuda},
@@ -206,6 +210,7 @@ constexpr BackendRow kCpu{.name = "cpu",
                           .making = {.batch_sizes = &host_batch_sizes,
                                      .takes_expert_activations = true,
                                      .takes_blocks = &cpu_takes_int8,
+                                     .runs_experts = &cpu_runs_experts,
                                      .why_not = &nothing,
                                      .check = &check_isa,
                                      .make = &make_cpu},
@@ -220,6 +225,7 @@ constexpr BackendRow kReference{
     .making = {.batch_sizes = &host_batch_sizes,
                .takes_expert_activations = false,
                .takes_blocks = &always,
+               .runs_experts = &any_experts,
                .why_not = &nothing,
                .check = &check_reference,
                .make = &make<&reference::make>},

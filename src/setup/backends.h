@@ -54,9 +54,10 @@ struct PredictedModel {
 struct BackendMaking {
   // Defaults for the device of this name; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
-  bool takes_expert_activations;            // --experts-activations
-  bool (*takes_blocks)(const OwnOptions&);  // whether weights may stay in GGUF's block formats
-  std::string (*why_not)();                 // why this machine cannot run it; empty if it can
+  bool takes_expert_activations;                    // --experts-activations
+  bool (*takes_blocks)(const OwnOptions&);          // whether weights may stay in GGUF's block formats
+  bool (*runs_experts)(Format, const OwnOptions&);  // whether it has kernels for experts in this format
+  std::string (*why_not)();                         // why this machine cannot run it; empty if it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/memory.h"
 #include "setup/tokenizer.h"
@@ -52,7 +53,7 @@ void open_drafters(ResolvedSettings& setup, const Model& model, const Capacity& 
   const SpeculationOptions& asked = setup.speculation;
   if (!asked.draft_head.empty()) setup.options.draft_head = open_draft_head(asked.draft_head, model.config);
   if (asked.draft_model.empty()) return;
-  Model drafting = open_model(asked.draft_model, setup.places);
+  Model drafting = open_model_for(asked.draft_model, setup);
   check_vocabulary(drafting, model, setup.places);
   BackendOptions room = room_of_draft_model(drafting, setup, capacity);
   setup.draft_model_bytes = needed_bytes(drafting, setup, room);

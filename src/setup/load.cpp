@@ -2,12 +2,11 @@
 
 #include "backend/changed_files.h"
 #include "core/log.h"
-#include "core/thread_pool.h"
 #include "model/check_vectors.h"
 #include "model/checkpoint/synthetic.h"
-#include "model/convert_blocks.h"
 #include "model/shares/share_weights.h"
 #include "nodes/head_backend.h"
+#include "setup/experts.h"
 #include "setup/kernel_log.h"
 #include "setup/memory.h"
 #include "setup/nodes.h"
@@ -32,18 +31,17 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
                                                const RankLinks* links, const ReportProgress& watch) {
   std::shared_ptr<const Weights> weights = model.weights;
   if (weights) check_vectors(*weights);
-  if (weights && has_blocks(*weights)) {
-    ThreadPool pool(setup.threads.value_or(0));
-    weights = with_elements(std::move(weights), takes_blocks(setup), pool,
-                            report_to(setup, watch, "converting " + model.source.name));
-  }
+  if (weights)
+    weights = converted(
+        std::move(weights), setup, model.source.name,
+        [&](std::string task, ProgressUnit unit) { return report_to(setup, watch, std::move(task), unit); });
   if (setup.backend->device)
     return weights ? weights
                    : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
   const bool is_made = !weights;
   if (is_made) {
     const ReportProgress report = report_to(setup, watch, "generating " + model.source.name);
-    weights = std::make_shared<const Weights>(make_synthetic(model.config, model.source.name, 0, report));
+    weights = synthetic_with_experts(make_synthetic(model.config, model.source.name, 0, report), setup);
   }
   if (links)
     weights = share_of(

@@ -9,6 +9,8 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "model/convert_experts.h"
+#include "setup/experts.h"
 #include "setup/nodes.h"
 
 namespace nibble {
@@ -34,10 +36,25 @@ size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
 
 }  // namespace
 
+namespace {
+
+// Bytes of the weights with experts in the format in which they run, and dense weights as OpenAI's.
+size_t weight_bytes(const Config& config, Format experts) {
+  return nibble::weight_bytes(config) - expert_bytes(config, Format::kMxfp4) + expert_bytes(config, experts);
+}
+
+}  // namespace
+
+MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, BackendOptions options) {
+  options.experts = experts_format(model, setup);
+  return setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
+}
+
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
-  const size_t all = weight_bytes(config_here(model.config, setup));
+  const Format experts = experts_format(model, setup);
+  const size_t all = weight_bytes(config_here(model.config, setup), experts);
   // Weights that are made or converted exist as a whole until this node's share is copied.
-  const size_t whole = setup.nodes ? weight_bytes(model.config) : 0;
+  const size_t whole = setup.nodes ? weight_bytes(model.config, experts) : 0;
   if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights))
     return all - plan.replaced_weight_bytes -
@@ -83,7 +100,7 @@ void log_budget(const DeviceMemory& memory, double share) {
 }  // namespace
 
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
+  const MemoryPlan plan = memory_plan(model, setup, options);
   size_t planned = planned_bytes(plan);
   // Add the buffers for the terms of an all-reduce of all nodes. The plan of a GPU already includes them.
   if (setup.nodes && !setup.backend->device)
@@ -135,7 +152,7 @@ int64_t least_room(const Model& model, const ResolvedSettings& setup, const Back
 }
 
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
+  const MemoryPlan plan = memory_plan(model, setup, options);
   const size_t weights = kept_weight_bytes(model, plan, setup) + plan.weight_bytes;
   const size_t needed = needed_bytes(model, setup, options) + setup.draft_model_bytes;
   const size_t available = available_bytes();
@@ -147,7 +164,7 @@ void check_memory(const Model& model, const ResolvedSettings& setup, const Backe
       bytes_text(plan.workspace_bytes),
       setup.draft_model_bytes > 0 ? fmt::format(", draft model {}", bytes_text(setup.draft_model_bytes)) : "",
       bytes_text(available),
-      weights > available ? "the weights alone do not fit"
+      weights > available ? fmt::format("the weights alone do not fit{}", smaller_experts(model, setup))
                           : "reduce --context, --max-batch-tokens or --max-sequences");
 }
 

@@ -12,6 +12,10 @@
 
 namespace nibble {
 
+// The plan of the fullest device, or of this node's share in host memory, with the experts in the format in
+// which they run.
+MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, BackendOptions options);
+
 // Returns the bytes of weights in host memory that the plan does not count. After reading, the system can
 // drop pages of a mapped file, but not of synthetic weights.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/mapped_file.h"
+#include "setup/experts.h"
 
 namespace nibble {
 namespace {
@@ -44,8 +45,9 @@ nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setu
   set(Fact::kModel, nodes::identity_of(model.config));
   set(Fact::kWeights, model.weights ? nodes::identity_of(*model.weights) : "synthetic");
   set(Fact::kFormats,
-      fmt::format("qkv {}, o {}, lm_head {}, KV cache {}", name(dense.qkv), name(dense.attention_output),
-                  name(dense.unembedding), name(setup.options.kv_format)));
+      fmt::format("experts {}, qkv {}, o {}, lm_head {}, KV cache {}", name(experts_format(model, setup)),
+                  name(dense.qkv), name(dense.attention_output), name(dense.unembedding),
+                  name(setup.options.kv_format)));
   const RankTraits traits = setup.backend->nodes->traits(setup.own);
   set(Fact::kKernels, traits.kernels);
   set(Fact::kDeviceLinks, traits.device_links);

@@ -18,9 +18,9 @@
 namespace nibble {
 namespace {
 
-// Groups of dense layers that a list names. "moe" has no effect: experts are MXFP4 in every checkpoint.
+// Groups of layers that a list names.
 struct LayerGroups {
-  bool qkv{false}, o{false}, lm_head{false};
+  bool moe{false}, qkv{false}, o{false}, lm_head{false};
 };
 LayerGroups read_groups(std::string_view flag, std::string_view list, bool takes_moe) {
   LayerGroups groups;
@@ -30,6 +30,7 @@ LayerGroups read_groups(std::string_view flag, std::string_view list, bool takes
     if (!all && name != "qkv" && name != "o" && name != "lm_head" && !(takes_moe && name == "moe"))
       throw InputError("{} '{}': expected {}qkv, o, lm_head, separated by commas, or all", flag, name,
                        takes_moe ? "moe, " : "");
+    groups.moe |= (all && takes_moe) || name == "moe";
     groups.qkv |= all || name == "qkv";
     groups.o |= all || name == "o";
     groups.lm_head |= all || name == "lm_head";
@@ -47,6 +48,19 @@ DenseFormats dense_formats(const Settings& settings) {
   };
   return {choose("qkv", mxfp4.qkv, fp8.qkv), choose("o", mxfp4.o, fp8.o),
           choose("lm_head", mxfp4.lm_head, fp8.lm_head)};
+}
+
+// Format of --experts, or MXFP4 if --mxfp4-layers names them; nullopt if neither is given.
+std::optional<Format> expert_format(const Settings& settings) {
+  const bool moe = read_groups("--mxfp4-layers", settings.mxfp4_layers.value_or(""), true).moe;
+  const std::string name = settings.experts.value_or("");
+  if (moe && !name.empty() && name != "mxfp4")
+    throw InputError("--experts {} and --mxfp4-layers {} both name the experts: choose one format", name,
+                     *settings.mxfp4_layers);
+  if (moe || name == "mxfp4") return Format::kMxfp4;
+  if (name == "fp8") return Format::kE4m3;
+  if (name == "q8_0") return Format::kQ8_0;
+  return name == "bf16" ? std::optional(Format::kBf16) : std::nullopt;
 }
 
 cpu::ExpertActivations expert_activations(const Settings& settings) {
@@ -132,6 +146,7 @@ ResolvedSettings resolve(const Settings& settings) {
   ResolvedSettings setup;
   setup.backend = settings.backend ? &find_backend(*settings.backend) : &best_backend();
   setup.options.dense = dense_formats(settings);
+  setup.experts = expert_format(settings);
   setup.options.kv_format = settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
   setup.options.draft_head_format = settings.draft_head_dtype == "bf16" ? Format::kBf16 : Format::kMxfp4;
   setup.own.cpu.isa = settings.isa.value_or("");

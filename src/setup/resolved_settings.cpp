@@ -49,6 +49,7 @@ OwnOptions own_options(const ResolvedSettings& setup, const Config& config) {
 }
 
 ResolvedSettings unquantised(ResolvedSettings setup) {
+  setup.experts.reset();
   setup.options.dense = {};
   setup.options.kv_format = Format::kBf16;
   if (setup.own.cpu.expert_activations != cpu::ExpertActivations::kDefault)

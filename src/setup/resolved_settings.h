@@ -44,8 +44,9 @@ struct ResolvedSettings {
   // The page counts are still missing: they depend on the model (setup/capacity.h).
   BackendOptions options{};
   OwnOptions own{};
-  std::optional<int> threads{};  // --threads; nullopt: as found by nibble tune, else all cores
-  Tunings tunings{};             // found by nibble tune for this machine
+  std::optional<Format> experts{};  // --experts, --mxfp4-layers moe; nullopt: as in the file
+  std::optional<int> threads{};     // --threads; nullopt: as found by nibble tune, else all cores
+  Tunings tunings{};                // found by nibble tune for this machine
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
@@ -75,8 +76,8 @@ const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
 int num_threads_of(const ResolvedSettings& setup, const Config& config);
 OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own, tuned
 
-// Returns settings without quantisation of dense layers and KV cache. If --experts-activations was given,
-// experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.
+// Returns settings without quantisation of experts, dense layers and KV cache. If --experts-activations was
+// given, experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
 // Whether the backend takes matrices in GGUF's block formats. Otherwise with_elements() converts them.

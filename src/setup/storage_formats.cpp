@@ -1,5 +1,7 @@
 #include "setup/storage_formats.h"
 
+#include "setup/experts.h"
+
 namespace nibble {
 
 StorageFormats formats_of(const Model& model, const ResolvedSettings& setup) {
@@ -14,6 +16,7 @@ StorageFormats formats_of(const Model& model, const ResolvedSettings& setup) {
       formats.unembedding = converted_format(model.weights->unembedding);
     }
   }
+  formats.experts = experts_format(model, setup);
   if (dense.qkv != Format::kBf16) formats.qkv = dense.qkv;
   if (dense.attention_output != Format::kBf16) formats.attention_output = dense.attention_output;
   if (dense.unembedding != Format::kBf16) formats.unembedding = dense.unembedding;

@@ -35,6 +35,42 @@ Values random_values(uint64_t seed, float magnitude) {
   return values;
 }
 
+bool survives(const Values& values) { return decode(encode(values)) == values; }
+
+TEST(Mxfp4, IsExactForAllBlocksThatWereDecodedFromIt) {
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    Mxfp4Block block{.codes = {}, .scale = E8m0{static_cast<uint8_t>(random_bits(seed, 99) % 245 + 5)}};
+    // Few different codes, so that blocks without 4 or 6 are frequent.
+    const uint64_t kinds = random_bits(seed, 98) % 8 + 1;
+    for (size_t b = 0; b < block.codes.size(); ++b)
+      block.codes[b] =
+          static_cast<uint8_t>(random_bits(seed, b) % kinds | random_bits(seed, b + 32) % kinds << 4 |
+                               (random_bits(seed, b + 64) & 0x88));
+    const Values values = decode(block);
+    ASSERT_TRUE(is_exact(values)) << seed;
+    ASSERT_TRUE(survives(values)) << seed;
+  }
+}
+
+TEST(Mxfp4, IsExactSaysWhetherEncodingKeepsAllValues) {
+  int num_exact = 0;
+  for (uint64_t seed = 0; seed < 20000; ++seed) {
+    Values values{};
+    for (size_t i = 0; i < 4; ++i) {  // few values of few bits, so that both outcomes are frequent
+      const auto quarter = static_cast<float>(random_bits(seed, i) % 17);
+      values[7 * i] = std::ldexp(quarter / 4, static_cast<int>(random_bits(seed, i + 8) % 3)) *
+                      (random_bits(seed, i + 16) % 2 == 0 ? 1.0F : -1.0F);
+    }
+    ASSERT_EQ(is_exact(values), survives(values)) << seed;
+    num_exact += is_exact(values);
+  }
+  EXPECT_GT(num_exact, 500);
+  EXPECT_LT(num_exact, 19500);
+  EXPECT_TRUE(is_exact(Values{}));
+  EXPECT_FALSE(is_exact(block_of({1, kMax * 2})));
+  EXPECT_FALSE(is_exact(block_of({1, std::nanf("")})));
+}
+
 int code(const Mxfp4Block& block, size_t i) { return block.codes[i / 2] >> (i % 2 * 4) & 15; }
 
 std::vector<float> rounded(const Values& values, Mxfp4Rule rule, size_t num_values) {

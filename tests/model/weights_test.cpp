@@ -251,18 +251,6 @@ TEST_F(OpenWeightsFrom, ATensorOfNoUseMeansAnotherModel) {
   EXPECT_THAT(error_of_opening(), HasSubstr("19 of 60 tensors are not part of the model"));
 }
 
-TEST_F(OpenWeightsFrom, ExpertsThatWereExpandedAreRefusedByName) {
-  for (int n = 0; n < config_.num_layers; ++n)
-    for (const std::string matrix : {"gate_up_proj", "down_proj"}) {
-      const std::string name = fmt::format("model.layers.{}.mlp.experts.{}", n, matrix);
-      tensors_.erase(name + "_blocks");
-      tensors_.erase(name + "_scales");
-      tensors_[name] = {DType::kBf16, {5, 1, 1}, std::vector<std::byte>(10)};
-    }
-  EXPECT_THAT(error_of_opening(), HasSubstr("experts expanded from MXFP4. nibble needs them as released: "
-                                            "'model.layers.0.mlp.experts.gate_up_proj_blocks'"));
-}
-
 TEST_F(OpenWeightsFrom, TensorsOfAnotherModelAreNoCheckpoint) {
   tensors_ = {{"model.wte.weight", {DType::kBf16, {1}, std::vector<std::byte>(2)}}};
   EXPECT_THAT(error_of_opening(), HasSubstr("not a gpt-oss checkpoint"));

@@ -164,13 +164,14 @@ constexpr Room kRooms[] = {
     {"setup/tokenizer", 2},
     {"setup/template_notice", 2},
     {"setup/resolved_settings", 3},
-    {"setup/nodes", 4},
-    {"setup/storage_formats", 4},
-    {"setup/memory", 5},
-    {"setup/resolve", 5},
-    {"setup/capacity", 6},
-    {"setup/load", 7},
-    {"setup/drafters", 8},
+    {"setup/experts", 4},
+    {"setup/nodes", 5},
+    {"setup/storage_formats", 5},
+    {"setup/memory", 6},
+    {"setup/resolve", 6},
+    {"setup/capacity", 7},
+    {"setup/load", 8},
+    {"setup/drafters", 9},
 };
 
 bool lies_in(std::string_view file, std::string_view folder) {

@@ -24,7 +24,8 @@ struct Arena {
   }
 };
 
-Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, bool int8, Arena& arena) {
+Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, const ActivationKinds& kinds,
+                    Arena& arena) {
   const ptrdiff_t chosen = max_rows * c.experts_per_token, half = c.head_dim / 2;
   const ptrdiff_t q_width = ptrdiff_t{1} * c.num_heads * c.head_dim;
   const ptrdiff_t output_rows = std::min<ptrdiff_t>(kOutputRows, max_rows);
@@ -39,13 +40,12 @@ Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, 
   a.router_logits = arena.take<float, 2>({max_rows, c.num_experts});
   a.chosen = arena.take<int, 2>({max_rows, c.experts_per_token});
   a.chosen_weights = arena.take<float, 2>({max_rows, c.experts_per_token});
-  if (int8) {
+  if (kinds.int8) {
     a.normed_q8 = arena.take<Q8Block, 2>({chosen, c.hidden / kBlock});
     a.attended_q8 = arena.take<Q8Block, 2>({max_rows, q_width / kBlock});
     a.gated_q8 = arena.take<Q8Block, 2>({chosen, c.intermediate / kBlock});
-  } else {
-    a.gated = arena.take<float, 2>({chosen, padded(c.intermediate)});
   }
+  if (kinds.float_experts) a.gated = arena.take<float, 2>({chosen, padded(c.intermediate)});
   a.down_panels = arena.take<float, 3>({num_threads, chosen, kMaxPanelRows});
   a.logits = arena.take<float, 2>({output_rows, c.vocab});
   return a;
@@ -53,18 +53,19 @@ Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, 
 
 }  // namespace
 
-size_t activations_bytes(const Config& config, int max_rows, int num_threads, bool int8) {
+size_t activations_bytes(const Config& config, int max_rows, int num_threads, const ActivationKinds& kinds) {
   Arena arena;
-  lay_out(config, max_rows, num_threads, int8, arena);
+  lay_out(config, max_rows, num_threads, kinds, arena);
   return arena.used;
 }
 
-Activations make_activations(const Config& config, int max_rows, int num_threads, bool int8) {
-  Buffer storage(activations_bytes(config, max_rows, num_threads, int8));
+Activations make_activations(const Config& config, int max_rows, int num_threads,
+                             const ActivationKinds& kinds) {
+  Buffer storage(activations_bytes(config, max_rows, num_threads, kinds));
   std::memset(storage.data(), 0,
               storage.bytes());  // padding to whole blocks stays zero: no operation writes it
   Arena arena{.base = storage.data()};
-  Activations a = lay_out(config, max_rows, num_threads, int8, arena);
+  Activations a = lay_out(config, max_rows, num_threads, kinds, arena);
   a.storage = std::move(storage);
   return a;
 }

@@ -26,7 +26,7 @@ struct Activations {
   View<float, 2> router_logits;   // [T, E]: logits of the router
   View<int, 2> chosen;            // [T, K]: indices of the chosen experts
   View<float, 2> chosen_weights;  // [T, K]: their weights in the sum
-  View<float, 2> gated;           // [T K, I*]: output of swiglu, with float activations only
+  View<float, 2> gated;           // [T K, I*]: output of swiglu, for experts with float activations only
   // Used only with int8 activations, like the next two. Normed rows: [T, H / 32], for experts [T K, H / 32].
   View<Q8Block, 2> normed_q8;
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention
@@ -37,8 +37,13 @@ struct Activations {
   Buffer storage;
 };
 
-// `int8`: experts, and dense matrices in strips (packed_matrix.h), take int8 activations.
-Activations make_activations(const Config& config, int max_rows, int num_threads, bool int8);
-size_t activations_bytes(const Config& config, int max_rows, int num_threads, bool int8);
+// Which activations there are. `int8`: matrices in strips (packed_matrix.h) take int8 activations.
+struct ActivationKinds {
+  bool int8{false};
+  bool float_experts{false};  // the experts of some layers take float activations
+};
+Activations make_activations(const Config& config, int max_rows, int num_threads,
+                             const ActivationKinds& kinds);
+size_t activations_bytes(const Config& config, int max_rows, int num_threads, const ActivationKinds& kinds);
 
 }  // namespace nibble::cpu

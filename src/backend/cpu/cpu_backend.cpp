@@ -15,6 +15,7 @@
 #include "backend/sample.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "model/convert_experts.h"
 
 namespace nibble::cpu {
 namespace {
@@ -23,12 +24,8 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
-// Bytes of this rank's experts as stored: [E, 2I, H] and [E, H, I] per layer.
-size_t expert_bytes(const Config& config) {
-  const auto size = [](int extent) { return static_cast<size_t>(extent); };
-  return nibble::num_bytes(Format::kMxfp4, size(config.num_layers) * size(config.experts().count) * 3 *
-                                               size(config.intermediate) * size(config.hidden));
-}
+// Formats of experts in strips, which take int8 activations.
+bool is_for_strips(Format experts) { return experts == Format::kMxfp4 || experts == Format::kQ8_0; }
 
 void check_fits(const PackedModel& model) {
   const Weights& weights = *model.weights;
@@ -64,12 +61,13 @@ void check_fits(const PackedModel& model) {
 PackedModel prepare(std::shared_ptr<const Weights> weights, const DenseFormats& dense, bool int8,
                     const Kernels& kernels, ThreadPool& pool) {
   if (!int8) return {quantise_dense(std::move(weights), dense, pool), {}, {}};
-  for (const LayerWeights& layer : weights->layers)
-    for (const Format format : {layer.gate_up.first.format(), layer.down.first.format()})
-      if (format != Format::kMxfp4)
-        throw InputError("{}: experts are {}, int8 activations take MXFP4: try --experts-activations float",
-                         weights->source, nibble::name(format));
   return pack_model(std::move(weights), dense, kernels.strip(Format::kMxfp4)->strip_rows, pool);
+}
+
+// Whether the experts of some layer are not in strips.
+bool has_float_experts(const PackedModel& model) {
+  return model.layers.empty() || std::any_of(model.layers.begin(), model.layers.end(),
+                                             [](const PackedLayer& layer) { return !layer.experts; });
 }
 
 class CpuBackend final : public Backend {
@@ -83,8 +81,9 @@ class CpuBackend final : public Backend {
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
         kv_(config(), options.kv_format, options.num_pages),
-        activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
-                                      takes_int8(cpu_options))),
+        activations_(
+            make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
+                             {.int8 = takes_int8(cpu_options), .float_experts = has_float_experts(model_)})),
         links_(options.links) {
     check_fits(model_);
     NIBBLE_CHECK(!links_ || !options.draft_head, "a draft head beside a rank");
@@ -170,10 +169,12 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
     add_linear(Operation::kRoute, layer.router, nullptr);
   });
   in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
-    add_linear(Operation::kExpertsUp, layer.gate_up.first, packed ? &packed->gate_up : nullptr);
+    add_linear(Operation::kExpertsUp, layer.gate_up.first,
+               packed && packed->experts ? &packed->experts->gate_up : nullptr);
   });
   in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
-    add_linear(Operation::kExpertsDown, layer.down.first, packed ? &packed->down : nullptr);
+    add_linear(Operation::kExpertsDown, layer.down.first,
+               packed && packed->experts ? &packed->experts->down : nullptr);
   });
   add_linear(Operation::kUnembed, weights.unembedding, if_any(model_.unembedding));
   return choices;
@@ -246,16 +247,23 @@ bool takes_int8(const CpuOptions& options) {
   return options.expert_activations == ExpertActivations::kInt8;
 }
 
+bool runs_experts(Format format, const CpuOptions& options) {
+  if (format == Format::kQ8_0) return takes_int8(options);  // in strips
+  return format == Format::kMxfp4 || format == Format::kBf16 || format == Format::kE4m3;
+}
+
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOptions& cpu_options) {
   const ConvertedBytes converted = converted_bytes(config, options.dense);
   const bool int8 = takes_int8(cpu_options);
-  const size_t packed = int8 ? expert_bytes(config) : 0;
+  const bool in_strips = int8 && is_for_strips(options.experts);
+  const size_t packed = in_strips ? expert_bytes(config, options.experts) : 0;
   MemoryPlan plan{
       .weight_bytes = converted.after + packed,  // all other weights are used where the file is mapped
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
       .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_pages),
-      .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options), int8)};
+      .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options),
+                                           {.int8 = int8, .float_experts = !in_strips})};
   if (options.draft_head) {
     const DraftHeadConfig& head = options.draft_head->config;
     plan.weight_bytes += HeadDrafter::weight_bytes(head, options.draft_head_format);

@@ -60,8 +60,9 @@ void forward(const ForwardArgs& args) {
            a.chosen_weights});  // norm, router, top K, softmax
     clock.lap(Operation::kRoute, "route");
     begin_half();
-    experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.experts(),
-             config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
+    experts({machine, a.normed, chosen, a.chosen_weights, layer,
+             strips && strips->experts ? &*strips->experts : nullptr, config.experts(), config.swiglu_limit,
+             a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
     end_half();
     clock.lap(Operation::kExpertsUp, "experts");
     if (tap) tap(static_cast<int>(n), x);

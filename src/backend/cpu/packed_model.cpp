@@ -63,10 +63,19 @@ class Packer {
     }
     return pack_below(matrices, strip_rows_, kept_.is_mapped() && quantised.empty(), pool_);
   }
-  PackedMatrix take(ExpertMatrices& experts) {
-    PackedMatrix packed =
-        pack(experts.first, kept_.config.experts().count, strip_rows_, kept_.is_mapped(), pool_);
-    experts.first.stored = {};
+  // The experts of a layer, or nothing if they are in a format without strips.
+  std::optional<PackedExperts> take_experts(LayerWeights& layer) {
+    if (!is_packable(layer.gate_up.first, strip_rows_) || !is_packable(layer.down.first, strip_rows_))
+      return std::nullopt;
+    // Converted experts are not in a mapped file.
+    const bool is_mapped = kept_.is_mapped() && !layer.experts_storage;
+    const auto take = [&](Matrix& first) {
+      PackedMatrix packed = pack(first, kept_.config.experts().count, strip_rows_, is_mapped, pool_);
+      first.stored = {};
+      return packed;
+    };
+    PackedExperts packed{take(layer.gate_up.first), take(layer.down.first)};
+    layer.experts_storage.reset();
     return packed;
   }
 
@@ -108,8 +117,8 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
   PackedModel model;
   bool is_qkv_taken = true, is_o_taken = true;
   for (LayerWeights& layer : kept.layers) {
-    PackedLayer packed{packer.take(layer.gate_up), packer.take(layer.down), {}, {}};
-    layer.experts_storage.reset();
+    PackedLayer& packed = model.layers.emplace_back();
+    packed.experts = packer.take_experts(layer);
     if (packer.takes_qkv(layer)) {
       Matrix* const parts[]{&layer.q, &layer.k, &layer.v};
       packed.qkv = packer.take("qkv", dense.qkv, parts);
@@ -120,7 +129,6 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
     }
     is_qkv_taken &= packed.qkv.has_value();
     is_o_taken &= packed.o.has_value();
-    model.layers.push_back(std::move(packed));
   }
   if (packer.takes_unembedding()) {
     Matrix* const parts[]{&kept.unembedding};

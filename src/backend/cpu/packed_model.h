@@ -12,10 +12,13 @@
 
 namespace nibble::cpu {
 
+struct PackedExperts {
+  PackedMatrix gate_up, down;  // [E, 2I, H], [E, H, I]
+};
 struct PackedLayer {
-  PackedMatrix gate_up, down;       // [E, 2I, H], [E, H, I]
-  std::optional<PackedMatrix> qkv;  // [(Nq + 2 Nkv) D, H]: q, then k, then v
-  std::optional<PackedMatrix> o;    // [H, Nq D]
+  std::optional<PackedExperts> experts;  // absent if they are BF16 or FP8, which take float activations
+  std::optional<PackedMatrix> qkv;       // [(Nq + 2 Nkv) D, H]: q, then k, then v
+  std::optional<PackedMatrix> o;         // [H, Nq D]
 };
 
 // Packed layer by layer: at most one layer is in memory twice, unless others hold the weights.
@@ -24,7 +27,7 @@ struct PackedModel {
   std::vector<PackedLayer> layers;         // one for each layer; empty if the model is not packed
   std::optional<PackedMatrix> unembedding;
 };
-// Quantises dense matrices to the formats in `dense`, then packs. Experts must be MXFP4.
+// Quantises dense matrices to the formats in `dense`, then packs; experts only if they are MXFP4 or Q8_0.
 PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormats& dense, int strip_rows,
                        ThreadPool& pool);
 

@@ -20,6 +20,7 @@
 #include "core/random.h"
 #include "core/take_until.h"
 #include "model/ops.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/machine.h"
 #include "setup/model.h"
@@ -237,7 +238,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
   for (const std::string& text : options.profiles) profiles.push_back(read_profile(text));
   const std::string began = utc_now();
   const ResolvedSettings setup = resolve(settings);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const int most_tokens = options.num_tokens + 2 * (speculative::kMaxDrafts + 1);
   const BenchTest test{.kind = BenchKind::kDecode, .num_tokens = most_tokens, .depth = options.depth};
   const BackendOptions room = room_for({&test, 1}, model.config, setup);

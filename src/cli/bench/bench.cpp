@@ -25,6 +25,7 @@
 #include "core/error.h"
 #include "core/thread_pool.h"
 #include "setup/capacity.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/machine.h"
 #include "setup/model.h"
@@ -102,7 +103,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   const std::string began = utc_now();
   const ResolvedSettings resolved = resolve(settings);
   const BackendRow& row = *resolved.backend;
-  const Model model = open_model(options.model, resolved.places);
+  const Model model = open_model_for(options.model, resolved);
   const BackendOptions room = room_of_bench(tests, model.config, resolved);
   // Measure the bandwidth before the weights are loaded, because the measurement allocates memory.
   const double read_bandwidth = row.memory.read_bandwidth(resolved.own);
@@ -163,7 +164,7 @@ std::vector<std::optional<double>> expected_of(std::span<const PresetRun> runs, 
     const std::string name = device ? device->known_name() : "";
     all.emplace_back();
     if (name.empty()) continue;
-    const Model model = open_model(options.model, setup.places);
+    const Model model = open_model_for(options.model, setup);
     const StorageFormats formats = formats_of(model, setup);
     all.back() = expected_seconds(
         run, options.num_warmups + options.num_repetitions, setup.options.max_batch_tokens,

@@ -16,6 +16,7 @@
 #include "core/json.h"
 #include "setup/capacity.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -96,7 +97,7 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
                         const std::string& command_line) {
   const std::string began = utc_now();
   ResolvedSettings setup = resolve(settings);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const BenchTest test{.kind = BenchKind::kDecode,
                        .num_tokens = options.num_output_tokens,

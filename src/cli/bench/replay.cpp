@@ -22,6 +22,7 @@
 #include "harmony/render.h"
 #include "setup/capacity.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/machine.h"
 #include "setup/model.h"
@@ -150,7 +151,7 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   ResolvedSettings setup = resolve(settings);
   if (setup.speculation.drafters.empty())
     throw InputError("bench replay compares drafting with no drafting: choose a method with --speculate");
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), options.num_clients};
   open_drafters(setup, model, capacity);

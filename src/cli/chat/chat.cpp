@@ -20,6 +20,7 @@
 #include "core/output.h"
 #include "setup/capacity.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -144,7 +145,7 @@ int chat(const ChatOptions& options, const Settings& settings) {
   if (options.model.empty()) throw InputError("MODEL is required, or --server URL; see 'nibble chat --help'");
   if (options.api_key) throw InputError("--api-key needs --server");
   ResolvedSettings setup = resolve(settings);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   report_template(model.source);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};

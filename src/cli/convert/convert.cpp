@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConvertFooter{R"(
 If OUT ends in .gguf, it becomes one GGUF file, made from a checkpoint, another GGUF file or synthetic weights. Experts stay
-MXFP4, with the same values in GGUF's order; embedding, attention and head get the type of --dense, all other tensors F32.
+MXFP4, with the same values in GGUF's order, and become it from other types where that is exact, or with --experts mxfp4; embedding, attention and head get the type of --dense, all other tensors F32.
 Any other OUT is a folder and becomes a Hugging Face checkpoint, made from a GGUF file or synthetic weights; tensors are
 BF16 if that is exact. A file gets its name only when it is complete; in a folder the index and the configuration are
 written last. After ctrl-C (exit code 130) or on a full disk (3) nothing is left behind.
@@ -64,8 +64,13 @@ int convert(const ConvertOptions& options, const Settings& settings) {
     throw InputError("--dense {} is only for GGUF files, and '{}' does not end in .gguf", options.dense,
                      options.out);
 
+  if (settings.experts && *settings.experts != "mxfp4")
+    throw InputError("--experts {}: nibble convert writes experts in MXFP4", *settings.experts);
+
   const TensorSource source =
-      model.synthetic ? synthetic_source(*model.synthetic, model.name) : open_source(model.path);
+      model.synthetic
+          ? synthetic_source(*model.synthetic, model.name)
+          : open_source(model.path, settings.experts ? ExpertRounding::kToMxfp4 : ExpertRounding::kNone);
   std::vector<TextFile> texts =
       is_from_gguf ? small_files_in(open_gguf(model.path)) : small_files_beside(model);
   HeldSignals signals;

@@ -14,6 +14,7 @@
 #include "cli/measure/speed_tests.h"
 #include "core/error.h"
 #include "setup/capacity.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -92,7 +93,7 @@ ResolvedSettings reference_setup(const Settings& settings) {
 
 int diff(const DiffOptions& options, const Settings& settings) {
   const ResolvedSettings setup = resolve(settings);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const std::vector<TokenId> tokens = tokens_of(options, model, setup.places);
   bool by_layer = options.by_layer;
   const States own = run_model(model, setup, tokens, by_layer);

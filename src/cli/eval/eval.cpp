@@ -19,10 +19,10 @@
 #include "core/mapped_file.h"
 #include "core/progress.h"
 #include "harmony/render.h"
-#include "model/convert_blocks.h"
 #include "model/quantize.h"
 #include "reference/rounded_golden.h"
 #include "setup/capacity.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -37,7 +37,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kEvalFooter{R"(
 Give exactly one of --text, --tasks and --golden. With --compare the text is read twice on the same backend: by the model
-quantised as --fp8-layers, --mxfp4-layers and --kv-dtype say, and by the unquantised model.
+quantised as --experts, --fp8-layers, --mxfp4-layers and --kv-dtype say, and by the unquantised model.
 
 With --golden the exit code is 1 if a prompt differs from the golden data by more than the tolerance printed at the end. A
 backend with int8 activations is also compared with the reference backend, which then rounds in the same places; this takes
@@ -73,7 +73,7 @@ void print_json(const EvalOptions& options, const ResolvedSettings& setup, const
 
 int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   const std::string text = read_text_file(options.text);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const BackendOptions room = backend_options(model.config, setup, {options.window, 1});
   const std::unique_ptr<Backend> backend = load(model, setup, room);
@@ -111,20 +111,23 @@ std::string experts_activations(const std::vector<KernelChoice>& kernels) {
 
 int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   const std::string text = read_text_file(options.text);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const ResolvedSettings plain = unquantised(setup);
+  const Model plain_model = open_model_for(options.model, plain);
+  const Format experts_in = experts_format(model, setup);
   const Capacity capacity{options.window, 1};
   const BackendOptions room = backend_options(model.config, setup, capacity);
   const BackendOptions plain_room = backend_options(model.config, plain, capacity);
-  if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format &&
+  if (experts_in == experts_format(plain_model, plain) && room.dense == plain_room.dense &&
+      room.kv_format == plain_room.kv_format &&
       setup.own.cpu.expert_activations == plain.own.cpu.expert_activations &&
       setup.own.cuda.prompt_activations == plain.own.cuda.prompt_activations)
     throw InputError(
-        "--compare needs a quantised setting: --fp8-layers, --mxfp4-layers, --kv-dtype fp8, "
+        "--compare needs a quantised setting: --experts, --fp8-layers, --mxfp4-layers, --kv-dtype fp8, "
         "--experts-activations int8 or --prompt-activations");
   const std::unique_ptr<Backend> backend = load(model, setup, room);
-  const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
+  const std::unique_ptr<Backend> plain_backend = load(plain_model, plain, plain_room);
   const Stopwatch stopwatch;
   const QualityComparison result = compare_models(
       *backend, *plain_backend, room, cut_windows(tokenizer, text, options.window, options.limit),
@@ -136,7 +139,8 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   if (options.as_json) {
     print_json(options, setup, *backend,
                {{"backend", backend->name()},
-                {"formats", {{"qkv", qkv}, {"o", o}, {"lm_head", lm_head}, {"kv", kv}}},
+                {"formats",
+                 {{"experts", name(experts_in)}, {"qkv", qkv}, {"o", o}, {"lm_head", lm_head}, {"kv", kv}}},
                 {"experts_activations", experts},
                 {"mean_kl", result.mean_kl},
                 {"p99_kl", result.p99_kl},
@@ -149,14 +153,14 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
                 {"seconds", stopwatch.seconds()}});
   } else {
     fmt::print(
-        "qkv {}, o {}, lm_head {}, KV cache {}, experts' activations {}, against the unquantised "
+        "experts {}, qkv {}, o {}, lm_head {}, KV cache {}, experts' activations {}, against the unquantised "
         "model:\n"
         "KL divergence {:.3e} nats per token (99th percentile {:.3e}), top-1 agreement {:.2f} %, perplexity "
         "{:.3f} against {:.3f}\n"
         "{} tokens scored in {} windows of {}, backend {}, {:.1f} s\n",
-        qkv, o, lm_head, kv, experts, result.mean_kl, result.p99_kl, 100 * result.top1_agreement,
-        result.perplexity, result.unquantised_perplexity, result.num_scored, result.num_windows,
-        options.window, backend->name(), stopwatch.seconds());
+        name(experts_in), qkv, o, lm_head, kv, experts, result.mean_kl, result.p99_kl,
+        100 * result.top1_agreement, result.perplexity, result.unquantised_perplexity, result.num_scored,
+        result.num_windows, options.window, backend->name(), stopwatch.seconds());
   }
   return kDone;
 }
@@ -219,7 +223,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   if (options.limit && tasks.size() > static_cast<size_t>(*options.limit))
     tasks.resize(static_cast<size_t>(*options.limit));
   if (tasks.empty()) throw InputError("{} contains no tasks", options.tasks);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
       task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, setup));
@@ -255,8 +259,7 @@ AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, 
   const auto rounding = setup.backend->accuracy.rounding(room, backend.kernels());
   if (!rounding || !model.weights) return {};  // Synthetic weights exist only inside the backend.
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
-  const auto weights =
-      quantise_dense(with_elements(model.weights, takes_blocks(setup), *pool), room.dense, *pool);
+  const auto weights = quantise_dense(converted(model.weights, setup, model.source.name), room.dense, *pool);
   return [pool, weights, rounding = *rounding](const GoldenPrompt& prompt) {
     return reference::rounded_golden(*weights, prompt, rounding, *pool);
   };
@@ -264,7 +267,7 @@ AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, 
 
 int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
   GoldenSet golden = read_golden(options.golden);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   if (golden.vocab != model.config.vocab)
     throw InputError("{} is for another model: its vocabulary has {} tokens, and that of {} has {}",
                      options.golden, golden.vocab, options.model, model.config.vocab);

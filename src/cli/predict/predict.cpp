@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "kv/page_counts.h"
 #include "setup/capacity.h"
+#include "setup/experts.h"
 #include "setup/memory.h"
 #include "setup/model.h"
 #include "setup/requirements.h"
@@ -194,7 +195,7 @@ int predict_preset(const PredictOptions& options, Settings settings) {
   for (const PresetRun& run : runs) {
     const ResolvedSettings setup = resolve(settings_of(run, settings));
     if (!setup.backend->device) throw InputError("--preset needs --backend cuda");
-    const Model model = describe_model(options.model, setup.places);
+    const Model model = describe_model_for(options.model, setup);
     const Predictor predictor(options, setup, model);
     const StepPrediction any = predictor({});
     const int max_batch_tokens =
@@ -228,7 +229,7 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
   if (!backend.device)
     throw InputError("--gpu {} is only for GPUs, and the backend is {}: leave out --backend", options.gpu,
                      backend.name);
-  const Model model = describe_model(options.model, setup.places);
+  const Model model = describe_model_for(options.model, setup);
   const Predictor predictor(options, setup, model);
   const StepPrediction any = predictor({});
   if (!settings.max_batch_tokens)

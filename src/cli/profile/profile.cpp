@@ -22,6 +22,7 @@
 #include "core/new_file.h"
 #include "core/thread_pool.h"
 #include "setup/drafters.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -219,7 +220,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   if (options.trace) refuse_unread_fifo(*options.trace);
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const int num_drafts = drafts_of_head(setup.speculation, options.num_sequences);
   if (num_drafts > 0)
     open_drafters(setup, model, {options.depth + options.num_tokens + num_drafts, options.num_sequences});

@@ -17,6 +17,7 @@
 #include "cli/tune/kernels.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "setup/experts.h"
 #include "setup/load.h"
 #include "setup/model.h"
 #include "setup/resolve.h"
@@ -127,7 +128,7 @@ int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   for (size_t c = 0; c < counts.size(); ++c) {
     set_threads(setup, counts[c]);
     const BackendOptions room = room_for(kTests, model.config, setup);
-    const auto backend = load(open_model(model.source.name, setup.places), setup, room);
+    const auto backend = load(open_model_for(model.source.name, setup), setup, room);
     for (int round = 0; round < num_rounds; ++round)
       speeds[c].push_back(1 / (kPrompt.num_tokens / tokens_per_second(*backend, room, kPrompt) +
                                kAnswer.num_tokens / tokens_per_second(*backend, room, kAnswer)));
@@ -148,7 +149,7 @@ void write(const std::filesystem::path& path, const TunedMachine& machine, const
 int tune_on_device(const TuneOptions& options, const std::filesystem::path& path, const std::string& build,
                    const ResolvedSettings& setup, const std::string& command_line) {
   RecordFile file(options.record);
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
   const TunedKernels tuned =
       tune_kernels({.num_rows = read_numbers(options.rows, "--rows", 2, kMostTunedRows),
                     .num_repetitions = options.num_rounds,
@@ -172,7 +173,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   if (options.record || options.rows != TuneOptions{}.rows)
     throw InputError(
         "--rows and --record are only for --backend cuda; the results for a CPU go to the file of --tuning");
-  const Model model = open_model(options.model, setup.places);
+  const Model model = open_model_for(options.model, setup);
 
   fmt::print(
       "| {:<16} | {:>5} | {:<12} | {:>8} | {:>6} |\n| {:-<16} | {:->4}: | {:-<12} | {:->7}: | {:->5}: |\n",

@@ -12,6 +12,7 @@
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 #include "model/checkpoint/gguf_config.h"
+#include "model/checkpoint/mxfp4_experts.h"
 #include "model/convert_blocks.h"
 
 namespace nibble {
@@ -163,7 +164,6 @@ void GgufModel::check(const TensorSpec& spec, const GgufRows& rows) const {
       throw InputError("{}: tensor '{}' is {}; {}", gguf_.files[tensor->file_index].string(), tensor->name,
                        name(tensor->type), what);
     };
-    if (is_experts(spec) && !is_mxfp4(tensor->type)) refuse("experts must be MXFP4");
     if (is_vector(spec) && tensor->type != GgmlType::kF32 && tensor->type != GgmlType::kF16 &&
         tensor->type != GgmlType::kBf16)
       refuse("norms, biases and sinks must be F32, F16 or BF16");
@@ -179,6 +179,23 @@ StoredTensor GgufModel::stored(const TensorSpec& spec) const {
   const uint64_t cols = is_vector(spec) ? 1 : spec.shape[1];
   return {rows.tensor->data.data() + rows.first_row * row_bytes(type, cols),
           type == GgmlType::kF32 ? DType::kF32 : DType::kBf16};
+}
+
+std::shared_ptr<const StoredExperts> GgufModel::experts(const TensorSpec& spec) const {
+  if (!is_experts(spec)) return nullptr;
+  const GgufRows rows = rows_of(spec);
+  const auto is_as_used = [](const GgufTensor* tensor) { return !tensor || is_mxfp4(tensor->type); };
+  if (is_as_used(rows.tensor) && is_as_used(rows.up) && (!rows.up || rows.up->type == rows.tensor->type))
+    return nullptr;
+  const int count = static_cast<int>(spec.shape[0]);
+  const auto tensor = [count](const GgufTensor& of) {
+    return ExpertTensor{
+        .type = of.type,
+        .experts = consecutive(of.data.data(), of.data.size() / static_cast<size_t>(count), count)};
+  };
+  StoredExperts stored{.rows = tensor(*rows.tensor)};
+  if (rows.up) stored.odd_rows = tensor(*rows.up);
+  return std::make_shared<const StoredExperts>(std::move(stored));
 }
 
 Blocks GgufModel::blocks(const TensorSpec& spec) const {
@@ -227,14 +244,18 @@ void GgufModel::convert_vector(const TensorSpec& spec, float* values) const {
   }
 }
 
-TensorSource open_gguf_source(const std::filesystem::path& path) {
+TensorSource open_gguf_source(const std::filesystem::path& path, ExpertRounding rounding) {
   struct Opened {
     explicit Opened(const std::filesystem::path& file) : model(file) {}
     GgufModel model;
     ThreadPool pool{0};
   };
   const auto opened = std::make_shared<Opened>(path);
-  const auto read = [opened](const TensorSpec& spec, Buffer& room) {
+  const auto experts = std::make_shared<Mxfp4Experts>(path.string(), rounding);
+  for (const TensorSpec& spec : tensor_specs(opened->model.config()))
+    if (const auto stored = opened->model.experts(spec)) experts->check(spec, *stored);
+  const auto read = [opened, experts](const TensorSpec& spec, Buffer& room) {
+    if (const auto others = opened->model.experts(spec)) return experts->read(spec, *others, room);
     StoredTensor stored = opened->model.stored(spec);
     if (stored.data) return stored;
     const size_t bytes = opened->model.num_bytes(spec);
@@ -259,6 +280,7 @@ Weights open_gguf_weights(const std::filesystem::path& path, FileAccess access) 
   const GgufModel& model = opened->model;
   Weights weights = bind_weights(model.config(), [&](const TensorSpec& spec) -> DescribedTensor {
     const StoredTensor stored = model.stored(spec);
+    if (auto experts = model.experts(spec)) return experts;
     if (stored.data || spec.kind == TensorKind::kScales) return stored;
     if (!is_vector(spec)) return model.blocks(spec);
     Buffer& vector = opened->vectors.emplace_back(model.num_bytes(spec));

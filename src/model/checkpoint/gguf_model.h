@@ -3,12 +3,13 @@
 //                         BF16, and is exact for MXFP4, and for F32 or F16 whose values fit BF16
 //   norms, biases, sinks  F32 and BF16 are used as stored; F16 becomes F32. The file has one bias tensor for
 //                         gate and one for up; they are interleaved in one vector
-//   experts               MXFP4 only. They become Blocks: even rows are gate's, odd rows are up's; conversion
-//                         gives separate codes and scales of the same numbers
+//   experts               MXFP4 becomes Blocks: even rows are gate's, odd rows are up's; conversion gives
+//                         separate codes and scales of the same numbers. Other types become StoredExperts
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "model/bind_weights.h"
 #include "model/checkpoint/tensor_source.h"
 #include "model/config.h"
+#include "model/stored_experts.h"
 #include "model/weights.h"
 
 namespace nibble {
@@ -39,6 +41,8 @@ class GgufModel {
 
   // The tensor as the file stores it; `data` is null if it must be converted.
   StoredTensor stored(const TensorSpec& spec) const;
+  // The experts of the spec of their codes or scales if they are not MXFP4 of one type; else null.
+  std::shared_ptr<const StoredExperts> experts(const TensorSpec& spec) const;
   // The blocks of a matrix that must be converted. For experts, the blocks of kCodes include the scales.
   Blocks blocks(const TensorSpec& spec) const;
   size_t num_bytes(const TensorSpec& spec) const;  // of the tensor, in the dtype of stored()
@@ -65,7 +69,7 @@ class GgufModel {
 };
 
 // Tensors that must be converted are converted when they are read, on all cores.
-TensorSource open_gguf_source(const std::filesystem::path& path);
+TensorSource open_gguf_source(const std::filesystem::path& path, ExpertRounding rounding);
 
 // Matrices are views of BF16 elements or of blocks; model/convert_blocks.h converts blocks that a backend
 // does not read. Vectors that cannot be used as stored are converted here.

@@ -18,7 +18,9 @@
 #include "formats/open_container.h"
 #include "model/bind_weights.h"
 #include "model/checkpoint/adapter_folder.h"
+#include "model/checkpoint/float_experts.h"
 #include "model/checkpoint/gguf_model.h"
+#include "model/checkpoint/mxfp4_experts.h"
 #include "model/checkpoint/split_experts.h"
 #include "model/config.h"
 #include "model/convert_blocks.h"
@@ -137,6 +139,17 @@ class Checkpoint {
                        source_, kNamings[0].recognised_by, kNamings[1].recognised_by);
   }
 
+  // Experts in another type than MXFP4, of the spec of their codes or scales; null if they are MXFP4 or
+  // missing.
+  std::shared_ptr<const StoredExperts> locate_experts(const TensorSpec& spec) {
+    const StoredRows stored = naming_->rows_of(spec, config_);
+    if (spec.dtype != DType::kU8 || container_.find(stored.name)) return nullptr;
+    const auto found = find_float_experts(container_, spec, stored.name);
+    if (!found) return nullptr;
+    used_.insert(found->tensors.begin(), found->tensors.end());
+    return std::make_shared<const StoredExperts>(found->experts);
+  }
+
   // The tensor as stored. Its dtype may also be F16.
   StoredTensor locate(const TensorSpec& spec) {
     const StoredRows stored = naming_->rows_of(spec, config_);
@@ -147,7 +160,7 @@ class Checkpoint {
         used_.insert(biases->tensors.begin(), biases->tensors.end());
         return {made_.emplace_back(std::move(biases->values)).data(), DType::kF32};
       }
-    if (!tensor) refuse_missing(spec, stored);
+    if (!tensor) refuse_missing(stored);
     const bool is_code = spec.dtype == DType::kU8, takes_fp8 = may_be_fp8(spec);
     const bool is_fp8 = takes_fp8 && tensor->dtype == DType::kF8E4M3;
     const bool is_wide = tensor->dtype == DType::kF32 || tensor->dtype == DType::kF16;
@@ -219,22 +232,11 @@ class Checkpoint {
 
   std::string file_of(const Tensor& tensor) const { return container_.files[tensor.file_index].string(); }
 
-  [[noreturn]] void refuse_missing(const TensorSpec& spec, const StoredRows& stored) const {
+  [[noreturn]] void refuse_missing(const StoredRows& stored) const {
     for (const Tensor& tensor : container_.tensors)
       if (const std::string_view writer = foreign_writer(tensor.name); !writer.empty())
         throw InputError("{}: tensor '{}' is one of {}: {}", file_of(tensor), tensor.name, writer,
                          kInsteadOfForeign);
-    constexpr std::string_view kBlocks{"_blocks"};
-    if (spec.kind == TensorKind::kCodes) {
-      const std::string dequantised = spec.name.substr(0, spec.name.size() - kBlocks.size());
-      const Tensor* tensor = container_.find(dequantised);
-      if (!tensor) tensor = container_.find(split_expert_name(dequantised, 0));
-      if (tensor)
-        throw InputError(
-            "{}: '{}' is {} {}: experts expanded from MXFP4. nibble needs them as released: '{}' and its "
-            "scales",
-            file_of(*tensor), tensor->name, tensor->dtype, tensor->shape, stored.name);
-    }
     throw InputError(
         "{}: tensor '{}' is missing ({} tensors are present); all files of the checkpoint are needed, and "
         "the config.json of the same model",
@@ -290,8 +292,8 @@ DType used_dtype(const TensorSpec& spec, DType stored) {
 
 }  // namespace
 
-TensorSource open_source(const fs::path& path) {
-  if (is_gguf(path)) return open_gguf_source(path);
+TensorSource open_source(const fs::path& path, ExpertRounding rounding) {
+  if (is_gguf(path)) return open_gguf_source(path, rounding);
   const bool is_folder = fs::is_directory(path);
   struct Opened {
     Container container;
@@ -302,18 +304,28 @@ TensorSource open_source(const fs::path& path) {
   opened->container = is_folder ? open_container_folder(path) : open_container(path);
   opened->config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
   const auto checkpoint = std::make_shared<Checkpoint>(opened->container, opened->config, path.string());
-  for (const TensorSpec& spec : tensor_specs(opened->config))
-    if (checkpoint->locate(spec).row_scales)
+  const auto experts = std::make_shared<Mxfp4Experts>(path.string(), rounding);
+  for (const TensorSpec& spec : tensor_specs(opened->config)) {
+    if (const auto stored = checkpoint->locate_experts(spec))
+      experts->check(spec, *stored);
+    else if (checkpoint->locate(spec).row_scales)
       throw InputError("{}: tensor '{}' is F8_E4M3, which nibble runs but does not convert", path.string(),
                        spec.name);
+  }
   checkpoint->refuse_unused();
   return {.config = opened->config,
           .name = path.string(),
-          .dtype = [opened, checkpoint](
-                       const TensorSpec& spec) { return used_dtype(spec, checkpoint->locate(spec).dtype); },
-          .read = [opened, checkpoint](
-                      const TensorSpec& spec,
-                      Buffer& room) { return in_room(spec, checkpoint->locate(spec), room, opened->pool); }};
+          .dtype =
+              [opened, checkpoint](const TensorSpec& spec) {
+                return checkpoint->locate_experts(spec) ? DType::kU8
+                                                        : used_dtype(spec, checkpoint->locate(spec).dtype);
+              },
+          .read =
+              [opened, checkpoint, experts](const TensorSpec& spec, Buffer& room) {
+                const auto stored = checkpoint->locate_experts(spec);
+                return stored ? experts->read(spec, *stored, room)
+                              : in_room(spec, checkpoint->locate(spec), room, opened->pool);
+              }};
 }
 
 Weights open_weights(const fs::path& path, FileAccess access) {
@@ -326,8 +338,10 @@ Weights open_weights(const fs::path& path, FileAccess access) {
 
   Checkpoint checkpoint(container, config, path.string());
   std::vector<Buffer> vectors;
-  Weights weights = bind_weights(
-      config, [&](const TensorSpec& spec) { return as_used(spec, checkpoint.locate(spec), vectors); });
+  Weights weights = bind_weights(config, [&](const TensorSpec& spec) -> DescribedTensor {
+    if (auto experts = checkpoint.locate_experts(spec)) return experts;
+    return as_used(spec, checkpoint.locate(spec), vectors);
+  });
   checkpoint.refuse_unused();
   weights.source = path.string();
   struct Storage {

@@ -21,8 +21,10 @@ struct TensorSource {
   std::function<StoredTensor(const TensorSpec&, Buffer& room)> read;
 };
 
-// Opens the same checkpoints as open_weights(), with the same checks.
-TensorSource open_source(const std::filesystem::path& path);
+// Whether experts of other types may be rounded to MXFP4. If not, they must be exact in it.
+enum class ExpertRounding { kNone, kToMxfp4 };
+// Opens the same checkpoints as open_weights(), with the same checks. Experts are MXFP4, or become it.
+TensorSource open_source(const std::filesystem::path& path, ExpertRounding rounding = ExpertRounding::kNone);
 
 // BF16 if it holds all values of a tensor (BF16 or F32) exactly, otherwise F32. Reads a tensor that is F32.
 DType exact_dtype(const TensorSource& source, const TensorSpec& spec, Buffer& room);

@@ -12,9 +12,11 @@
 #include "core/error.h"
 #include "model/convert_blocks.h"
 #include "tests/backend/contract.h"
+#include "tests/backend/cpu/converted_experts.h"
 #include "tests/backend/cpu/isas.h"
 #include "tests/backend/cpu/options.h"
 #include "tests/backend/cpu/q8_0_model.h"
+#include "tests/backend/cpu/rounded_reference.h"
 #include "tests/error_of.h"
 
 namespace nibble::cpu {
@@ -33,6 +35,15 @@ Fulfilment fulfilment(Isa isa, const std::string& name, const DenseFormats& dens
   options.kv_format = kv;
   return {std::string(cpu::name(isa)) + name, [options](auto weights) { return make(weights, options); }};
 }
+struct ExpertsCase {
+  const char* name;
+  Format format;
+  ExpertActivations activations;  // of the layers that can take both
+};
+constexpr ExpertsCase kExperts[]{{"_experts_bf16", Format::kBf16, ExpertActivations::kFloat},
+                                 {"_experts_bf16_int8", Format::kBf16, ExpertActivations::kInt8},
+                                 {"_experts_fp8", Format::kE4m3, ExpertActivations::kFloat},
+                                 {"_experts_q8_0_int8", Format::kQ8_0, ExpertActivations::kInt8}};
 std::vector<Fulfilment> of_each_isa() {
   std::vector<Fulfilment> all;
   for (const Isa isa : isas_of_their_own()) {
@@ -44,13 +55,19 @@ std::vector<Fulfilment> of_each_isa() {
   }
   return all;
 }
-// Covers every format of dense layers and of the KV cache.
+// Covers every format of experts, dense layers and the KV cache.
 std::vector<Fulfilment> of_each_isa_converted() {
   std::vector<Fulfilment> all;
   for (const Isa isa : isas_of_their_own()) {
     const Format fp8 = Format::kE4m3, mxfp4 = Format::kMxfp4;
     all.push_back(fulfilment(isa, "_fp8_mxfp4_fp8_kv_fp8", {fp8, mxfp4, fp8}, fp8));
     all.push_back(fulfilment(isa, "_mxfp4_fp8_mxfp4_kv_fp8", {mxfp4, fp8, mxfp4}, fp8));
+    for (const auto& [name, experts, activations] : kExperts) {
+      const Fulfilment plain = fulfilment(isa, name, {}, Format::kBf16, activations);
+      all.push_back({plain.name, [plain, format = experts](auto weights) {
+                       return plain.make(with_experts(weights, format));
+                     }});
+    }
   }
   return all;
 }
@@ -70,6 +87,42 @@ class CpuBackend : public testing::Test {
  protected:
   static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
 };
+
+// Differences from the reference come from the order of float32 sums, and with int8 activations from values
+// that this order rounds to the next code.
+TEST_F(CpuBackend, RunsExpertsOfEveryFormatLikeTheReference) {
+  const std::vector<TokenId> prompt = random_ids(24, weights->config.vocab, 21);
+  for (const auto& [name, format, activations] : kExperts) {
+    const auto changed = with_experts(weights, format);
+    const bool int8 = activations == ExpertActivations::kInt8;
+    const std::vector<float> expected =
+        rounded_reference(*changed, prompt, {.kv = Format::kBf16, .int8_activations = int8}).logits;
+    for (const Isa isa : available_isas()) {
+      TestOptions options = options_of(isa);
+      options.cpu.expert_activations = activations;
+      Feeder feeder(make(changed, options), Fulfilment::kNumPages);
+      feeder.feed({{0, prompt}});
+      double error = 0, norm = 0;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        error += std::pow(double{feeder.logits(0)[i]} - expected[i], 2);
+        norm += std::pow(double{expected[i]}, 2);
+      }
+      EXPECT_LT(std::sqrt(error / norm), format == Format::kQ8_0 ? 1e-2 : 1e-4) << name << cpu::name(isa);
+    }
+  }
+}
+
+TEST_F(CpuBackend, KeepsMxfp4ExpertsInStripsNextToLayersOfBf16) {
+  Weights mixed = *weights;
+  const auto converted = with_experts(weights, Format::kBf16);
+  mixed.layers[2] = converted->layers[2];
+  TestOptions options = options_of(Isa::kPortable);
+  options.cpu.expert_activations = ExpertActivations::kInt8;
+  std::vector<std::string> told;
+  for (const KernelChoice& row : make(std::make_shared<const Weights>(mixed), options)->kernels())
+    if (row.operation == Operation::kExpertsDown) told.push_back(row.weights + "/" + row.activations);
+  EXPECT_THAT(told, testing::ElementsAre("MXFP4/INT8", "BF16/F32"));
+}
 
 TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   const std::vector<TokenId> prompt = random_ids(150, weights->config.vocab, 10);

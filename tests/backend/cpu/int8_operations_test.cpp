@@ -60,10 +60,8 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
   layer.gate_up = experts_of(up, up_bias);
   layer.down = experts_of(down, down_bias);
   const int strip_rows = machine.kernels.strip(Format::kMxfp4)->strip_rows;
-  const PackedLayer packed{pack(layer.gate_up.first, E, strip_rows, false, machine.pool),
-                           pack(layer.down.first, E, strip_rows, false, machine.pool),
-                           {},
-                           {}};
+  const PackedExperts packed{pack(layer.gate_up.first, E, strip_rows, false, machine.pool),
+                             pack(layer.down.first, E, strip_rows, false, machine.pool)};
   const std::vector<float> normed = random_floats(size_t{1} * num_tokens * H, 55),
                            split = in_split_order(normed, H);
   const std::vector<float> weights = random_floats(size_t{1} * num_tokens * K, 56);
@@ -73,7 +71,7 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
       chosen.view()(t, k) = (crowding == Crowding::kSpread ? 5 * t + k : E - 1 - k) % E;
   const std::vector<float> before = random_floats(size_t{1} * num_tokens * H, 57);
   std::vector<float> x = before;
-  const Activations a = make_activations(config, num_tokens, machine.pool.num_threads(), true);
+  const Activations a = make_activations(config, num_tokens, machine.pool.num_threads(), {.int8 = true});
   experts({machine,
            rows_view(split, num_tokens),
            chosen,

@@ -101,7 +101,8 @@ class Operations : public testing::TestWithParam<Isa> {
 
   // Makes activations whose outputs are poisoned, except for the padding of rows.
   Activations activations(const Config& config, int num_rows, bool int8 = false) const {
-    Activations a = make_activations(config, num_rows, pool_.num_threads(), int8);
+    Activations a =
+        make_activations(config, num_rows, pool_.num_threads(), {.int8 = int8, .float_experts = !int8});
     for (const View<float, 2>& view : {a.x, a.router_logits, a.chosen_weights, a.logits})
       std::fill_n(view.data, view.shape[0] * view.stride[0], kPoison);
     return a;

@@ -64,7 +64,7 @@ TEST_F(StartLineTest, AFlagThatNeedsNothingIsDroppedAndTheLogSaysWhy) {
   EXPECT_THAT(line.arguments, ElementsAre("serve", "tiny"));
   EXPECT_THAT(line.notes,
               ElementsAre("--trust-remote-code needs nothing: no code of a checkpoint is run",
-                          StartsWith("--dtype bfloat16 needs nothing: weights keep the checkpoint's BF16")));
+                          StartsWith("--dtype bfloat16 needs nothing: weights keep the formats")));
 }
 
 TEST_F(StartLineTest, AllRefusedFlagsAreNamedWithTheirReasons) {

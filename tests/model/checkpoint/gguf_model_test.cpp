@@ -259,9 +259,16 @@ TEST_F(DamagedGguf, AShapeThatTheMetadataDoNotGiveIsRefused) {
               HasSubstr("'blk.0.attn_q.weight' is BF16 [64, 96]; the metadata require [96, 64]"));
 }
 
-TEST_F(DamagedGguf, ExpertsThatAreNotMxfp4AreRefused) {
+TEST_F(DamagedGguf, ExpertsMayHaveOtherTypesButAreNotRoundedUnasked) {
   set_type("blk.2.ffn_up_exps.weight", GgmlType::kQ4_0);
-  EXPECT_THAT(error_of_opening(), HasSubstr("'blk.2.ffn_up_exps.weight' is Q4_0; experts must be MXFP4"));
+  std::ranges::fill(tensor("blk.2.ffn_up_exps.weight").bytes, std::byte{0x35});  // -3 and -5 times a scale
+  EXPECT_EQ(error_of_opening(), "accepted");
+  const std::filesystem::path file = folder_.path() / "damaged.gguf";
+  const Weights weights = open_weights(file);
+  EXPECT_EQ(stored_name(weights.layers[2].gate_up.first), "MXFP4 and Q4_0");
+  EXPECT_EQ(stored_name(weights.layers[2].down.first), "MXFP4");
+  EXPECT_THAT(error_of([&] { open_source(file); }),
+              HasSubstr("the experts are MXFP4 and Q4_0 and not exactly"));
 }
 
 TEST_F(DamagedGguf, AVectorInBlocksIsRefused) {

@@ -123,9 +123,10 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
 // Prefetches the first codes and scales of a panel; the kernel prefetches the rest as it runs.
 void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) {
   const ptrdiff_t block = first_row * matrix.cols / kBlock;
-  const uint8_t* codes = matrix.codes(which) + block * kBlock / 2;
+  const bool is_q8_0 = matrix.format == Format::kQ8_0;
+  const uint8_t* codes = matrix.codes(which) + block * (is_q8_0 ? kBlock : kBlock / 2);
   for (ptrdiff_t line = 0; line < 2048; line += 64) __builtin_prefetch(codes + line, 0, 2);
-  const uint8_t* scales = matrix.scales(which) + block;
+  const uint8_t* scales = matrix.scales(which) + block * (is_q8_0 ? 2 : 1);
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 

@@ -1,8 +1,9 @@
 // Mixture of experts: x[t] += sum_k weights[t,k] (W2[e] h[t,k] + b2[e]),   e = chosen[t,k],
 //   h[t,k,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[2i], limit)      l = clamp(u[2i+1], -limit, limit)
 //   u = W1[e] normed[t] + b1[e]
-//   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded by block in registers, never expanded in memory
-// Activations are float32 or, with weights in strips, int8 (q8.h): the normed row is quantised once per
+//   W1 [E, 2I, H], W2 [E, H, I]: decoded by block in registers, never expanded in memory
+// W1 and W2 are MXFP4, BF16 or FP8, read by the same kernels as dense matrices, with float32 activations; or
+// strips of MXFP4 or Q8_0, with int8 activations (q8.h): the normed row is quantised once per
 // token, and h right after it is computed. Memory traffic: the weights of an expert once per kTokenBlock of
 // its rows (20b, one token: 52.9 MB per layer).
 //
@@ -25,9 +26,9 @@ struct ExpertsArgs {
   View<const float, 2> normed;   // [T, H*]: the residual stream after the norm
   View<const int, 2> chosen;     // [T, K]: indices of experts, 0 to E - 1
   View<const float, 2> weights;  // [T, K]: the experts' weights in the sum
-  const LayerWeights& layer;  // its gate_up (W1, b1) and down (W2, b2), of the rank's own experts, are read
-  const PackedLayer* packed;  // W1, W2 in strips, for int8 activations; or null
-  IndexRange own;             // the experts whose weights this rank has; other experts add nothing
+  const LayerWeights& layer;    // its gate_up (W1, b1) and down (W2, b2), of the rank's own experts, are read
+  const PackedExperts* packed;  // W1, W2 in strips, for int8 activations; or null
+  IndexRange own;               // the experts whose weights this rank has; other experts add nothing
   float swiglu_limit;
   View<float, 2> gated;  // [T K, I*], scratch for float activations: h
   // Scratch for int8 activations. Rows are sorted by expert, so that rows with the same weights are adjacent.

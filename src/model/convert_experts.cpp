@@ -1,0 +1,334 @@
+#include "model/convert_experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/as_size.h"
+#include "core/bytes_text.h"
+#include "core/check.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "formats/ggml_blocks.h"
+#include "formats/mxfp4.h"
+#include "model/quantize.h"
+#include "model/stored_experts.h"
+
+namespace nibble {
+namespace {
+
+// Calls visit(rows, values) for all rows of all experts, kExpertRows at a time, on all threads. Skips the
+// rest once visit() returned false; returns whether that did not happen.
+template <typename Visit>
+bool for_each_rows(const StoredExperts& stored, const Matrix& first, int num_experts, ThreadPool& pool,
+                   const Visit& visit) {
+  const int groups = (first.rows + kExpertRows - 1) / kExpertRows;
+  const size_t cols = as_size(first.cols);
+  std::vector<std::vector<float>> room(as_size(pool.num_threads()),
+                                       std::vector<float>(as_size(kExpertRows) * cols));
+  std::atomic<bool> goes_on{true};
+  pool.for_each(ptrdiff_t{1} * num_experts * groups, [&](ptrdiff_t item, int thread) {
+    if (!goes_on) return;
+    const int expert = static_cast<int>(item / groups);
+    const int first_row = static_cast<int>(item % groups) * kExpertRows;
+    const ExpertRows rows{expert, first_row, std::min(kExpertRows, first.rows - first_row)};
+    const std::span<float> values = std::span(room[as_size(thread)]).first(as_size(rows.count) * cols);
+    read_rows(stored, first, rows, values);
+    if (!visit(rows, std::span<const float>(values))) goes_on = false;
+  });
+  return goes_on;
+}
+
+// The format that has the values of the file's type; nullopt if there is none.
+std::optional<Format> own_format(const StoredExperts& stored) {
+  if (stored.odd_rows && stored.odd_rows->type != stored.rows.type) return std::nullopt;
+  if (const auto* ggml = std::get_if<GgmlType>(&stored.rows.type)) {
+    if (*ggml == GgmlType::kBf16) return Format::kBf16;
+    if (*ggml == GgmlType::kF32) return Format::kF32;
+    if (*ggml == GgmlType::kQ8_0) return Format::kQ8_0;
+    return is_mxfp4(*ggml) ? std::optional(Format::kMxfp4) : std::nullopt;
+  }
+  switch (std::get<DType>(stored.rows.type)) {
+    case DType::kU8:
+      return Format::kMxfp4;
+    case DType::kBf16:
+      return Format::kBf16;
+    case DType::kF32:
+      return Format::kF32;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Formats of --experts, smallest first.
+constexpr std::pair<std::string_view, Format> kTargets[]{
+    {"mxfp4", Format::kMxfp4}, {"fp8", Format::kE4m3}, {"q8_0", Format::kQ8_0}, {"bf16", Format::kBf16}};
+
+// "mxfp4 (12.7 GB), fp8 (23.9 GB)": the formats that the backend runs.
+std::string targets_text(const Config& config, const ExpertRules& rules) {
+  std::string text;
+  for (const auto& [flag, format] : kTargets)
+    if (rules.runs(format))
+      text +=
+          fmt::format("{}{} ({})", text.empty() ? "" : ", ", flag, bytes_text(expert_bytes(config, format)));
+  return text;
+}
+
+class Decider {
+ public:
+  Decider(const Weights& weights, const ExpertRules& rules, ThreadPool& pool)
+      : weights_(weights), rules_(rules), pool_(pool) {}
+
+  void decide(Matrix& first) const {
+    const int num_experts = weights_.config.experts().count;
+    const StoredExperts* in_file = first.experts();
+    const bool stays_mxfp4 = !rules_.asked || *rules_.asked == Format::kMxfp4;
+    if (!in_file && (stays_mxfp4 || std::holds_alternative<Recipe>(first.stored))) return;
+    const auto described = in_file ? std::optional(*in_file) : stored_experts(first, num_experts);
+    NIBBLE_CHECK(described, "experts of {}", stored_name(first));
+    StoredExperts stored = *described;
+    const std::optional<Format> own = own_format(stored);
+    const bool is_mxfp4 = stays_mxfp4 && is_exactly_mxfp4(stored, first, num_experts, pool_);
+    if (!rules_.asked && !is_mxfp4 && rules_.takes_any_blocks) {
+      if (const auto blocks = as_blocks(stored, first)) {
+        first.stored = *blocks;
+        return;
+      }
+    }
+    stored.becomes = rules_.asked ? *rules_.asked : is_mxfp4 ? Format::kMxfp4 : native(stored, own);
+    stored.is_exact = stored.becomes == own || stored.becomes == Format::kF32 || is_mxfp4 ||
+                      (own == Format::kMxfp4 && stored.becomes == Format::kBf16);
+    if (stored.becomes == own && place(stored, first)) return;
+    const Format format = stored.becomes;
+    if ((format == Format::kQ8_0 || format == Format::kMxfp4) && as_size(first.cols) % 32 != 0)
+      throw InputError("{}: rows of experts have {} elements, but {} needs whole blocks of 32",
+                       weights_.source, first.cols, name(format));
+    first.stored = std::make_shared<const StoredExperts>(std::move(stored));
+  }
+
+ private:
+  // Views the experts without a copy; false if that is not possible.
+  static bool place(const StoredExperts& stored, Matrix& first) {
+    if (const auto elements = as_elements(stored, first))
+      first.stored = *elements;
+    else if (const auto blocks = as_blocks(stored, first);
+             blocks && (blocks->type == GgmlType::kQ8_0 || is_mxfp4(blocks->type)))
+      first.stored = *blocks;
+    else
+      return false;
+    return true;
+  }
+
+  // A format that the backend runs without rounding.
+  Format native(const StoredExperts& stored, const std::optional<Format>& own) const {
+    if (own && rules_.runs(*own)) return *own;
+    if (rules_.runs(Format::kF32)) return Format::kF32;
+    throw InputError(
+        "{}: the experts are {} and not exactly MXFP4, so the {} backend runs them only if they are "
+        "converted when the model is loaded: --experts {}; docs/quality.md says what each changes",
+        weights_.source, type_name(stored), rules_.backend, targets_text(weights_.config, rules_));
+  }
+
+  const Weights& weights_;
+  const ExpertRules& rules_;
+  ThreadPool& pool_;
+};
+
+// The experts of one layer's matrix in another format.
+class ConvertedExperts {
+ public:
+  ConvertedExperts(const Matrix& first, int num_experts, Format format) : first_(first), format_(format) {
+    const size_t rows = as_size(num_experts) * as_size(first.rows);
+    const size_t data = format == Format::kMxfp4 ? rows * cols() / 2 : num_bytes(format, rows * cols());
+    scales_at_ = (data + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
+    const size_t scales = format == Format::kMxfp4  ? rows * cols() / kMxfp4BlockSize
+                          : format == Format::kE4m3 ? rows * sizeof(float)
+                                                    : 0;
+    storage_ = Buffer(scales_at_ + scales);
+  }
+
+  void write(const ExpertRows& rows, std::span<const float> values) const {
+    const size_t row = as_size(rows.expert) * as_size(first_.rows) + as_size(rows.first_row);
+    const size_t count = values.size() / cols(), at = row * cols();
+    auto* bytes = storage_.as<uint8_t>();
+    uint8_t* scales = bytes + scales_at_;
+    if (format_ == Format::kMxfp4) {
+      encode_mxfp4(values, {bytes + at / 2, values.size() / 2},
+                   {scales + at / kMxfp4BlockSize, values.size() / kMxfp4BlockSize});
+    } else if (format_ == Format::kQ8_0) {
+      quantise_q8_0(values, {storage_.data() + num_bytes(format_, at), num_bytes(format_, values.size())});
+    } else if (format_ == Format::kE4m3) {
+      for (size_t r = 0; r < count; ++r)
+        reinterpret_cast<float*>(scales)[row + r] =
+            quantise_e4m3(values.subspan(r * cols(), cols()), {bytes + at + r * cols(), cols()});
+    } else if (format_ == Format::kBf16) {
+      std::transform(values.begin(), values.end(), storage_.as<Bf16>() + at,
+                     [](float x) { return to_bf16(x); });
+    } else {
+      std::copy(values.begin(), values.end(), storage_.as<float>() + at);
+    }
+  }
+
+  Matrix matrix() const {
+    Matrix made{first_.rows, first_.cols, {}};
+    const uint8_t* scales = storage_.as<uint8_t>() + scales_at_;
+    if (format_ == Format::kQ8_0)
+      made.stored = Blocks{GgmlType::kQ8_0, storage_.data(), nullptr};
+    else
+      made.stored = Elements{format_, storage_.data(), format_ == Format::kMxfp4 ? scales : nullptr,
+                             format_ == Format::kE4m3 ? reinterpret_cast<const float*>(scales) : nullptr};
+    return made;
+  }
+  Buffer take_storage() { return std::move(storage_); }
+
+ private:
+  size_t cols() const { return as_size(first_.cols); }
+
+  Matrix first_;
+  Format format_;
+  size_t scales_at_;
+  Buffer storage_;
+};
+
+size_t stored_bytes(const ExpertTensor& tensor, size_t rows, size_t cols, int num_experts) {
+  return as_size(num_experts) * expert_bytes(tensor, rows, cols);
+}
+
+void release(const ExpertTensor& tensor, size_t rows, size_t cols) {
+  for (const std::byte* expert : tensor.experts) release_pages({expert, expert_bytes(tensor, rows, cols)});
+}
+
+struct Bytes {
+  size_t before{0}, after{0};
+};
+
+}  // namespace
+
+bool is_exactly_mxfp4(const StoredExperts& stored, const Matrix& first, int num_experts, ThreadPool& pool) {
+  if (as_size(first.cols) % kMxfp4BlockSize != 0) return false;
+  return for_each_rows(stored, first, num_experts, pool,
+                       [](const ExpertRows&, std::span<const float> values) {
+                         for (size_t i = 0; i < values.size(); i += kMxfp4BlockSize)
+                           if (!is_exact(values.subspan(i).first<kMxfp4BlockSize>())) return false;
+                         return true;
+                       });
+}
+
+void to_mxfp4(const StoredExperts& stored, const Matrix& first, int num_experts, const Mxfp4Output& to,
+              ThreadPool& pool) {
+  const size_t row_blocks = as_size(first.cols) / kMxfp4BlockSize;
+  for_each_rows(stored, first, num_experts, pool, [&](const ExpertRows& rows, std::span<const float> values) {
+    const size_t block = (as_size(rows.expert) * as_size(first.rows) + as_size(rows.first_row)) * row_blocks;
+    std::vector<uint8_t> codes(values.size() / 2), scales(values.size() / kMxfp4BlockSize);
+    encode_mxfp4(values, codes, scales);
+    if (to.codes) std::copy(codes.begin(), codes.end(), to.codes + block * kMxfp4CodeBytes);
+    if (to.scales) std::copy(scales.begin(), scales.end(), to.scales + block);
+    return true;
+  });
+}
+
+size_t expert_bytes(const Config& config, Format format) {
+  const size_t up_rows = 2 * as_size(config.intermediate), hidden = as_size(config.hidden);
+  const size_t one =
+      matrix_bytes(format, up_rows, hidden) + matrix_bytes(format, hidden, as_size(config.intermediate));
+  return as_size(config.num_layers) * as_size(config.experts().count) * one;
+}
+
+void check_asked(const ExpertRules& rules, const Config& config) {
+  if (rules.asked && !rules.runs(*rules.asked))
+    throw InputError("--experts: the {} backend does not run experts in {}; it runs {}", rules.backend,
+                     name(*rules.asked), targets_text(config, rules));
+}
+
+void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool,
+                    const ReportProgress& report) {
+  check_asked(rules, weights.config);
+  const Decider decider(weights, rules, pool);
+  bool has_read = false;  // whether a whole matrix was checked: otherwise there is nothing to wait for
+  size_t done = 0;
+  for (LayerWeights& layer : weights.layers) {
+    decider.decide(layer.gate_up.first);
+    decider.decide(layer.down.first);
+    for (const Matrix* first : {&layer.gate_up.first, &layer.down.first})
+      has_read |= first->experts() && first->experts()->is_exact && first->format() == Format::kMxfp4;
+    ++done;
+    if (report && has_read) report(done, weights.layers.size());
+    const Format up = layer.gate_up.first.format(), down = layer.down.first.format();
+    const auto is_one = [&](Format format) { return up == format || down == format; };
+    if (!rules.takes_any_blocks && up != down && is_one(Format::kQ8_0) && !is_one(Format::kMxfp4))
+      throw InputError(
+          "{}: the experts of a layer are {} and {}, which the {} backend does not run together: convert "
+          "them with --experts {}",
+          weights.source, stored_name(layer.gate_up.first), stored_name(layer.down.first), rules.backend,
+          targets_text(weights.config, rules));
+  }
+}
+
+std::shared_ptr<const Weights> convert_experts(std::shared_ptr<const Weights> weights, ThreadPool& pool,
+                                               const ReportProgress& report) {
+  struct Storage {
+    std::shared_ptr<const void> original;
+    std::vector<Buffer> converted;
+  };
+  Weights made = *weights;
+  const int num_experts = made.config.experts().count;
+  std::map<std::pair<std::string, Format>, Bytes> groups;
+  size_t done = 0;
+  for (LayerWeights& layer : made.layers) {
+    const auto storage = std::make_shared<Storage>(Storage{layer.experts_storage, {}});
+    for (Matrix* first : {&layer.gate_up.first, &layer.down.first}) {
+      const auto* held = std::get_if<std::shared_ptr<const StoredExperts>>(&first->stored);
+      if (!held) continue;
+      const std::shared_ptr<const StoredExperts> stored = *held;
+      ConvertedExperts converted(*first, num_experts, stored->becomes);
+      for_each_rows(*stored, *first, num_experts, pool,
+                    [&](const ExpertRows& rows, std::span<const float> values) {
+                      converted.write(rows, values);
+                      return true;
+                    });
+      *first = converted.matrix();
+      Bytes& bytes = groups[{type_name(*stored), stored->becomes}];
+      const size_t rows = as_size(first->rows) / (stored->odd_rows ? 2 : 1), cols = as_size(first->cols);
+      for (const ExpertTensor* tensor : {&stored->rows, stored->odd_rows ? &*stored->odd_rows : nullptr}) {
+        if (!tensor) continue;
+        bytes.before += stored_bytes(*tensor, rows, cols, num_experts);
+        if (made.is_mapped()) release(*tensor, rows, cols);
+      }
+      storage->converted.push_back(converted.take_storage());
+      bytes.after += storage->converted.back().bytes();
+    }
+    if (storage->converted.empty()) continue;
+    layer.experts_storage = storage;
+    if (report) report(done += 1, made.layers.size());
+  }
+  if (groups.empty()) return weights;
+  for (const auto& [types, bytes] : groups)
+    log::info("experts: {} to {}, {} bytes to {}", types.first, name(types.second), bytes.before,
+              bytes.after);
+  return std::make_shared<const Weights>(std::move(made));
+}
+
+std::string describe_experts(const Weights& weights) {
+  std::vector<std::string> parts;
+  for (const LayerWeights& layer : weights.layers)
+    for (const Matrix* first : {&layer.gate_up.first, &layer.down.first}) {
+      std::string part = stored_name(*first) + " in the file";
+      if (const StoredExperts* stored = first->experts()) {
+        const std::string_view becomes = name(stored->becomes);
+        if (!stored->is_exact)
+          part += fmt::format(", rounded to {}", becomes);
+        else if (stored->becomes == Format::kMxfp4)
+          part += ", exactly MXFP4";
+        else if (becomes != stored_name(*first))
+          part += fmt::format(", exactly {}", becomes);
+      }
+      if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(std::move(part));
+    }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace nibble

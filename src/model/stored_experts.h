@@ -1,0 +1,35 @@
+// Reads experts as a file stores them (StoredExperts), in any type and order.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/weights.h"
+
+namespace nibble {
+
+// Bytes of an expert of `rows` rows in the file, without the scales of U8.
+size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols);
+
+// Returns pointers to `count` ranges of `bytes` bytes that follow each other.
+std::vector<const std::byte*> consecutive(const void* first, size_t bytes, int count);
+
+// Describes experts that are views of a file: MXFP4 elements, or blocks. Null for any other matrix.
+std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts);
+// The same experts as views, without a copy; nullopt if their type or their order needs one.
+std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first);
+std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first);
+
+// Rows that read_rows() reads at a time: a cache line of a transposed 16-bit matrix.
+inline constexpr int kExpertRows{32};
+
+struct ExpertRows {
+  int expert, first_row, count;  // first_row is a multiple of kExpertRows, count at most kExpertRows
+};
+// Decodes rows of an expert with `first.rows` rows of `first.cols` elements to float32, one after another.
+void read_rows(const StoredExperts& stored, const Matrix& first, const ExpertRows& which,
+               std::span<float> to);
+
+}  // namespace nibble

@@ -1,0 +1,35 @@
+// The format of a model's experts: --experts and the backend decide, from what the file holds.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "setup/model.h"
+#include "setup/resolved_settings.h"
+
+namespace nibble {
+
+// Opens a model (setup/model.h) for a backend: also chooses the format of the experts, for which it reads
+// those that are not MXFP4.
+Model open_model_for(const std::string& argument, const ResolvedSettings& setup);
+// The same for commands that do not run the model (describe_model).
+Model describe_model_for(const std::string& argument, const ResolvedSettings& setup);
+// Chooses the format of the experts of an opened model (model/convert_experts.h). Throws InputError if the
+// backend does not run them, or not in the format of --experts.
+void decide_experts(Model& model, const ResolvedSettings& setup);
+
+// The format in which the experts run; the largest one if layers differ.
+Format experts_format(const Model& model, const ResolvedSettings& setup);
+
+// "; --experts mxfp4 makes the experts 12.7 GB" if that is smaller than they are; else empty. For messages.
+std::string smaller_experts(const Model& model, const ResolvedSettings& setup);
+
+// Converts the weights of decide_experts() for the backend: experts, and blocks that it does not take. `report`
+// is called at the start of each task, as ResolvedSettings::show_progress.
+std::shared_ptr<const Weights> converted(std::shared_ptr<const Weights> weights,
+                                         const ResolvedSettings& setup, const std::string& name,
+                                         const decltype(ResolvedSettings::show_progress)& report);
+// Synthetic weights, which are made with MXFP4 experts, in the format of --experts.
+std::shared_ptr<const Weights> synthetic_with_experts(Weights made, const ResolvedSettings& setup);
+
+}  // namespace nibble

@@ -1,0 +1,23 @@
+// A model whose experts are in another format than MXFP4, rounded to it.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "core/thread_pool.h"
+#include "model/convert_experts.h"
+
+namespace nibble::cpu {
+
+inline std::shared_ptr<const Weights> with_experts(const std::shared_ptr<const Weights>& weights,
+                                                   Format format) {
+  ThreadPool pool(2);
+  Weights decided = *weights;
+  decide_experts(decided, {.asked = format, .runs = [](Format) { return true; }, .backend = "cpu"}, pool);
+  decided.files.clear();  // the original is used again
+  Weights made = *convert_experts(std::make_shared<const Weights>(std::move(decided)), pool);
+  made.storage = weights;
+  return std::make_shared<const Weights>(std::move(made));
+}
+
+}  // namespace nibble::cpu
