@@ -1,4 +1,5 @@
-// A warp's products on the tensor cores: D += A B in float32. block_mma.cuh has products with scales.
+// Products of a warp on the tensor cores: d += A B, summed in float32. block_mma.cuh has products with
+// scales.
 #pragma once
 
 #include <cstdint>
