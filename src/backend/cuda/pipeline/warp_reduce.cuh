@@ -16,7 +16,7 @@ __device__ T reduce_warp(T value, Op op) {
 }
 
 // Reduces over each group of `lanes` lanes, adjacent first: lanes i and i ^ 1, then i ^ 2, ... i ^ (lanes /
-// 2). All 32 lanes must call it. CUB's WarpReduce<T, lanes> uses one mask per group, for which the compiler
+// 2). All 32 lanes must call it. For CUB's WarpReduce<T, lanes>, which uses one mask per group, the compiler
 // adds a loop (MATCH, 32 instructions on attention's critical path).
 template <int lanes, typename T, typename Op>
 __device__ T reduce_neighbours(T value, Op op) {
