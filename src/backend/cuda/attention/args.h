@@ -48,8 +48,9 @@ struct AppendArgs {
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// attend_rows() computes attention row by row: out = softmax(rope(q) k / 8, sink) v. A row attends to all
-// positions up to its own; in a draft tree, to the positions of its path (RowPath).
+// attend_rows() computes attention row by row: out = softmax(rope(q) k / 8, sink) v. A row attends to the
+// positions up to its own, within the layer's window if it has one; in a draft tree, to those of its path
+// (RowPath).
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv(): q, k and v of each row

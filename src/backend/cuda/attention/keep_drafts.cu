@@ -15,7 +15,8 @@ struct KeptTile {
   int parents[kKeepThreads];  // parent_of_row() of each draft
   bool fit[kKeepThreads];     // fits() of each draft (input/draft_slots.h)
   int right[kKeepThreads];    // the accepted drafts, as rows of the run
-  // source and destination of each: indices of keys, [D] elements each, in a layer's cache
+  // Source and destination of each accepted draft's move: indices of keys ([D] elements each) in a layer's
+  // cache.
   uint2 moves[kKeepThreads];
   int num_right, last;
 };

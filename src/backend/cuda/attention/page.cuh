@@ -28,7 +28,7 @@ namespace nibble::cuda {
 inline constexpr int kHeadDim{64};
 inline constexpr int kHalf{kHeadDim / 2};
 inline constexpr float kLog2E{1.4426950408889634f};
-// elements of one head's keys (or values) in one page
+// Elements of one head's keys (or values) in one page.
 inline constexpr int kPageElements{kPagePositions * kHeadDim};
 
 __device__ inline uint32_t pair_of(float low, float high) {
@@ -144,8 +144,8 @@ __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// A lane's exponentials of a page in bfloat16, as the A registers of two products. Element [n / 2][n % 2 * 2
-// + half] holds positions 8 n + 2 t and 8 n + 2 t + 1 of row g + 8 half.
+// A lane's exponentials of a page in bfloat16, as the A registers of two products. For n = 0 .. 3, element [n
+// / 2][n % 2 * 2 + half] holds positions 8 n + 2 t and 8 n + 2 t + 1 of row g + 8 half.
 using Exponentials = uint32_t[2][4];
 
 // Computes the exponentials of row g + 8 half, relative to `reference`.
@@ -201,7 +201,7 @@ inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references, then adds them.
 struct Join {
-  float reference, before, more;  // factors of the first and of the second softmax; one of them is 1
+  float reference, before, more;  // before, more: factors of the two softmaxes; one of them is 1
   __device__ Join(float reference_before, float reference_more)
       : reference(fmaxf(reference_before, reference_more)) {
     const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));

@@ -4,7 +4,7 @@
 //
 // Both products are mma.m16n8k16; in a lane, g = lane / 4 and t = lane % 4. The first product multiplies
 // queries and keys (heads x positions). 16 bytes of a key at position g are the lane's B registers for two
-// products; it gets the scores of head g at positions 2 t and 2 t + 1. The second product multiplies
+// products; the lane gets the scores of head g at positions 2 t and 2 t + 1. The second product multiplies
 // exponentials and values (heads x elements of a head), summed over positions. Its A registers have the
 // layout of the first product's sums, so a lane reads the exponentials that the same lane of another warp
 // stored. Values are stored in swizzled 16-byte pieces, so that neither the stores nor the transposing loads
@@ -25,7 +25,7 @@ struct SeenPositions {
 };
 
 // The work of a CTA: one row, one key/value head, and the chunks first_chunk, first_chunk - chunk_step, and
-// so on.
+// so on down to 0.
 struct RowShare {
   int kv_head;
   int launch_row, row_index;  // index of the row, in the launch (launch_row) and in the step (row_index)
@@ -154,8 +154,8 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
     load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
     return operands;
   };
-  // A page's operands are loaded before the previous page's products. Operands of a missing page are not
-  // used.
+  // The operands of the next page are loaded before the products of the current page. Those of a missing page
+  // are not used.
   Operands next = load(0);
   float out[4]{}, total[4]{};
 #pragma unroll

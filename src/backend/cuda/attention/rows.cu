@@ -175,8 +175,8 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   __shared__ RowQkv<format> own;
   NIBBLE_DYNAMIC_SHARED(__align__(16) uint8_t, memory);
   RowResults& results = *reinterpret_cast<RowResults*>(memory);
-  // What the code above wait_for_predecessor() reads does not depend on the previous launch: the step's
-  // input, weights, and keys and values of earlier steps.
+  // The code from here to wait_for_predecessor() reads only the step's input, weights, and keys and values of
+  // earlier steps, none of which depend on the previous launch.
   const RowShare share = share_of_cta<chunks>(args);
   if (share.first_chunk < 0) return;  // the grid has CTAs for the chunks of the launch's longest row
   constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether each CTA has only one chunk
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // The sink of head lane / 4. It is loaded here but used only after the wait: the first use stalls until
-  // the page loads, issued before it, have arrived, and would delay the loads of q.
+  // The sink of head lane / 4. It is loaded here but used only after the wait. Its first use stalls until the
+  // page loads, which were issued before it, have arrived; before the wait, that would delay the loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
   // This kernel leaves room on the SMs, where the next launch can already prefetch its first weights.
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
 #pragma unroll 1
   for (int chunk = share.first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - share.chunk_step) {
     if (chunk != share.first_chunk) {
-      __syncthreads();  // until all warps have multiplied the previous chunk
+      __syncthreads();  // waits until all warps have multiplied the previous chunk
       pages.prefetch_next();
     }
     bool has_own_reference = false;

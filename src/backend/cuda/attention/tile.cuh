@@ -15,7 +15,7 @@
 
 namespace nibble::cuda {
 
-// only the warps that multiply; wgmma_tiles.cu adds warps that load
+// Counts only the warps that multiply; wgmma_tiles.cu adds warps that load.
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
 
 // The partial softmax of a lane's two rows: sums of the current chunk, and totals of all earlier chunks.
@@ -244,8 +244,8 @@ class TileLane {
  private:
   __device__ int group_heads() const { return tile_.args.num_heads / tile_.args.num_kv_heads; }
   __device__ bool has_head() const { return lane_ / 4 < group_heads(); }
-  // Returns `page`, the last page of a chunk; or -1 if the row sees no later page, because its last chunk
-  // ends later.
+  // Returns `page`, the last page of a chunk; or -1 if the row sees no later page, because the caller ends
+  // the row's last chunk.
   __device__ int end_if_not_last(int half, int page) const {
     return page < position_[half] / kPagePositions ? page : -1;
   }

@@ -37,7 +37,7 @@ namespace nibble::cuda {
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{32}, kProductRegisters{160};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
-// bytes of a page's keys, or of its values, in bfloat16
+// Bytes of a page's keys, or of its values, in bfloat16.
 constexpr int kPageBytes{kPagePositions * kCellBytes};
 constexpr int kStepPages{2}, kStepBytes{kStepPages * kPageBytes};
 static_assert(kChunkPages % kStepPages == 0);
@@ -46,7 +46,7 @@ static_assert(kChunkPages % kStepPages == 0);
 // namespace: inside, its unused members would cause warnings for GPU families without wgmma.
 struct PageStages {
   static constexpr int kStages{6}, kStageBytes{2 * kStepBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  // Number of stages whose copies may still be in flight after a loading warp has started the next stage.
+  // Most stages with copies in flight that a loading warp has started.
   static constexpr int kUnderWay{3};
 };
 

@@ -105,7 +105,7 @@ void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
 // Variants for many tokens, by wgmma.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: smaller items for more CTAs
-// up to kSplitTokens tokens: an item is one segment of strips
+// For up to kSplitTokens tokens. An item is one segment of four strips.
 void qkv_split(const LaunchContext& gpu, const QkvArgs& args);
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);

@@ -63,7 +63,7 @@ class DealtHands {
     int num_strips;  // fewer than kStrips at the end of the matrix, 0 past the end
   };
 
-  // `next`: the launch's counter of hands taken from it so far. The constructor synchronizes the CTA.
+  // `next`: the counter, which holds the number of hands taken from it. The constructor synchronizes the CTA.
   __device__ DealtHands(const DealtMatrix& matrix, DealTable& table, unsigned* next)
       : matrix_(matrix), table_(table), next_(next) {
     for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))

@@ -18,7 +18,7 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   const NormWeights<kWarps, ahead> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  // after the wait: embed, which copies args.rows, may be the previous kernel
+  // After the wait, because embed, which copies args.rows, may be the previous kernel.
   const int from = args.rows ? args.rows[token] : token;
   const NormedRows out{args.normed.data, hidden, args.normed.image_rows};
   norm_weights.load(
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ __align__(16) NormRow row;
   rms_norm_token<1>(args, timestamps, row);
   const int num_eights = padded_cols(args.norm.residual.hidden) / 8, eight = static_cast<int>(threadIdx.x);
-  // each thread stores at most eight elements
+  // Each thread stores at most eight elements.
   static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);
   store_eight<format>(args.blocks, static_cast<int>(blockIdx.x), eight, eight < num_eights, row + 8 * eight);
 }

@@ -238,7 +238,7 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  // the gain was measured only on this family
+  // The gain was measured only on this family.
   if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }

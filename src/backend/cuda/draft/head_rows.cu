@@ -9,7 +9,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kThreads{256}, kWarps{kThreads / 32};
-// float4s of a row that a thread holds, for up to kMaxHidden elements
+// Number of float4s of a row that a thread holds, for up to kMaxHidden elements.
 constexpr int kFours{kMaxHidden / 4 / kThreads};
 
 __device__ float4 scaled(float4 x, float factor, float4 weights) {

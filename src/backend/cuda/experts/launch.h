@@ -54,7 +54,7 @@ struct ExpertsDownLaunch {
   bool is_single{false};  // the step has one token; each of its experts has its own CTAs
   bool has_all{true};     // whether this rank holds all experts; used with one token
   bool has_two{false};    // whether the activations of two groups fit in shared memory (GroupRows)
-  // how unequal the CTAs' shares are: (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne
+  // How unequal the CTAs' shares are: (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne.
   unsigned slope{0};
   dim3 grid{};
   StreamShape stream{};

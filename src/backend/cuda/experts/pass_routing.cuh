@@ -29,8 +29,8 @@ struct TokenRouting {
   uint32_t tag;
   bool publishes;  // write the choice to the mailbox for experts_down
 };
-// Chooses a token's experts by logit_of(expert), and writes them to chosen[token K ...]. A whole warp must
-// call it.
+// Chooses a token's experts by logit_of(expert), and writes them to `chosen`, [T, K]. A whole warp must call
+// it.
 template <typename LogitOf>
 __device__ void choose_experts(const TokenRouting& routing, int token, const LogitOf& logit_of, int* chosen) {
   const int experts_per_token = routing.experts_per_token;
@@ -38,7 +38,7 @@ __device__ void choose_experts(const TokenRouting& routing, int token, const Log
   Ranking ranking(routing.num_experts, logit_of);
   float logit = -INFINITY;
   int expert = 0;  // the expert of slot number `lane`
-#pragma unroll 1   // short code, because a launch must first fetch its instructions
+#pragma unroll 1   // keeps the code short: a launch must first fetch its instructions
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     if (lane == k) logit = place.logit, expert = place.expert;

@@ -121,7 +121,7 @@ class SlotRouting {
   // Chooses the experts of slots `from` to `to` - 1. Returns the last chosen expert.
   __device__ int take(int from, int to) {
     int expert = 0;
-#pragma unroll 1  // short code, as in choose_experts()
+#pragma unroll 1  // keeps the code short, as in choose_experts()
     for (int k = from; k < to; ++k) {
       const Ranking::Place place = ranking_.next();
       if (lane_ == k) logit_ = place.logit;
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // null at compile time: the sum omits these terms
+  norm.residual.experts = nullptr;  // known to be null, so the compiler omits these terms
   norm_weights.load(
       norm, [](int) { return 0; }, {shared.activations, activation_stride(cols), 1},
       [&](int, int i, float4 x, uint2) {
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // null at compile time: the sum omits these terms
+  norm.residual.experts = nullptr;  // known to be null, so the compiler omits these terms
   norm_weights.template load<kTokens>(
       norm, [](int column) { return column; }, {shared.activations, stride, kTokens},
       [&](int column, int i, float4 x, uint2) {

@@ -23,8 +23,8 @@ struct DraftRun {
   int32_t is_tree;                    // 1: the drafts are a tree (ChosenTokens::parents), 0: a chain
 };
 
-// What the draft head computes for a row of the step or of a chain: K and V for the row's slot of its KV
-// cache.
+// Input of the draft head for a row of the step or of a chain. For it, the head computes K and V, which fill
+// a slot of the head's KV cache.
 struct DraftSlot {
   int32_t token;  // the token that follows the row in the text, an input of the head
   int32_t chain;  // chain whose first draft follows `token`; -1: none

@@ -1,6 +1,6 @@
 // Divides small numbers by a divisor that the host knows. A kernel starts with several dependent divisions;
-// by instructions each would take about a hundred cycles, by the multiplication used here four. C++17,
-// because CUDA code includes it.
+// each would take about a hundred cycles, the multiplication used here takes four. C++17, because CUDA code
+// includes it.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ struct Bf16Rows {
   __device__ const uint8_t* row(int i) const {
     return reinterpret_cast<const uint8_t*>(data + size_t{1} * i * cols);
   }
-  // cols is a multiple of 32: no piece is cut
+  // cols is a multiple of 32, so no piece (8 elements) is cut.
   __device__ bool has_piece(int piece) const { return 8 * piece < cols; }
 };
 

@@ -239,8 +239,9 @@ struct ImageShape {
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    // Byte offset in a tile of the 16 bytes that the lane passes to load_matrices(), for elements 0 to 31 of
-    // a row. For elements 32 to 63, 64 is added to the place by XOR, because pieces are swizzled.
+    // Byte offset in a tile of the 16-byte piece whose address the lane passes to load_matrices(), for
+    // elements 0 to 31 of the rows. The piece for elements 32 to 63 is at this offset XOR 64, because pieces
+    // are swizzled.
     const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;

@@ -272,7 +272,7 @@ class RowPrefetch {
   }
 
  private:
-  // kAhead: enough for one row of 4,096
+  // kAhead: enough for one row of 4,096 elements.
   static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};
 
   template <typename RowAt>

@@ -26,8 +26,8 @@ inline constexpr int kMostColumns{96};
 // Columns of such a pass for batches, in which few pairs share an expert. It is the smallest number that
 // wgmma allows, and leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
-// Most pairs of a group for wgmma: kManyColumns from kManyTokens tokens on, kMostColumns from kWideTokens
-// on.
+// Numbers of tokens from which the experts' wgmma groups have up to kManyColumns pairs (kManyTokens on) and
+// up to kMostColumns (kWideTokens on). With fewer tokens they have up to kBatchColumns.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Up to kSplitTokens tokens, the wgmma kernels of qkv and project divide the contraction among CTAs
 // (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.

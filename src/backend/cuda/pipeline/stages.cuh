@@ -26,7 +26,9 @@ class Stages {
   __device__ uint32_t address() const { return stage_; }
   __device__ uint32_t full() const { return full_; }
   __device__ void wait_until_full() const { wait(full_, phase_); }
-  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // at first, all are empty
+  __device__ void wait_until_empty() const {
+    wait(full_ + kToEmpty, phase_ ^ 1);
+  }  // at first, all stages are empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
   __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // call it in whole warps
   // The functions with an argument n are for warps that count the stages themselves. n: how many stages were

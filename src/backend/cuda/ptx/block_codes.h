@@ -28,7 +28,7 @@ inline constexpr int kLargestScale{128}, kScaleOffset{126};
 enum class BlockForm { kMxfp8, kMxfp4 };  // format of the activations; weights are MXFP4 in both
 
 inline constexpr int kBlockCols{32};  // columns that share one scale
-// columns of the contraction that one product sums
+// Returns the number of columns of the contraction that one product sums.
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
 constexpr int place_of(BlockForm form, int c) {  // returns the place (0 to 7) of column c of a lane's eight

@@ -65,7 +65,7 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-constexpr uint8_t mxfp4_scale(uint32_t largest) {  // the smaller of two candidates
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // the smaller of two candidate scales
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
@@ -122,7 +122,7 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
-      // the addition rounds to multiples of 1/2
+      // The addition rounds to multiples of 1/2.
       bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);
   const uint32_t above_1 = ((magnitude + 0x1FFFFFu + (magnitude >> 22 & 1u)) >> 22) - (126u << 1);
   const uint32_t code = magnitude < bits_of(1.0f) ? below_1 : magnitude >= bits_of(6.0f) ? 7u : above_1;

@@ -13,10 +13,10 @@
 
 namespace nibble::cuda {
 
-// Pairs of a token and a chosen expert, grouped by expert, up to `size` per group. A pair's number is token
-// * K + slot, where slot is the expert's index among those chosen for the token. If each rank holds only
-// some of the experts, every rank chooses among all experts, but groups only the pairs of its own, which it
-// numbers from 0. A pair with another rank's expert is in no group and has weight 0.
+// Pairs of a token and a chosen expert, grouped by expert, up to `size` per group. A pair's number is token *
+// K + slot, where slot is the expert's index among those chosen for the token. If each rank holds only some
+// of the experts, every rank chooses among all experts, but groups only the pairs of its own experts, which
+// it numbers from 0. A pair with another rank's expert is in no group and has weight 0.
 struct Groups {
   int size;                 // most pairs per group: the columns of a pass of experts_up() and experts_down()
   int* count;               // number of groups
