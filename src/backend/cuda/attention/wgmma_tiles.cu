@@ -105,7 +105,7 @@ class PageBringer {
       wait_for_copies<0>();
       for (int step = max(0, part.num_steps - PageStages::kUnderWay); step < part.num_steps; ++step)
         tell_full(stage_of(step));
-    } else {  // FP8 passes through registers, to be converted
+    } else {  // FP8 passes through registers, to be converted to bfloat16
       load(part, 0);
       for (int step = 0; step < part.num_steps; ++step) {
         stages_.wait_until_empty(stage_of(step));

@@ -55,7 +55,7 @@ struct QkvArgs {
   Strips weights;
   const float* bias;  // [rows] or null: b
   int num_tokens;
-  float* parts;          // [2, T, rows], output: each sum, in one or two parts
+  float* parts;          // [2 parts, T, rows], output; kernels for many tokens store only the first part
   float* sums{nullptr};  // scratch of qkv_split(): [segments, T, rows padded to strips]
   PagesAhead ahead{};
 };
@@ -72,7 +72,7 @@ struct ProjectArgs {
   Strips weights;
   const float* bias;  // [H] or null: b
   int num_tokens;
-  float* parts;          // [2, T, H], output: each sum, in one or two parts; x and b are in the first
+  float* parts;          // [2 parts, T, H], output, as in QkvArgs; x and b are in the first part
   float* sums{nullptr};  // scratch of project_split(): [segments, T, rows padded to strips]
   // Number of chunks of the longest row, if the previous launch is attend_rows(); otherwise 0. While a short
   // attend_rows() runs, project() prefetches less (spares_attention() in dense/stream.cu).

@@ -1,4 +1,4 @@
-// A draft head's weights on the device. The names are those of reference/draft_head.h.
+// A draft head's weights on the device. Names and dimensions are those of reference/draft_head.h.
 #pragma once
 
 #include <cuda_bf16.h>

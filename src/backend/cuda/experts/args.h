@@ -61,7 +61,7 @@ bool has_route_and_experts_up(const Target& target, const Strips& router, const 
 struct ExpertsDownArgs {
   Activations gated;       // [T K, I], in the layout that experts_up() writes
   Groups groups;           // the pairs to compute; if `routing` is set, only groups.size is read
-  RoutingMailbox routing;  // where the choice arrives, for few tokens (are_matched()) and for one token
+  RoutingMailbox routing;  // set if the choice arrives by mailbox: few tokens (are_matched()), or one token
   IndexRange own;          // the experts whose weights this rank holds; read only with `routing`
   int num_experts;         // E: experts of all ranks together
   int num_tokens, experts_per_token, max_groups;

@@ -31,8 +31,8 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
 }
 
 // What one row of CTAs (blockIdx.y) computes for a single token: a slot (one of the token's chosen experts),
-// or a part of a slot. If other ranks hold some of the chosen experts, their rows help: with two of four
-// chosen experts on this rank, each gets two rows; with three, the fourth row does nothing.
+// or a part of a slot. The rows of experts that other ranks hold help: with two of four chosen experts on
+// this rank, each of the two gets two rows; with three, the fourth row does nothing.
 struct SlotWork {
   int slot, expert;        // index among the token's chosen experts; index among this rank's experts
   unsigned row, num_rows;  // index of this row among the slot's rows; their number (0: no work)

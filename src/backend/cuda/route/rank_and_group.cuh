@@ -20,7 +20,7 @@ __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen)
   const float* logits = args.logits + size_t{1} * token * args.weights.rows;
   Ranking ranking(args.weights.rows, [&](int expert) { return __ldcg(logits + expert); });
   float logit = -INFINITY;
-  bool is_here = false;  // whether this rank holds the expert at the slot of the lane's number
+  bool is_here = false;  // whether this rank holds the expert chosen for slot number `lane`
   for (int k = 0; k < args.experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     const int expert = number_of(args.own, place.expert);
