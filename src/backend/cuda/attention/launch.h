@@ -1,4 +1,4 @@
-// Chooses the grid of attend_rows() and the variant of its kernel. This header has no CUDA code, so that
+// Chooses the grid of attend_rows() and the variant of its kernel. This header has no device code, so that
 // tests without a GPU include it. C++17, because CUDA code includes it.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Grid and warps of dense launches for few tokens. This header has no CUDA code, so that tests without a GPU
-// include it. C++17, because CUDA code includes it.
+// Grid and warps of dense launches for few tokens. This header has no device code, so that tests without a
+// GPU include it. C++17, because CUDA code includes it.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads norms
 // that rms_norm() has quantised, and writes its results in the same format for experts_down. Activations are
-// rounded to bfloat16 before they are quantised: MXFP8x2 thus represents the numbers that bfloat16 kernels
-// use.
+// rounded to bfloat16 before they are quantised, so MXFP8x2 represents almost exactly the numbers that
+// bfloat16 kernels use.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"
@@ -57,8 +57,8 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// The kernel of experts_up. Its four warps that gather a block have a strip all, or none: items start at
-// multiples of 12 strips, and matrices have whole blocks.
+// The kernel of experts_up. Either all four warps that gather a block have a strip, or none of them: items
+// start at multiples of 12 strips, and matrices have whole blocks.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

@@ -1,5 +1,5 @@
-// Divides the strips of several groups among CTAs. This header has no CUDA code, so that tests without a GPU
-// include it. C++17, because CUDA code includes it.
+// Divides the strips of several groups among CTAs. This header has no device code, so that tests without a
+// GPU include it. C++17, because CUDA code includes it.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"

@@ -1,4 +1,4 @@
-// Grid, warps and kernel of the experts' launches for few tokens. This header has no CUDA code, so that
+// Grid, warps and kernel of the experts' launches for few tokens. This header has no device code, so that
 // tests without a GPU include it. C++17, because CUDA code includes it.
 #pragma once
 

@@ -120,7 +120,7 @@ class DownCta {
   int slot;  // of a single token: index among its chosen experts
 
   // Returns whether this warp polls for the experts of a single token. The polling warp calls init_ring()
-  // only after polling, so that it starts to poll early; the other warps initialize their rings in the
+  // only after polling, to poll as early as possible; the other warps initialize their rings in the
   // constructor.
   __device__ bool polls() const { return is_single && threadIdx.x < 32; }
   __device__ void init_ring() const { ring_.init(); }

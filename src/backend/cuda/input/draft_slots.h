@@ -1,7 +1,7 @@
 // Finds on the device which drafts of a run are accepted (right_drafts.h), from the tokens that the step
-// sampled, and where new drafts begin. draft_slots() of backend/draft_chain.h does the same on the host. This
-// header has no CUDA code: tests/backend/cuda/host/draft_slots_test.cpp includes it. C++17, because CUDA code
-// includes it.
+// sampled, and where new drafts begin. draft_slots() of backend/draft_chain.h does the same on the host. All
+// functions here are constexpr, so that tests/backend/cuda/host/draft_slots_test.cpp needs no GPU. C++17,
+// because CUDA code includes it.
 #pragma once
 
 #include <cstdint>

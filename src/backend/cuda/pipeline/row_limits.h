@@ -1,6 +1,6 @@
-// Numbers of tokens at which a step switches kernels, and the largest sizes and numbers of groups. A group
-// is the pairs (a token and one of its experts) that share a pass over an expert's weights. This header has
-// no CUDA code, so that hosts without a GPU can include it.
+// Numbers of tokens at which a step switches kernels, and the largest sizes and numbers of groups. A group is
+// the pairs (a token and one of its experts) that share a pass over an expert's weights. This header has no
+// device code, so that tests without a GPU include it.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Chooses warps, ring slots and shared memory for launches that stream weights for few columns (stream.cuh).
-// The choice changes no bit of a result, because a warp adds up whole segments. This header has no CUDA
+// The choice changes no bit of a result, because a warp adds up whole segments. This header has no device
 // code, so that tests without a GPU include it. C++17, because CUDA code includes it.
 #pragma once
 
