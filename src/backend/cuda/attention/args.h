@@ -25,7 +25,7 @@ struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // most pages to prefetch per row, beginning with its last page; 0: no prefetch
+  int max_pages{0};  // pages to prefetch per row, at most, from its last page back; 0: no prefetch
 };
 
 struct RopeInput {
@@ -49,8 +49,8 @@ struct AppendArgs {
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
 // attend_rows() computes attention row by row: out = softmax(rope(q) k / 8, sink) v. A row attends to the
-// positions up to its own, within the layer's window if it has one; in a draft tree, to those of its path
-// (RowPath).
+// positions up to its own, within the layer's window if the layer has one. In a draft tree, it attends to the
+// positions on its path (RowPath).
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv(): q, k and v of each row
@@ -63,7 +63,7 @@ struct AttendArgs {
   // Whether attend_rows() also writes the rows' k and v to the cache. If so, no two rows may be of one
   // sequence.
   int writes_kv;
-  int first_row, max_chunks;  // first row of the step; chunks of the longest row
+  int first_row, max_chunks;  // the launch's first row (index in the step); chunks of its longest row
   // [rows of the launch, Nkv, max_chunks, kPartialFloats], scratch: a partial softmax per chunk
   float* partials;
   unsigned* tickets;  // [rows of the launch, Nkv]: counts finished CTAs; zero between launches
@@ -74,12 +74,12 @@ struct AttendArgs {
   int mailbox_partials{0};
 };
 inline constexpr int kChunkPages{8};     // pages per chunk; a chunk has 256 positions
-inline constexpr int kMaxChunks{512};    // most chunks of a row: 131,072 positions
-inline constexpr int kMaxGroupHeads{8};  // most query heads that share a key/value head
+inline constexpr int kMaxChunks{512};    // largest number of chunks of a row: 131,072 positions
+inline constexpr int kMaxGroupHeads{8};  // largest number of query heads per key/value head
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};  // outputs, reference and sum of each head
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
-// Fewest rows of a sequence that are computed in tiles. Shorter runs of rows use attend_rows().
+// Smallest number of rows of a run that are computed in tiles. Shorter runs use attend_rows().
 inline constexpr int kMinTiledRows{32};
 
 // attend_tiles() and attend_wgmma() compute attention in tiles, after append(): up to kTileRows consecutive
@@ -95,7 +95,7 @@ struct AttendTilesArgs {
   // continues the tile (stretch.cuh). Zero between launches.
   float* mailbox{nullptr};
 };
-inline constexpr int kMostTileCtas{144};  // most CTAs of attend_wgmma(): the SMs of a full GH100
+inline constexpr int kMostTileCtas{144};  // largest number of CTAs of attend_wgmma(): the SMs of a full GH100
 inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that one CTA passes to the next
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);

@@ -1,4 +1,4 @@
-// Launch function of keep_drafts(). C++17, because CUDA code includes it.
+// Launch function of keep_drafts(). This header is C++17, because CUDA code includes it.
 #pragma once
 
 #include "backend/cuda/attention/args.h"

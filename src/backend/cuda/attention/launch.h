@@ -1,5 +1,5 @@
 // Chooses the grid of attend_rows() and the variant of its kernel. This header has no device code, so that
-// tests without a GPU include it. C++17, because CUDA code includes it.
+// tests without a GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@ namespace nibble::cuda {
 
 inline constexpr int kAttendCtas{2};  // CTAs of attend_rows() that are resident on an SM at once
 
-// Variants of the kernel, by the chunks of a launch. kOne: every row has one chunk. kOneOfCta: rows have
-// several chunks, and each CTA takes one. kSeveralOfCta: a CTA takes several chunks. Separate variants save
-// time: the loop over chunks costs a row with one chunk half a microsecond, and the code that merges chunks
-// is two thirds of a kernel's instructions, which compete for the SM's instruction cache
-// (docs/decisions/0016).
+// Variants of the kernel, by the number of chunks per row and per CTA. kOne: every row has one chunk.
+// kOneOfCta: rows have several chunks, and each CTA takes one. kSeveralOfCta: a CTA takes several chunks.
+// Separate variants save time: the loop over chunks costs a row with one chunk half a microsecond, and the
+// code that merges chunks is two thirds of a kernel's instructions, which compete for the SM's instruction
+// cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
 struct AttendLaunch {
@@ -33,9 +33,9 @@ struct AttendLaunch {
 // the launch would wait longer for the CTA of its longest row.
 //
 // If rows have at most kLastJoins chunks, the last CTA to finish merges a row's chunks. For the 64 chunks of
-// 16,384 positions this took 7 us: one SM gets only its share of the memory bandwidth while the next launch
-// prefetches weights. So with more chunks several CTAs merge them: each takes one head at a time and polls
-// the mailbox for that head's results of all chunks. Polling requires that all CTAs are resident:
+// 16,384 positions, that merge took 7 us: one SM gets only its share of the memory bandwidth while the next
+// launch prefetches weights. So with more chunks several CTAs merge them: each takes one head at a time and
+// polls the mailbox for that head's results of all chunks. Polling requires that all CTAs are resident:
 // __launch_bounds__ and prefer_shared_memory() make room for kAttendCtas per SM (docs/decisions/0016).
 inline AttendLaunch attend_launch(const Target& target, int num_rows, int num_kv_heads, int max_chunks,
                                   int mailbox_partials) {

@@ -8,10 +8,10 @@
 // (about 2^-80).
 //
 // A chunk is 8 pages, counted from the row's first page. The products of exponentials and values of a chunk
-// form one chain of sums, in the order of positions; then the chunks are added in order. To change the R of
-// a sum or of an exponential is to multiply it by a power of two, which is exact. Decoding knows all
-// references of a chunk before it multiplies; prefill rescales its sums when it meets a larger reference.
-// Both give the same bits, unless a number falls below 2^-126, where float32 loses bits.
+// form one chain of sums, in the order of positions; then the chunks are added in order. To change the R of a
+// sum or of an exponential is to multiply it by a power of two, which is exact. Decoding knows all references
+// of a chunk before it multiplies; prefill rescales its sums when it meets a larger reference. Decoding and
+// prefill give the same bits, unless a number falls below 2^-126, where float32 loses bits.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -127,12 +127,12 @@ __device__ inline float power_of_two(float exponent) {
 
 // Returns the reference R that the pages of a head normally use. `sink`: the sink's logit times log2(e). A
 // page whose scores are at most kHeadroom above the sink (55 in units of logits) needs no R of its own. A
-// sink below -2^16 counts as -2^16, so that most pages then take an R of their own.
+// sink below -2^16 counts as -2^16; most pages then need an R of their own.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
-// Returns R for a page that needs its own. `largest`: the page's largest score, which is rounded up to a
-// whole number. If all scores are masked (-inf), R is -2^126, which makes every exponential 0 instead of
+// Returns R for a page that needs an R of its own. `largest`: the page's largest score, which is rounded up
+// to a whole number. If all scores are masked (-inf), R is -2^126, which makes every exponential 0 instead of
 // NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 

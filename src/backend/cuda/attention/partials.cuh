@@ -56,8 +56,8 @@ struct ChunkSums {
 
 // Merges the chunks of one head, all of which are in memory. One warp calls it, in the last CTA of a row and
 // key/value head. Each lane keeps the outputs of kAhead chunks in registers, to hide memory latency: after
-// adding one, it loads the output of the chunk kAhead later. `of_row`: partial softmax of the row's first
-// chunk.
+// adding one, the lane loads the output of the chunk kAhead later. `of_row`: partial softmax of the row's
+// first chunk.
 template <int kAhead>
 __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
@@ -96,14 +96,15 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
 // The partial softmaxes of one head in shared memory, for up to kTileChunks chunks at a time.
-inline constexpr int kTileChunks{72};  // enough for a row of 16,384 positions at once
+inline constexpr int kTileChunks{72};  // more than the 64 chunks of a row of 16,384 positions
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Merges the chunks of one head as they arrive in the mailbox, and zeros their words there. All threads of
-// the CTA must call it; the first warp gets the result. `of_row`: the row's first chunk in the mailbox.
+// Merges the chunks of one head as they arrive in the mailbox, and zeros the words of these chunks there. All
+// threads of the CTA must call it; the first warp gets the result. `of_row`: partial softmax of the row's
+// first chunk, in the mailbox.
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);

@@ -2,13 +2,13 @@
 // finds and loads its page, multiplies the queries with the page's keys, and stores exponentials and values
 // in shared memory. Then each warp computes 8 columns of the output from all pages of the chunk.
 //
-// Both products are mma.m16n8k16; in a lane, g = lane / 4 and t = lane % 4. The first product multiplies
-// queries and keys (heads x positions). 16 bytes of a key at position g are the lane's B registers for two
-// products; the lane gets the scores of head g at positions 2 t and 2 t + 1. The second product multiplies
-// exponentials and values (heads x elements of a head), summed over positions. Its A registers have the
-// layout of the first product's sums, so a lane reads the exponentials that the same lane of another warp
-// stored. Values are stored in swizzled 16-byte pieces, so that neither the stores nor the transposing loads
-// of 8 columns have bank conflicts.
+// There are two products, both by mma.m16n8k16; in a lane, g = lane / 4 and t = lane % 4. The first product
+// multiplies queries and keys (heads x positions). 16 bytes of a key at position g are the lane's B registers
+// for two mma.m16n8k16; the lane gets the scores of head g at positions 2 t and 2 t + 1. The second product
+// multiplies exponentials and values (heads x elements of a head), summed over positions. The A registers of
+// the second product have the layout of the first product's sums, so a lane reads the exponentials that the
+// same lane of another warp stored. Values are stored in swizzled 16-byte pieces, so that neither the stores
+// nor the transposing loads of 8 columns have bank conflicts.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -154,8 +154,8 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
     load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
     return operands;
   };
-  // The operands of the next page are loaded before the products of the current page. Those of a missing page
-  // are not used.
+  // The operands of the next page are loaded before the products of the current page. If the chunk has no
+  // next page, the loaded operands are not used.
   Operands next = load(0);
   float out[4]{}, total[4]{};
 #pragma unroll
@@ -175,14 +175,14 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
   return {reference, total[0], {out[0], out[1]}};
 }
 
-// Finds, loads and multiplies a warp's pages. Holds the keys and values of the current chunk's page in
-// registers, and knows where the page of the CTA's next chunk is in the cache.
+// Finds, loads and multiplies a warp's pages. Holds the keys and values of the warp's page of the current
+// chunk in registers, and knows where the warp's page of the CTA's next chunk is in the cache.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
 
  public:
-  // Finds the page of the CTA's first chunk.
+  // Finds this warp's page in the CTA's first chunk.
   __device__ WarpPages(const AttendArgs& args, const RowShare& share)
       : args_(args),
         share_(share),
@@ -196,7 +196,8 @@ class WarpPages {
     page_.load_keys(keys_from(here_));
     page_.load_values(keys_from(here_), to_value_);
   }
-  // Finds the warp's page of the CTA's next chunk. `chunk`: number of that chunk; negative if there is none.
+  // Finds the warp's page of the CTA's next chunk. `chunk`: number of that chunk; negative if the CTA has no
+  // next chunk.
   __device__ void find_next(int chunk) { next_ = find(chunk); }
   // Prefetches the next page to L2, because the registers still hold the current page. Each lane prefetches
   // the key and value of one position.
@@ -235,8 +236,9 @@ class WarpPages {
   }
   // Computes the exponentials of the warp's page, and stores them with the page's values in `pages`. Returns
   // whether any head has its own reference on this page. `reference`: head_reference() of head g. The row
-  // must see at least one position of the page; scores of the others are masked, by code that is skipped if
-  // the row sees the whole page. Loads the next page's keys as soon as the key registers are free.
+  // must see at least one position of the page. Scores of positions that the row does not see are masked, by
+  // code that is skipped if the row sees the whole page. Loads the next page's keys as soon as the key
+  // registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];  // A registers of four products, each over 16 elements of the heads
     own.load_queries(queries);

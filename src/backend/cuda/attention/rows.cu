@@ -16,8 +16,8 @@
 namespace nibble::cuda {
 namespace {
 
-// num_joining: the most CTAs that merge the chunks of one row and key/value head through the mailbox; 0 if
-// the last CTA to finish merges them alone.
+// `num_joining`: largest number of CTAs that merge the chunks of one row and key/value head through the
+// mailbox; 0 if the last CTA to finish merges the chunks alone.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
 };
@@ -136,7 +136,7 @@ __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& parti
 }
 
 // Merges a row's chunks in several CTAs, each of which takes one head at a time and polls the mailbox for
-// that head's results of all chunks. `of_row`: the row's first chunk in the mailbox.
+// that head's results of all chunks. `of_row`: partial softmax of the row's first chunk, in the mailbox.
 __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outputs, JoinedTile& tile,
                                 const Partial& of_row) {
   const RowShare& share = outputs.share;
@@ -151,7 +151,8 @@ __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outp
   }
 }
 
-// Merges a row's chunks in the last CTA to finish, one head per warp. `of_row`: the row's first chunk.
+// Merges a row's chunks in the last CTA to finish, one head per warp. `of_row`: partial softmax of the row's
+// first chunk.
 template <int kAhead>
 __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row) {
   const RowShare& share = outputs.share;
@@ -164,10 +165,10 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
   outputs.store(join_chunks<kAhead>(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
 
-// `in_trees`: the step has draft trees, so a row may see its last positions along a path (RowPath); if
-// false, the slot of every key is its position. This changes only where keys are read. `group_heads`: query
-// heads per key/value head; an argument, because a division in the kernel is slow. `num_ctas`: CTAs that
-// must fit on an SM.
+// `in_trees`: the step has draft trees, so a row may see its last positions along a path (RowPath); if false,
+// the slot of position p is p. `in_trees` changes only where keys and values are read. `group_heads`: query
+// heads per key/value head; an argument, because a division in the kernel is slow. `num_ctas`: CTAs that must
+// fit on an SM.
 template <KvFormat format, bool in_trees, Chunks chunks, int num_ctas>
 __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
@@ -186,7 +187,8 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
   // The sink of head lane / 4. It is loaded here but used only after the wait. Its first use stalls until the
-  // page loads, which were issued before it, have arrived; before the wait, that would delay the loads of q.
+  // loads of pages, which were issued earlier, have arrived; a use before the wait would delay the loads of
+  // q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
   // This kernel leaves room on the SMs, where the next launch can already prefetch its first weights.

@@ -1,13 +1,13 @@
-// Divides a launch's tiles evenly among its CTAs if there are more tiles than CTAs. The tiles of all heads
-// form one sequence, head by head, which is cut into one stretch per CTA. All stretches have the same cost:
-// the number of pages, plus kTileCost per tile. A stretch may begin and end inside a tile, but only between
+// Divides a launch's tiles evenly among its CTAs if there are more tiles than CTAs. The tiles of all heads,
+// head by head, form one list, which is cut into one stretch per CTA. All stretches have the same cost: the
+// number of pages, plus kTileCost per tile. A stretch may begin and end inside a tile, but only between
 // chunks: the CTA with the tile's first pages sends its totals to the next CTA (TileSums::send()), so that
 // the order of additions is that of an uncut tile.
 //
 // A CTA processes the tiles of its stretch last to first (McNaughton 1959): first the tile whose totals the
-// next CTA needs, last the tile for which it needs the previous CTA's totals. These have then arrived,
-// unless one tile is longer than a stretch. A CTA waits only for the previous CTA, which started earlier, so
-// there is no deadlock.
+// next CTA needs, last the tile for which it needs the previous CTA's totals. By then those totals have
+// arrived, unless one tile is longer than a stretch. A CTA waits only for the previous CTA, which started
+// earlier, so there is no deadlock.
 //
 // With one CTA per tile, 688 tiles of 17,000 positions would take 5.2 waves of 132 SMs, as slow as 6 waves.
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace nibble::cuda {
 
-// A cut in the sequence of tiles: after the first `pages` pages of tile number `tile`. Tiles are numbered
-// over all heads.
+// A cut in the list of tiles: after the first `pages` pages of tile number `tile`. Tiles are numbered over
+// all heads.
 struct TileCut {
   int tile{0}, pages{0};
 };
@@ -29,7 +29,7 @@ struct TileStretch {
   TileCut begin, end;
 };
 
-// Returns the stretch of this CTA. All its threads must call it.
+// Returns the stretch of this CTA. All threads of the CTA must call it.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
   // Cost of a tile apart from its pages, for queries, outputs and the first page's latency. Unit: the cost
@@ -63,8 +63,8 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
     for (int tile = first; tile < end; ++tile) {
       const int next = begin + cost_of(tile);
       if (begin <= in_head && in_head < next) {
-        // A cut in a tile is at or before the page of its first row's position, so every row sees a page
-        // after the cut. Tiles of layers with a window are not cut.
+        // A cut in a tile is at or before the page that holds the position of the tile's first row, so every
+        // row sees a page after the cut. Tiles of layers with a window are not cut.
         const int last_end =
             args.window ? 0 : args.input.rows[args.input.tiles[tile].first_row].position / kPagePositions;
         cut = {head * num_tiles + tile,

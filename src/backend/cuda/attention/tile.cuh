@@ -1,11 +1,11 @@
-// Code shared by both tiled attention kernels (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive
-// rows of one sequence, for one key/value head. Each of 12 warps handles two rows of the tile. A warp's
-// products have 16 rows: the upper 8 are the (up to 8) query heads of the warp's first row, the lower 8
-// those of its second row. Of a product's sums, a lane with g = lane / 4 and t = lane % 4 has element [n][2
-// half + i] for head g of the first (half 0) or second row (half 1), in column 8 n + 2 t + i.
+// Code shared by both tiled attention kernels (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive rows
+// of one sequence, for one key/value head. Each of 12 warps handles two rows of the tile. A warp's products
+// have 16 rows: the upper 8 are the (up to 8) query heads of the warp's first row, the lower 8 those of its
+// second row. A lane holds sums[n][2 half + i] of a product, for head g of the warp's first row (half = 0) or
+// second row (half = 1), in column 8 n + 2 t + i, where g = lane / 4 and t = lane % 4.
 //
-// Sums are added in the same order as in attend_rows(), so both give the same bits (page.cuh): the pages of
-// a chunk in one chain of products, then the chunks in order.
+// Sums are added in the same order as in attend_rows(), so the results have the same bits (page.cuh): the
+// pages of a chunk in one chain of products, then the chunks in order.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -15,11 +15,11 @@
 
 namespace nibble::cuda {
 
-// Counts only the warps that multiply; wgmma_tiles.cu adds warps that load.
+// These constants count only the warps that multiply; wgmma_tiles.cu adds warps that load.
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
 
-// The partial softmax of a lane's two rows: sums of the current chunk, and totals of all earlier chunks.
-// Both are relative to the row's largest reference so far, so a chunk is added to the totals without
+// The partial softmax of a lane's two rows: sums of the current chunk, and totals of all earlier chunks. Sums
+// and totals are relative to the row's largest reference so far, so a chunk is added to the totals without
 // rescaling. The two rows of a lane belong to the same head, so they start with the same reference.
 class TileSums {
  public:
@@ -158,8 +158,8 @@ class TileLane {
 
   // Loads the lane's A registers for the four products of queries and keys. Each product sums over 16
   // columns: as in attend_rows(), the first or the last 4 columns of each of four adjacent pieces of 8
-  // columns. in_order: these 16 columns are in ascending order in the product. Otherwise lane t (= lane % 4)
-  // takes the columns of piece t, so that the lane's B registers are contiguous in a key.
+  // columns. `in_order`: these 16 columns are in ascending order in the product. Otherwise lane t (=
+  // lane % 4) takes the columns of piece t, so that the lane's B registers are contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -216,7 +216,7 @@ class TileLane {
     end_of_chunk_[half] = end_if_not_last(half, page + kChunkPages);
     return true;
   }
-  // Applies the sink to the totals, and stores the results over the rows' queries.
+  // Applies the sink to the totals, and stores the results in the array of the queries, which they replace.
   __device__ void store(const TileSums& sums) const {
     if (!has_head()) return;
 #pragma unroll

@@ -51,7 +51,7 @@ class PageCopier {
         });
       }
       end_copies();
-      // FP8 passes through registers, to be converted. Each call first stores the page that the last call
+      // FP8 passes through registers, to be converted. Each call first stores the page that the previous call
       // loaded.
     } else {
       if (loaded_page_ >= 0)
@@ -114,8 +114,8 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
     }
 }
 
-// Computes sums += exponentials [v, 1]: products with the values in `stage`, and with ones, which sum the
-// exponentials.
+// Computes sums += exponentials * [v | 1]: products with the values v in `stage`, and with ones, which sum
+// the exponentials.
 __device__ void add_values(const uint8_t* stage, const Exponentials& exponentials, float (&sums)[9][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll

@@ -1,26 +1,26 @@
 // Prefill attention by wgmma, for Hopper: out = softmax(q k, sink) v for tiles of 24 rows and 8 query heads
-// (tile.cuh). At most one CTA runs per SM; the tiles are divided evenly among the CTAs (stretch.cuh). Each
-// of three warpgroups handles a third of a tile's rows, in steps of two pages: while one warpgroup computes
-// exponentials, the others multiply. Four more warps load pages into stages in shared memory, as far ahead
-// as the stages allow, so that the warpgroups need not wait for each other.
+// (tile.cuh). At most one CTA runs per SM; the tiles are divided evenly among the CTAs (stretch.cuh). Each of
+// three warpgroups handles a third of a tile's rows, in iterations of two pages (`step` in the code's names).
+// While one warpgroup computes exponentials, the others multiply. Four more warps load pages into stages in
+// shared memory, as far ahead as the stages allow, so that the warpgroups need not wait for each other.
 //
-// In a step, a warpgroup multiplies 64 rows (8 rows of the tile x 8 heads) with 64 positions:
+// In an iteration, a warpgroup multiplies 64 rows (8 rows of the tile x 8 heads) with 64 positions:
 //   scores[64, 64] = q[64, 64] k[64, 64]           4 products of n = 64, 128 clocks
 //   exponentials = 2^(scores - R), in bfloat16     64 x 64 at 16 per clock and SM, 256 clocks
-//   sums[64, 72] += exponentials[64, 64] [v, 1]    4 products of n = 72, 144 clocks
-// The reference R is normally the same for all steps (page.cuh), so a step needs no maximum, no rescaling
-// and no sum of its own. A thread executes about 250 instructions per step: 32 subtract R, 32 compute
-// exponentials, 16 round. If products and exponentials overlapped completely, 132 SMs at 1.85 GHz would
-// reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
+//   sums[64, 72] += exponentials[64, 64] [v | 1]   4 products of n = 72, 144 clocks
+// The reference R is normally the same for all iterations (page.cuh), so an iteration needs no maximum, no
+// rescaling and no sum of its own. A thread executes about 250 instructions per iteration: 32 subtract R, 32
+// compute exponentials, 16 round. If products and exponentials overlapped completely, 132 SMs at 1.85 GHz
+// would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
 //
 // The results have the bits of attend_rows() (rows.cu). There a lane loads 8 adjacent columns of a key for
-// two products, so each product sums over the same 4 columns of four pieces of 8 columns. Here keys are
-// copied to the stages in half pieces of 4 columns, ordered so that the same 16 columns are contiguous for a
-// product. Their order within the product may differ: it does not change the bits (docs/decisions/0014).
-// Values keep their order of columns. They are 64 of the 72 columns of their product; the other 8 columns
-// are ones, which sum the exponentials.
+// two products, so each product sums over the first or the last 4 columns of each of four pieces of 8
+// columns. Here keys are copied to the stages in half pieces of 4 columns, ordered so that the same 16
+// columns are contiguous for a product. Their order within the product may differ: it does not change the
+// bits (docs/decisions/0014). The columns of values keep their order. Exponentials are multiplied with 72
+// columns: 64 columns of values, and 8 columns of ones, which sum the exponentials.
 //
-// docs/decisions/0024 describes the limits of this loop and the variants that were dropped.
+// docs/decisions/0024 describes the limits of the main loop (in attend()) and the variants that were dropped.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -42,42 +42,43 @@ constexpr int kPageBytes{kPagePositions * kCellBytes};
 constexpr int kStepPages{2}, kStepBytes{kStepPages * kPageBytes};
 static_assert(kChunkPages % kStepPages == 0);
 
-// A stage holds the keys of kStepPages pages, then their values. The struct is outside the unnamed
-// namespace: inside, its unused members would cause warnings for GPU families without wgmma.
+// A stage holds the pages of one iteration: the keys of kStepPages pages, then the values of these pages. The
+// struct is outside the unnamed namespace: inside, its unused members would cause warnings for GPU families
+// without wgmma.
 struct PageStages {
   static constexpr int kStages{6}, kStageBytes{2 * kStepBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  // Most stages with copies in flight that a loading warp has started.
+  // Largest number of stages for which a loading warp has copies in flight.
   static constexpr int kUnderWay{3};
 };
 
 namespace {
 
 // Largest window whose positions always fit in one chunk. With a larger window, the chunks of a tile's rows
-// would end at different pages, some of them within a step. No model has such a window; if one had,
-// attend_tiles() would compute its layers.
+// would end at different pages, and some chunks would end between the two pages of an iteration. No model has
+// such a window; if one had, attend_wgmma() would call attend_tiles().
 constexpr int kMostWindow{(kChunkPages - 1) * kPagePositions + 1};
 
-// Shared memory holds the stages; then ones, which are the last 8 of 72 columns of the values of 16
-// positions; then the totals that TileSums::put_aside() moves out of registers in rare steps.
+// Shared memory holds the stages; then ones, as columns 65 to 72 of the values of 16 positions; then the
+// totals that TileSums::put_aside() moves out of registers in rare iterations.
 constexpr int kOnesAt{(stages_bytes(PageStages::kStages, PageStages::kStageBytes) + 1023) / 1024 * 1024},
     kOnesBytes{16 * kCellBytes}, kAsideAt{kOnesAt + kOnesBytes};
 constexpr size_t kTileBytes{kAsideAt + sizeof(float) * TileSums::kAside * kTileThreads};
 
 #if NIBBLE_WGMMA
 
-// The pages of a tile that one CTA processes: `num_pages` pages from `first_page` on, which is counted from
-// the tile's first page, in `num_steps` steps of kStepPages pages. The last step may include pages that no
-// row sees. first_stage: number of the first step's stage, if stages are counted from the start of the
-// kernel.
+// The pages of a tile that one CTA processes: `num_pages` pages of the tile, from its page number
+// `first_page` on, in `num_steps` iterations of kStepPages pages. The last iteration may include pages that
+// no row sees. `first_stage`: number of the first iteration's stage, counted from the start of the kernel.
 struct TilePages {
   const Tile& tile;
   int first_page, num_pages, num_steps;
   unsigned first_stage;
 };
 
-// A warp that loads pages: eight positions of each page. In a stage, the key or value of a position is a row
-// of 128 bytes; 16-byte piece p of row r is at place p ^ (r % 8). A lane loads the same piece of several
-// rows: it gets from one to the next by adding whole rows to the address and flipping bits of the place.
+// A warp that loads eight positions of each page. In a stage, the key or value of a position is a row of 128
+// bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row. A lane loads the same
+// piece of several rows. It computes the next row's address from the current one by adding the bytes of whole
+// rows and flipping bits of the piece's number.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -89,7 +90,7 @@ class PageBringer {
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 
-  // Loads the pages of `part` into the stages, step by step.
+  // Loads the pages of `part` into the stages, one stage per iteration.
   __device__ void bring(const TilePages& part) {
     const auto stage_of = [&](int step) { return part.first_stage + static_cast<unsigned>(step); };
     if constexpr (format == KvFormat::kBf16) {
@@ -134,8 +135,8 @@ class PageBringer {
   // swizzled. `half`: number of the half piece in the key, 0 to 15.
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
-  // Returns the address of the warp's first key of page n of the part; of any page if the part has no page
-  // n. The value is to_value() elements after its key.
+  // Returns the address of the warp's first key on page n of the part, in the KV cache. If the part has no
+  // page n, returns an address in some other page. A value is to_value() elements after its key.
   __device__ const Element* keys_of(const TilePages& part, int n) {
     const Tile& tile = part.tile;
     if (n % 32 == 0)
@@ -240,7 +241,8 @@ __device__ void hold(float (&sums)[tiles][4]) {
 using StepScores = float[4 * kStepPages][4];
 using StepExponentials = Exponentials[kStepPages];
 
-// Starts scores = q k of a step. `keys`: descriptor of the step's keys (describe_columns()).
+// Starts scores = q k for the pages of one iteration. `keys`: descriptor of these pages' keys
+// (describe_columns()).
 __device__ void start_scores(uint32_t keys, const uint32_t (&queries)[4][4], StepScores& scores) {
   fence_products();
   wgmma_bf16<false>(scores, queries[0], keys);
@@ -253,8 +255,8 @@ __device__ void start_scores(uint32_t keys, const uint32_t (&queries)[4][4], Ste
 // num_bytes. The columns of ones stay where they are, so the distance to them shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
-// Starts sums += exponentials [v, 1] of a step. `values`: descriptor of v and of 8 columns of ones
-// (describe_rows()).
+// Starts sums += exponentials * [v | 1] for the pages of one iteration. `values`: descriptor of the values v,
+// followed by 8 columns of ones (describe_rows()).
 __device__ void start_outputs(uint32_t values, const StepExponentials& exponentials, float (&sums)[9][4]) {
   fence_products();
 #pragma unroll
@@ -280,13 +282,13 @@ __device__ void for_scores_again(uint32_t keys, const uint32_t (&queries)[4][4],
   }
 }
 
-// Returns the mailbox in which this CTA (before = 0) or the previous CTA (before = -1) leaves totals of a
-// tile for the next one.
+// Returns the mailbox in which a CTA leaves a tile's totals for the CTA after it. `before`: 0 for the mailbox
+// of this CTA, -1 for that of the previous CTA.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
 
-// A lane's scores of a step, and the exponentials that are computed from them.
+// A lane's scores for the pages of one iteration, and the exponentials that are computed from these scores.
 class StepSoftmax {
  public:
   StepScores scores;
@@ -299,8 +301,8 @@ class StepSoftmax {
         aside_(reinterpret_cast<float*>(aside) + threadIdx.x),
         of_head_(lane.reference_of_head()) {}
 
-  // Computes the exponentials of `scores`, relative to the head's normal reference. `page`: first page of
-  // the step.
+  // Computes the exponentials of `scores`, relative to the head's normal reference. `page`: the iteration's
+  // first page.
   __device__ void take(int page) {
     hold(scores);
     lane_.mask(page * kPagePositions, scores);
@@ -315,9 +317,9 @@ class StepSoftmax {
         bits_ |= pair;
       }
   }
-  // Makes the exponentials and the sums of each row relative to the same reference. Does nothing in most
-  // steps, in which all references are the head's. `keys`: shared-memory address of the step's keys. `page`:
-  // its first page.
+  // Makes each row's exponentials relative to the same reference as the row's sums. Does nothing in most
+  // iterations, in which all references are the head's normal one. `keys`: shared-memory address of the
+  // iteration's keys. `page`: the iteration's first page.
   __device__ void join(TileSums& sums, uint32_t keys, int page) {
     const bool is_rare = __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0;
     if (__builtin_expect(is_rare, false)) {
@@ -345,8 +347,9 @@ class StepSoftmax {
   __device__ float of_head() const { return of_head_; }
 
  private:
-  // Replaces the exponentials of page i of the step in rows that need a reference of their own, which is
-  // returned in `references`. The page's scores are no longer in registers, so they are recomputed.
+  // Replaces the exponentials of the iteration's page i (number `page` of the sequence) in rows that need a
+  // reference of their own, and returns these references in `references`. The page's scores are no longer in
+  // registers, so they are recomputed. `keys`: shared-memory address of the page's keys.
   __device__ void replace(int i, uint32_t keys, int page, float (&references)[2]) {
     uint32_t bits[2]{bits_of_row<0>(exponentials[i]), bits_of_row<1>(exponentials[i])};
     float largest[2]{-INFINITY, -INFINITY};
@@ -378,8 +381,9 @@ class StepSoftmax {
       }
     });
   }
-  // Makes page i and the sums of row `half` relative to the larger of their references. Returns the factor
-  // by which the caller must multiply the row's totals.
+  // For row `half` (0 or 1): makes the exponentials of the iteration's pages up to i and the row's sums
+  // relative to the larger of the two references, that of page i and that of the sums. Returns the factor by
+  // which the caller must multiply the row's totals.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -398,8 +402,8 @@ class StepSoftmax {
   uint32_t bits_, is_raised_{0};
 };
 
-// Computes attention of the warp's two rows for one part of a tile. The last part stores the rows' results;
-// other parts send their totals to the next CTA.
+// Computes attention of the warp's two rows for one part of a tile's pages. If the part ends with the tile's
+// last page, stores the rows' results; otherwise sends the totals to the next CTA.
 __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, uint32_t ones,
                        uint8_t* aside) {
   const Tile& tile = part.tile;
@@ -467,7 +471,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const TileStretch stretch = stretch_of_cta<kThreads>(args, num_tiles);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  // Calls do_part(part) for each tile's part of the stretch, last to first.
+  // Calls do_part(part) for each tile's part in this CTA's stretch, from the last tile to the first.
   const auto for_parts = [&](const auto& do_part) {
     unsigned stage = 0;
     for (int i = stretch.end.tile - (stretch.end.pages == 0); i >= stretch.begin.tile; --i) {
