@@ -37,13 +37,14 @@ struct EmbedArgs {
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// rms_norm() computes normed = norm(x). It can also store the sum of x's terms, and a block-scaled norm.
+// rms_norm() computes normed = norm(x). It can also store the sum of the terms of x, and norm(x) in a
+// block-scaled format.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;                  // [T, H], output or null: the residual stream, as one term; may be the input x
-  Activations normed;        // [T, H], output or null: the norm, as rows or as an image
-  BlockRows blocks{};        // [T, H], output or null: the norm in a block-scaled format
+  float* x;                  // [T, H], output or null: residual stream in one term; may be norm.residual.x
+  Activations normed;        // [T, H], output or null: norm(x), as rows or as an image
+  BlockRows blocks{};        // [T, H], output or null: norm(x) in a block-scaled format
   const int* rows{nullptr};  // [num_tokens]: rows of the step to normalise; null: all rows
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
@@ -51,7 +52,7 @@ void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 // qkv() computes parts = W norm(x) + b, with W [Nq D + 2 Nkv D, H].
 struct QkvArgs {
   NormInput norm;
-  Activations normed;  // [T, H]: the norm, for kernels that do not compute it themselves
+  Activations normed;  // [T, H]: norm(x), for kernels that do not compute it themselves
   Strips weights;
   const float* bias;  // [rows] or null: b
   int num_tokens;
@@ -60,7 +61,7 @@ struct QkvArgs {
   PagesAhead ahead{};
 };
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
-void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // reads the norm from `normed`
+void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // reads norm(x) from `normed`
 
 // project() computes parts = x + W attended + b, with W [H, Nq D] and the residual stream x.
 struct ProjectArgs {
@@ -87,18 +88,19 @@ struct UnembedArgs {
   int num_rows;
   Strips weights;
   float* logits;         // [num_rows, V], output; column n is the logit of row n of `weights`
-  Activations normed{};  // [num_rows, H]: the norm, for kernels that do not compute it themselves
+  Activations normed{};  // [num_rows, H]: norm(x), for kernels that do not compute it themselves
   // Floats from one row of logits to the next. More than weights.rows if `weights` is only one rank's share
   // of V.
   int row_stride{weights.rows};
   // [1 + kMostDeals]: a ticket, then counters of unembed_dealt(); zero between launches
   unsigned* deals{nullptr};
 };
-inline constexpr unsigned kMostDeals{64};  // most passes of unembed_dealt(), each of which has a counter
+inline constexpr unsigned kMostDeals{64};  // limit of passes of unembed_dealt(), each with a counter
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights must be BF16 or E4M3
 
-// Variants for many tokens, by mma.sync. They read the weights once per kManyColumns tokens.
+// Variants for many tokens, by mma.sync. They read the weights once per 64 (MXFP4) or 128 tokens
+// (bf16_columns.cuh).
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);

@@ -2,11 +2,11 @@
 // shares. SMs do not all read memory at the same speed, so with equal shares a long launch would wait for
 // the slowest SM (docs/decisions/0019).
 //
-// A CTA takes its strips in hands: one or two consecutive strips. A CTA numbers its hands from 0. Most hands
-// are fixed: they follow from the CTA's index, and are contiguous in memory. For each of the others, a
-// counter in memory gives the next hand of the matrix that no CTA has taken. The counter's answer takes
-// longer than weights do, so the first warp that reaches hand k requests hand k + kHandsAhead. All warps
-// find the answer in shared memory.
+// A CTA takes its strips in hands: one or two consecutive strips. A CTA numbers its own hands from 0 (hand k
+// below); a hand also has an index among all hands of the matrix. Most hands are fixed: they follow from the
+// CTA's index, and are contiguous in memory. For each of the others, a counter in memory gives the next hand
+// of the matrix that no CTA has taken. The counter's answer takes longer to arrive than weights do, so the
+// first warp that reaches hand k requests hand k + kHandsAhead. All warps find the answer in shared memory.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct DealtMatrix {
 // How many hands ahead of its use a hand is requested from the counter.
 inline constexpr int kHandsAhead{2};
 
-// Divides a matrix among CTAs. The fixed hands are 0.7 of a CTA's even share, because the slowest SM of an
-// H200 reads at 0.8 of the mean speed.
+// Divides a matrix among CTAs. The fixed hands of a CTA are 0.7 of an equal share, because the slowest SM of
+// an H200 reads at 0.8 of the mean speed.
 inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
   constexpr double kFixed{0.7};
   DealtMatrix to{weights, weights.num_strips, 0};
@@ -89,9 +89,9 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Returns the most strips that a CTA may process between two synchronizations. The table must hold the
-  // answers for all of them, for later strips, of which the warps have `units` units in their rings, and for
-  // hands that are requested ahead.
+  // Returns the largest number of strips that a CTA may process between two synchronizations. The table must
+  // hold the answers for all these strips; for later strips, of which the warps have `units` units in their
+  // rings; and for hands that are requested ahead.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }

@@ -30,7 +30,7 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   }
 }
 
-// Copies this CTA's share of the input that follows the rows, by kBringThreads threads.
+// Copies this CTA's share of what follows the rows in the step's input. kBringThreads threads call it.
 __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   constexpr unsigned kAhead{4};
   const unsigned stride = gridDim.x * kBringThreads;
@@ -70,8 +70,7 @@ __global__ void __launch_bounds__(kThreads)
     row = {TokenInput{words.x}, static_cast<int>(words.y), words.z, words.w};
   }
   __syncthreads();
-  // The last CTA that has read the step's number stores the new number. The thread that does it has the
-  // least to copy.
+  // The last CTA to read the step's number stores the new number, in the thread that has the least to copy.
   if (threadIdx.x == kThreads - 1 && increment_up_to(args.ticket, gridDim.x - 1) == gridDim.x - 1)
     *args.step = step;
   if (threadIdx.x < kRowThreads)

@@ -58,8 +58,8 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// Where the results go: out[token, row] = (x + bias) + sum. x must not overlap `out`, because x may be read
-// after the first part of a sum was stored in `out`.
+// Where the results go: out[token, row] = (x + bias) + sum. `x` must not overlap `out`, because `x` may be
+// read after the first part of a sum was stored in `out`.
 struct DenseOutput {
   float* out;         // [T, rows], output
   const float* bias;  // [rows of the matrix] or null
@@ -99,8 +99,8 @@ class DenseSums {
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
-    // A run is kRun tiles of 8 columns. All its loads are issued before its first sum is stored, so the warp
-    // waits for memory once per run.
+    // Sums are completed kRun tiles (of 8 columns) at a time. All loads for these tiles are issued before the
+    // first of their sums is stored, so the warp waits for memory once per kRun tiles.
     constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
     for (int run = 0; run < tiles; run += kRun) {

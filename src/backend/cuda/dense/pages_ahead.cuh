@@ -8,9 +8,9 @@
 
 namespace nibble::cuda {
 
-// Each of the launch's first threads prefetches one page of a row. Last pages of rows come first, as
-// attention reads them. The loads that find the page are issued in two calls, before points at which the
-// thread waits for other data anyway: read_row(), then read_id().
+// Each of the launch's first threads prefetches one page of a row. The last pages of all rows come first, as
+// attention reads them first. The loads that find the page are issued in two calls, read_row() and read_id(),
+// each before a point at which the thread waits for other data anyway.
 class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}
@@ -22,8 +22,8 @@ class PageAhead {
     position_ = row.position;
     id_ = row.full_pages;
   }
-  // Loads the page's id. Rows of up to one chunk are skipped, because attention requests all their pages at
-  // once.
+  // Loads the page's id. Rows whose position is in the first chunk are skipped, because attention requests
+  // all pages of one chunk at the same time.
   __device__ void read_id() {
     const int page = position_ / kPagePositions - from_last();
     id_ = position_ >= kChunkPages * kPagePositions && page >= 0

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kWarps{16}, kThreads{32 * kWarps};
 
-// Normalises this CTA's token. Stores the norm in global memory and in `row`, in shared memory, where zeros
-// pad it to whole tiles.
+// Normalises this CTA's token. Stores the normalised row in global memory and, padded with zeros to whole
+// tiles, in `row` in shared memory.
 using NormRow = __nv_bfloat16[kMaxHidden];
 template <int ahead>
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
@@ -18,7 +18,7 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   const NormWeights<kWarps, ahead> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  // After the wait, because embed, which copies args.rows, may be the previous kernel.
+  // args.rows is read after the wait, because the previous kernel may be embed, which copies args.rows.
   const int from = args.rows ? args.rows[token] : token;
   const NormedRows out{args.normed.data, hidden, args.normed.image_rows};
   norm_weights.load(

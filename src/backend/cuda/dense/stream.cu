@@ -92,8 +92,8 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether each warp of qkv() and project() has few units. MXFP4: 1 or 2 on Hopper, each of which fills a
-// slot.
+// Whether each warp of qkv() and project() has few units. With MXFP4 weights on Hopper it has 1 or 2 units,
+// each of which fills a slot.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto take = [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
     const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                  at = size_t{1} * token * residual.hidden + row;
-    // Keeps the compiler from adding the terms before the products: the warp would wait there for their
-    // loads.
+    // Keeps the compiler from adding the terms before the products: the warp would wait there for the loads
+    // of the terms.
     terms.residual.x = from_here(terms.residual.x);
     const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
     args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
@@ -238,12 +238,12 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  // The gain was measured only on this family.
+  // The gain of prefetching less (spares_attention()) was measured only on this family.
   if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }
-// The kernel of project() computes this product: the norms are its activations, and no residual stream is
-// added.
+// qkv_normed() runs the kernel of project(), with the normalised rows (args.normed) as activations and
+// without a residual stream.
 void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
   ResidualInput none;
   none.hidden = args.weights.rows;

@@ -1,6 +1,6 @@
 // unembed of few rows, with dynamic scheduling of strips (dealt.cuh). It reads more memory than any other
 // launch: 1.2 GB of bfloat16 weights. For MXFP4 weights dynamic scheduling gains nothing, so dense/stream.cu
-// computes them.
+// multiplies those.
 #include <algorithm>
 #include <climits>
 
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     unembed_dealt_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns,
                          Timestamps timestamps) {
   using Hands = DealtHands<layout>;
-  // The most units that the CTA's warps have in the slots of their rings, or will prefetch next.
+  // Largest number of units that the CTA's warps have in the slots of their rings or will prefetch next.
   constexpr int kMostAhead{(slots + 1) * warps};
   static_assert(Hands::most_between_syncs(kMostAhead, 1) > 0);
   const EndTimestamp end_timestamp(timestamps);

@@ -54,12 +54,12 @@ struct JoinArgs {
   unsigned cuts;  // number of CTAs that share the matrix in kernels for few tokens, see cut_of()
   DenseOutput to;
 };
-constexpr int kJoinThreads{64};  // few, to have many CTAs: 192 for 16 tokens of 2,880 rows
+constexpr int kJoinThreads{64};  // few, to have many CTAs: 192 for 16 tokens and 2,880 matrix rows
 
 constexpr int kFour{4};
 
-// Adds up the sums of segments. Each thread handles four adjacent rows of a token. A matrix has a multiple
-// of 32 rows (heads of 64 elements, or the hidden size), so all four rows exist or none.
+// Adds up the sums of segments. Each thread handles four adjacent rows of the matrix for one token. A matrix
+// has a multiple of 32 rows (heads of 64 elements, or the hidden size), so all four rows exist or none.
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
   constexpr int kRun{16};  // segments requested at once; 4,096 columns have 16 segments

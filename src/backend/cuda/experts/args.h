@@ -23,7 +23,7 @@ struct UpWeights {
 struct ExpertsUpArgs {
   Activations normed;  // [T, H]: the norm of each token
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: most groups of any routing
+  int num_tokens, experts_per_token, max_groups;  // max_groups: limit of the number of groups
   UpWeights up;
   Activations gated;  // [T K, I], output, in the layout of `normed`; image rows are in the order of groups
   Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): the norm of each pair

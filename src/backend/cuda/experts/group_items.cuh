@@ -1,6 +1,6 @@
-// Items of the experts' products of many tokens (pipeline.cuh): a group of pairs, with a block of rows of
-// the group's expert. Items of a group are adjacent, so L2 serves their activations; if an expert has two
-// groups, these are adjacent too, and L2 also serves the weights.
+// Items of the experts' products of many tokens (pipeline.cuh). An item is a group of pairs, with a block of
+// rows of the group's expert. Items of a group are adjacent, so L2 serves the group's activations. If an
+// expert has two groups, their items are adjacent too, and L2 also serves the weights.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -59,8 +59,8 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// What a kernel does with its sums. multiply_groups() calls store(pair, load(pair), sum of row g, sum of row
-// g + 8) for each pair.
+// What a kernel does with the sums of a product. For each pair, multiply_groups() calls store(pair,
+// load(pair), sum of row g, sum of row g + 8); g = lane / 4.
 template <typename Load, typename Store>
 struct PairSums {
   Load load;
@@ -76,8 +76,8 @@ struct PairsOfLane {
 };
 
 // Multiplies the activations of each group's pairs with the expert's strips. begin(expert, strip, g) returns
-// the PairSums of rows g and g + 8 of a strip. The lane that holds a pair calls load() before the products;
-// afterwards the lanes exchange the loaded data.
+// the PairSums of rows g and g + 8 of a strip. Before the products, the lane that holds a pair calls load()
+// for the pair; after them, the lanes exchange the loaded data.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                 const Groups& groups, const RowOf& row_of, const Begin& begin) {

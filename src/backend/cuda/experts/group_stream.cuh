@@ -31,8 +31,8 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
 }
 
 // What one row of CTAs (blockIdx.y) computes for a single token: a slot (one of the token's chosen experts),
-// or a part of a slot. The rows of experts that other ranks hold help: with two of four chosen experts on
-// this rank, each of the two gets two rows; with three, the fourth row does nothing.
+// or a part of a slot. CTA rows of experts that other ranks hold help this rank's experts: with two of four
+// chosen experts on this rank, each of the two gets two rows; with three, the fourth row does nothing.
 struct SlotWork {
   int slot, expert;        // index among the token's chosen experts; index among this rank's experts
   unsigned row, num_rows;  // index of this row among the slot's rows; their number (0: no work)
@@ -95,8 +95,8 @@ __device__ inline Columns columns_of(const Group& group, int experts_per_token,
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Prefetches the biases of the first values. Construct it before weights are requested, after which these
-  // loads would queue.
+  // Prefetches the biases of the first values. Construct the epilogue before weights are requested: otherwise
+  // these loads would queue after the weights.
   __device__ Epilogue(const Strips& weights, const GroupUnits& units, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), units_(units), count_(count), prepare_(prepare), take_(take) {
@@ -149,7 +149,7 @@ class Epilogue {
 template <int warps>
 __device__ auto up_epilogue(const UpWeights& up, const GroupUnits& units, const Group& group,
                             __nv_bfloat16* gated) {
-  constexpr int kUnits{kStripRows / 2};  // number of gate rows of a strip, which its up rows follow
+  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; the same number of up rows comes after them
   const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
   const auto prepare = [=, &up](int strip, int row) {
     const int unit = strip * kUnits + row;

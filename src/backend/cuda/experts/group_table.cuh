@@ -6,8 +6,8 @@
 
 namespace nibble::cuda {
 
-// An expert and its pairs, given as the list `pairs`, as the bits of `matched` (bit n: pair n) or, if both
-// are unset, as the single pair `slot`.
+// An expert and its pairs. The pairs are given as the list `pairs`; as the bits of `matched` (bit n: pair n
+// of the step); or, if `pairs` is null and `matched` is 0, as the single pair `slot`.
 struct Group {
   int expert, count;
   const int* pairs;
@@ -75,7 +75,9 @@ class GroupTable {
   const Groups& groups_;
   int expert_{0}, index_{-1}, count_{0};  // expert and index (-1: none) of the lane's group; number of groups
   bool is_matched_{false};
-  unsigned pairs_{0};  // is_matched_: bit n for pair n of the lane's group; otherwise the number of its pairs
+  // If is_matched_, a mask of the pairs in the lane's group (bit n: pair n of the step); otherwise the number
+  // of pairs in that group.
+  unsigned pairs_{0};
 };
 
 }  // namespace nibble::cuda

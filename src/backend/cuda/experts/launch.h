@@ -1,5 +1,5 @@
 // Grid, warps and kernel of the experts' launches for few tokens. This header has no device code, so that
-// tests without a GPU include it. C++17, because CUDA code includes it.
+// tests without a GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <vector_types.h>
@@ -13,8 +13,8 @@
 
 namespace nibble::cuda {
 
-// Returns the grid for a single token: one row of CTAs for each of the token's chosen experts (its slots).
-// The rows divide the SMs evenly.
+// Returns the grid for a single token: one row of CTAs for each of the token's chosen experts (the token's
+// slots). The SMs are divided evenly among the rows.
 inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
   const int share = std::max(1, target.num_multiprocessors / num_slots);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots), 1};
@@ -23,7 +23,8 @@ inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_
 inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
 }
-// Returns the most units of one expert that a CTA gets, if all CTAs of the grid share `num_strips` strips.
+// Returns the largest number of units of one expert that a CTA gets, if all CTAs of the grid share
+// `num_strips` strips.
 inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
   const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
@@ -63,7 +64,7 @@ struct ExpertsDownLaunch {
 };
 
 // Returns the slope of TurnShares for launches with `mean` strips per CTA: on Hopper, the first CTA gets 1.4
-// strips more than that, the last 1.4 fewer (measured on an H100). Steps of more than kOwnNorms tokens
+// strips more than `mean`, the last CTA 1.4 fewer (measured on an H100). Steps of more than kOwnNorms tokens
 // gained nothing; other chips were not measured.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};

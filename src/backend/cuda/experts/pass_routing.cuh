@@ -37,7 +37,7 @@ __device__ void choose_experts(const TokenRouting& routing, int token, const Log
   const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
   Ranking ranking(routing.num_experts, logit_of);
   float logit = -INFINITY;
-  int expert = 0;  // the expert of slot number `lane`
+  int expert = 0;  // the token's chosen expert number `lane`
 #pragma unroll 1   // keeps the code short: a launch must first fetch its instructions
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();

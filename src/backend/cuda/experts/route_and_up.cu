@@ -48,10 +48,10 @@ struct RouterMemory {
   float *sums, *logits;
 };
 
-// Computes the router's logits of one or two tokens in shared memory, kMaxExperts per token, and
-// synchronizes the CTA. Each segment is multiplied by one warp of the launch, which publishes its sums;
-// every CTA polls for the sums of all segments and adds them up. Calls `meanwhile` after publishing the
-// CTA's own sums.
+// Computes the router's logits of one or two tokens in shared memory, kMaxExperts per token, and synchronizes
+// the CTA. Each segment is multiplied by one warp of the launch, which publishes the segment's sums; every
+// CTA polls for the sums of all segments and adds them up. Calls `meanwhile` after publishing the CTA's own
+// sums.
 template <int warps, int tokens, typename Meanwhile>
 __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterShare& share,
                               const Columns& columns, const RouterMemory& memory,
@@ -100,7 +100,7 @@ class SlotRouting {
   static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp makes the choice
   static __device__ int slot() { return static_cast<int>(blockIdx.y); }
   // Chooses experts, and returns this CTA's work. If this rank holds all experts, the choice stops at the
-  // CTA's slot, to save time.
+  // expert of the CTA's slot, to save time.
   __device__ SlotWork choose() {
     const int expert = take(0, has_all ? slot() + 1 : args_.experts_per_token);
     return has_all ? SlotWork{slot(), expert, 0, 1} : work_of_slots(args_.own, of_lane_);
@@ -118,7 +118,8 @@ class SlotRouting {
   }
 
  private:
-  // Chooses the experts of slots `from` to `to` - 1. Returns the last chosen expert.
+  // Chooses the experts with indices `from` to `to` - 1 among the token's chosen experts (their slots).
+  // Returns the last of these experts.
   __device__ int take(int from, int to) {
     int expert = 0;
 #pragma unroll 1  // keeps the code short, as in choose_experts()
@@ -135,8 +136,8 @@ class SlotRouting {
   const uint32_t tag_;
   const int lane_{static_cast<int>(threadIdx.x) % 32};
   Ranking ranking_;
-  float logit_{-INFINITY};  // logit of the expert at slot number lane_; -infinity: none yet
-  int of_lane_{0};          // the expert at slot number lane_
+  float logit_{-INFINITY};  // logit of chosen expert number lane_; -infinity: not chosen yet
+  int of_lane_{0};          // chosen expert number lane_
 };
 
 // The kernel for one token. `has_all`: this rank holds all experts.
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // known to be null, so the compiler omits these terms
+  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
   norm_weights.load(
       norm, [](int) { return 0; }, {shared.activations, activation_stride(cols), 1},
       [&](int, int i, float4 x, uint2) {
@@ -220,7 +221,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // known to be null, so the compiler omits these terms
+  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
   norm_weights.template load<kTokens>(
       norm, [](int column) { return column; }, {shared.activations, stride, kTokens},
       [&](int column, int i, float4 x, uint2) {
@@ -248,7 +249,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.fill_ring();
     }
     auto epilogue = up_epilogue<warps>(args.up, units, group, args.gated);
-    // A group has one token or both. Its columns are norms that are adjacent in shared memory.
+    // A group has one token or both. The columns of its product are norms that are adjacent in shared memory.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
     from = units.last;

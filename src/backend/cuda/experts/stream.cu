@@ -14,8 +14,8 @@
 namespace nibble::cuda {
 namespace {
 
-// `ranks`: the step has few pairs (are_matched()), and each CTA chooses all tokens' experts itself. Before
-// it knows its groups, it loads the activations of all tokens to shared memory.
+// `ranks`: the step has few pairs (are_matched()), and each CTA chooses all tokens' experts itself. Before a
+// CTA knows its groups, it loads the activations of all tokens to shared memory.
 template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const GroupUnits units = units_from(weights, share, from);
     const Group group = table.group(units.group);
     const bool is_first = from == share.first;
-    // The activations are requested before the weights, after which their loads would queue.
+    // The activations are requested first: otherwise their loads would queue after those of the weights.
     if (!ranks && is_first) rows.prefetch(normed, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
@@ -117,7 +117,7 @@ class DownCta {
 
   const ExpertsDownArgs& args;
   const Timestamps& timestamps;
-  int slot;  // of a single token: index among its chosen experts
+  int slot;  // only for a single token: index of this CTA's expert among the token's chosen experts
 
   // Returns whether this warp polls for the experts of a single token. The polling warp calls init_ring()
   // only after polling, to poll as early as possible; the other warps initialize their rings in the
@@ -133,8 +133,8 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a group's units. For the CTA's first group, it waits for the previous launch after
-  // prefetching weights. Calls prefetch_next() once the group's activations have arrived.
+  // Multiplies a group's units. For the CTA's first group, prefetches weights and then waits for the previous
+  // launch. Calls prefetch_next() once the group's activations have arrived.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const GroupUnits& units, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
@@ -169,8 +169,8 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. It requests weights as soon as route_and_experts_up() has published its
-// choice.
+// experts_down() of one token. It requests weights as soon as route_and_experts_up() has published the chosen
+// experts.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;

@@ -18,7 +18,7 @@ namespace nibble::cuda {
 // of the experts, every rank chooses among all experts, but groups only the pairs of its own experts, which
 // it numbers from 0. A pair with another rank's expert is in no group and has weight 0.
 struct Groups {
-  int size;                 // most pairs per group: the columns of a pass of experts_up() and experts_down()
+  int size;                 // largest number of pairs per group: columns of a pass of the experts' kernels
   int* count;               // number of groups
   int* expert;              // [groups]: the group's expert, as an index among this rank's experts
   int* num_pairs;           // [groups]: number of pairs in each group
@@ -60,17 +60,16 @@ void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 
-// Mailboxes that pass on the routing of few tokens (are_matched()): among the CTAs of
-// route_and_experts_up(), and from route_and_experts_up() or experts_up() to the next launch,
-// experts_down(). The upper half of a word is a tag (step and layer), the lower half is data. Readers poll
-// for the current tag, so words need no reset. This takes half the time of ending one kernel and starting
-// the next.
+// Mailboxes that pass on the routing of few tokens (are_matched()): among the CTAs of route_and_experts_up(),
+// and from route_and_experts_up() or experts_up() to the next launch, experts_down(). The upper half of a
+// word is a tag (step and layer), the lower half is data. Readers poll for the current tag, so words need no
+// reset. Passing data by mailbox takes half the time of ending one kernel and starting the next.
 struct RoutingMailbox {
   uint64_t* sums{nullptr};     // the router's sums, [T, segments of all strips, 16 rows]; for T <= kOwnNorms
   uint64_t* experts{nullptr};  // [T, K]: chosen experts, indices among the experts of all ranks
   float* weights{nullptr};     // [T, K]: factors of outputs; no tags: readers wait for the launch's end
   const uint32_t* step{nullptr};
-  uint32_t num_layers{0}, layer{0};  // the tag is *step num_layers + layer
+  uint32_t num_layers{0}, layer{0};  // the tag is (*step) * num_layers + layer
 };
 
 void prepare_router();

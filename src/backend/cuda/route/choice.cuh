@@ -24,8 +24,8 @@ class Ranking {
       keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
-  // Returns the next expert. Its lane removes the expert before the shuffle, so that the next call can start
-  // early.
+  // Returns the next expert. The lane that holds the expert removes it before the shuffle, so that the next
+  // call can start early.
   __device__ Place next() {
     uint32_t of_lane = 0;
 #pragma unroll
@@ -51,8 +51,9 @@ class Ranking {
   uint32_t keys_[kExpertsPerLane];  // logits as sortable integers; 0: no expert, or already chosen
 };
 
-// Returns the weight of a chosen expert: the softmax of the chosen experts' logits. Lane k passes the logit
-// of place k (k < K), the other lanes pass -infinity. A whole warp must call it.
+// Returns the weight of a chosen expert: the softmax of the chosen experts' logits. Lane k (k < K) passes the
+// logit of the expert that Ranking gave as number k; the other lanes pass -infinity. A whole warp must call
+// it.
 __device__ inline float weight_of_place(float logit) {
   static_assert(kMaxExpertsPerToken == 8);
   const float weight = expf(logit - __shfl_sync(~0u, logit, 0));

@@ -33,9 +33,9 @@ class RouterStrip {
     if (row < args.weights.rows) bias_ = load_now(args.bias + row);
   }
 
-  // Computes the logits of tokens first to first + count - 1 for the strip's experts. activations(segment)
-  // requests a segment's activations, and returns a function of tile and group that gives the lane's B
-  // registers.
+  // Computes the logits of `count` tokens, from token `first` on, for the strip's experts.
+  // activations(segment) requests a segment's activations. It returns a function f(tile, group), which
+  // returns the lane's B registers for a group of 32 columns (0 or 1) of a tile.
   template <typename Activations>
   __device__ void multiply(int first, int count, const Activations& activations) {
     const int segments = args_.weights.num_segments;
@@ -59,14 +59,14 @@ class RouterStrip {
  private:
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // Returns the row of the router whose logit this thread adds up for one token; a row past the end if it
-  // adds up none.
+  // Returns the row of the router whose logit this thread adds up for one token; a row past the end if the
+  // thread adds up no logit.
   __device__ int row_of_thread() const {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
   }
-  // Returns the number of a segment of the strip among the segments of all strips; past the end if the strip
-  // has no such segment.
+  // Returns the number of a segment of the strip among the segments of all strips; a number past the end if
+  // the strip has no such segment.
   __device__ int unit_of(int segment) const {
     const int segments = args_.weights.num_segments;
     return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;
@@ -79,7 +79,7 @@ class RouterStrip {
   float bias_{0};
 };
 
-// Returns the lane's B registers for a group of 32 columns of a token's norm. is_image: args.normed is an
+// Returns the lane's B registers for a group of 32 columns of a token's norm. `is_image`: args.normed is an
 // image; false: plain rows.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   const NormedRows out{args.normed.data, args.hidden, is_image ? args.normed.image_rows : 0};
   const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // known to be null, so the compiler omits these terms
+  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load<kNormsOfCta>(

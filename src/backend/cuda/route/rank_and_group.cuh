@@ -1,5 +1,5 @@
-// Routing of several tokens: chooses each token's experts, and groups the pairs (token, slot) of each
-// expert.
+// Routing of several tokens: chooses each token's experts, and groups the pairs of a token and a chosen
+// expert by expert.
 #pragma once
 
 #include <cub/warp/warp_scan.cuh>
@@ -20,7 +20,7 @@ __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen)
   const float* logits = args.logits + size_t{1} * token * args.weights.rows;
   Ranking ranking(args.weights.rows, [&](int expert) { return __ldcg(logits + expert); });
   float logit = -INFINITY;
-  bool is_here = false;  // whether this rank holds the expert chosen for slot number `lane`
+  bool is_here = false;  // whether this rank holds the token's chosen expert number `lane`
   for (int k = 0; k < args.experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     const int expert = number_of(args.own, place.expert);
@@ -76,7 +76,8 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   visit_others([](int) { return 0; },
                [&](int pair, int expert, int) { args.rank[pair] = atomicAdd(&counts[expert], 1); });
   __syncthreads();
-  // Each lane handles a run of consecutive experts. A prefix sum over lanes gives the run's first group.
+  // Each lane handles `run` consecutive experts. A prefix sum over lanes gives the first group of the lane's
+  // experts.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
     int num_groups = 0, num_rows = 0;  // numbers of groups, and of rows in images of pairs

@@ -4,8 +4,8 @@
 
 namespace nibble::cuda {
 
-// One segment of a router strip, in the registers of a warp, which loads it before the activations are
-// ready.
+// One segment of a strip of the router's matrix. A warp loads the segment into registers before the
+// activations are ready.
 struct RouterSegment {
   static constexpr int kTiles{kRouterSegmentTiles};
   uint4 parts[kTiles][4];  // the lane's A registers of each tile, in the order of layout/strips.h
