@@ -42,8 +42,8 @@ BackendOptions cache_options(const BackendOptions& options) {
   return own;
 }
 
-// Places the head's arrays in memory that begins at `base`, and returns its size. null: only computes the
-// size.
+// Places the head's arrays in memory that begins at `base`, and returns the size of that memory. If `base` is
+// null, only computes the size.
 size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWorkspace& w) {
   size_t size = 0;
   const auto take = [&](auto*& pointer, size_t count) {
@@ -141,8 +141,7 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// Computes W x plus the residual stream in `parts`, each sum in one or two parts. Activations must be plain
-// rows.
+// Computes W x + residual. Stores each sum in `parts`, in one or two parts. `x` must be plain rows.
 ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;
@@ -159,7 +158,7 @@ ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const 
   return y;
 }
 
-// Computes W norm(x) for the current row of each chain, in `parts`.
+// Computes W norm(x) for the current row of each chain, and stores it in `parts`.
 ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights,
                                              int num_rows, float* parts) const {
   if (num_rows > kFewTokens) {
@@ -186,7 +185,7 @@ DraftInputArgs HeadDrafter::input_args() const {
   return args;
 }
 
-// Computes K and V of the step's rows first to first + num_rows - 1, and appends them to the head's KV
+// Computes K and V of `num_rows` rows of the step, from row `first` on, and appends them to the head's KV
 // cache. Also stores the first inputs of the draft chains that begin after these rows.
 void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputParts& in, int first,
                              int num_rows) const {

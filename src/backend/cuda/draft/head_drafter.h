@@ -1,5 +1,6 @@
-// Runs a draft head after each step of the model. Formulas: reference/draft_head.h. What a step requests and
-// gets: backend/draft_chain.h. How the device finds where drafts begin: input/draft_slots.h.
+// Runs a draft head after each step of the model. See reference/draft_head.h for the formulas,
+// backend/draft_chain.h for what a step requests and gets, and input/draft_slots.h for how the device finds
+// where drafts begin.
 //
 // The head's kernels follow the step's kernels in the same stream or graph, without waiting for the host:
 // the tokens that the step chose, and the drafts, stay on the device until the results are copied. The head
@@ -69,7 +70,8 @@ class HeadDrafter {
   // Call it after the sampling of a step. Fills the head's KV cache, and makes drafts for runs that request
   // them.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
-  // Returns the chains and drafts that draft() leaves on the device for the next step's embed.
+  // Returns where on the device draft() leaves the starts of chains and the drafts, for the next step's
+  // embed().
   MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
   // Enqueues the copy of the drafts to the host. read() returns them; call it after the step has ended.
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;

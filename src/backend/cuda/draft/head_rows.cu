@@ -19,7 +19,7 @@ __device__ float4 scaled(float4 x, float factor, float4 weights) {
 
 // Returns the factor of the RMS norm of a row of `size` elements. Each thread passes its `fours` float4s of
 // the row, with zeros past the end. All threads must call it. Consecutive calls need different `sums`,
-// because slower threads may still read those of the last call.
+// because slower threads may still read the sums of the previous call.
 template <int fours>
 __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, float (&sums)[kWarps]) {
   float squares = 0;

@@ -1,7 +1,7 @@
 // Finds on the device which drafts of a run are accepted (right_drafts.h), from the tokens that the step
 // sampled, and where new drafts begin. draft_slots() of backend/draft_chain.h does the same on the host. All
-// functions here are constexpr, so that tests/backend/cuda/host/draft_slots_test.cpp needs no GPU. C++17,
-// because CUDA code includes it.
+// functions here are constexpr, so that tests/backend/cuda/host/draft_slots_test.cpp needs no GPU. This
+// header is C++17, because CUDA code includes it.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct DraftRun {
   int32_t is_tree;                    // 1: the drafts are a tree (ChosenTokens::parents), 0: a chain
 };
 
-// Input of the draft head for a row of the step or of a chain. For it, the head computes K and V, which fill
-// a slot of the head's KV cache.
+// Input of the draft head for a row of the step or of a chain. For this row, the head computes K and V, which
+// fill a slot of the head's KV cache.
 struct DraftSlot {
   int32_t token;  // the token that follows the row in the text, an input of the head
   int32_t chain;  // chain whose first draft follows `token`; -1: none
@@ -67,7 +67,7 @@ struct ChosenTokens {
   const SampleResult* results;  // [outputs]: the token sampled for each output
 };
 
-struct DraftStart {  // the last row of a run whose token is certain: new drafts begin after it
+struct DraftStart {  // the last row of a run that has a certain token: new drafts begin after it
   int32_t row;       // index of the row in the run
   int32_t token;     // the token after that row
   bool is_chosen;    // whether the step sampled `token` from this row; only then may a chain follow

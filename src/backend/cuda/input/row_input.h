@@ -1,5 +1,5 @@
-// The input of a step in device memory: one row per token, with its tables. C++17, because CUDA code includes
-// it.
+// The input of a step in device memory: one row per token, with its tables. This header is C++17, because
+// CUDA code includes it.
 #pragma once
 
 #include <cstdint>
@@ -65,11 +65,11 @@ struct TileInput {
 };
 inline constexpr int kTileRows{24};
 
-// The KV cache slots of a row's last positions, if the row belongs to a draft tree. In other rows, the slot
-// of a position is its number.
+// The KV cache slots of a row's last positions, if the row belongs to a draft tree. In other rows, position p
+// has slot p.
 struct RowPath {
-  // First position on the row's path. From there to the row's own position, slots are listed in page_ids; the
-  // slot of an earlier position is its number.
+  // First position on the row's path. From there to the row's own position, slots are listed in page_ids; an
+  // earlier position p has slot p.
   int32_t first;
   uint32_t slots;  // index into page_ids, minus `first`: the slot of position p is page_ids[slots + p]
 };
@@ -80,7 +80,7 @@ struct StepInput {
   const TileInput* tiles;    // the rows of each tile of attend_tiles()
   const uint32_t* page_ids;  // ids of the pages in both page tables of every run, then the slots of all paths
   // [T], only in steps with draft trees: the slot in which each row stores K and V (-1: it stores none), and
-  // each row's path. null: the slot of every row is its position.
+  // each row's path. null: the slot of every row is the row's position.
   const int32_t* slots{nullptr};
   const RowPath* paths{nullptr};
 };

@@ -1,4 +1,4 @@
-// Sampling parameters and results in device memory. C++17, because CUDA code includes it.
+// Sampling parameters and results in device memory. This header is C++17, because CUDA code includes it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@ namespace nibble::cuda {
 
 // Largest vocabulary: the weights of all its tokens in sample.cu have a sum below 2^64.
 inline constexpr int kMaxVocab{1 << 19};
-// Most log-probabilities per token. Equals kMaxLogprobs in the host's headers, which kernels do not include.
+// Largest number of log-probabilities per token. Equals kMaxLogprobs in the host's headers, which kernels do
+// not include.
 inline constexpr int kMaxTop{20};
 
 // SampleRow::top_p of a row that keeps all tokens.
@@ -23,8 +24,8 @@ struct Adjustment {
   float raw;      // the model's logit, saved by the device while the adjusted logit replaces it
 };
 
-// The position of a token to sample. If the host does not know it, it gives the row of the step that the
-// token follows instead: the device knows that row's position.
+// The position of a token to sample. If the host does not know the position, SamplePosition holds the step's
+// row after which the token comes: the device knows the position of that row.
 struct SamplePosition {
   int32_t bits;  // the position, or -1 - index of the row
 
@@ -44,9 +45,9 @@ struct SampleRow {
   Adjustment* adjustments;  // [num_adjustments]: at most one per token
   const uint32_t* mask;     // [V / 32, rounded up]: one bit per allowed token; null: all are allowed
   int32_t num_adjustments;
-  // Row of the step whose token the host does not know yet, and which counts as one more output token; -1:
-  // none. If set, `adjustments` has space for one more entry, in case the token has none. (An OptionalIndex
-  // instead of the int would change the machine code of sample_kernel.)
+  // A row of the step, if the host does not know its token yet; -1: none. The device counts that token as one
+  // more output token. If `follows` is set, `adjustments` has space for one more entry, in case no entry is
+  // for that token. (An OptionalIndex instead of the int would change the machine code of sample_kernel.)
   int32_t follows;
   SamplePosition position;  // position of the token to sample
   int32_t top_k;            // number of likeliest tokens that may be sampled; 0: all tokens

@@ -12,7 +12,8 @@
 
 namespace nibble::cuda {
 
-// Comes before a step's input in memory. The input begins with rows of 16 bytes each (InputParts).
+// The header that comes before a step's input in memory. The input begins with rows of 16 bytes each
+// (InputParts).
 struct alignas(16) InputHeader {
   uint32_t num_bytes;   // number of bytes after the header
   uint32_t num_chains;  // draft chains that the previous step made
@@ -34,9 +35,9 @@ static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // RowOutputs foll
 struct StepExchange {
   InputHeader* inputs[2]{};
   StepOutput* outputs[2]{};
-  // [T], for steps with draft trees: the accepted drafts of each run, as a list. The entry of the run's last
-  // known row, and of each accepted draft: the next accepted draft, as a row of the run; -1: none. Other
-  // entries are not written.
+  // [T], for steps with draft trees: the accepted drafts of each run, as a linked list. The entries of the
+  // run's last known row and of each accepted draft hold the next accepted draft, as a row of the run (-1:
+  // none). Other entries are not written.
   int32_t* kept[2]{};
 };
 

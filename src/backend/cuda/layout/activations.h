@@ -1,5 +1,5 @@
-// Activations that one kernel writes and another multiplies, in one of three layouts. C++17, because CUDA
-// code includes it.
+// Activations that one kernel writes and another multiplies, in one of three layouts. This header is C++17,
+// because CUDA code includes it.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -71,7 +71,7 @@ constexpr size_t first_of_tile(int row, int tile, int num_tiles, int image_rows)
              : (static_cast<size_t>(row) * static_cast<size_t>(num_tiles) + static_cast<size_t>(tile)) *
                    kTileCols;
 }
-// Returns the index of the element in column `col` of that tile, in an image or in plain rows.
+// Returns the index of the row's element in column `col` of the tile, in an image or in plain rows.
 constexpr size_t element_of(int row, int tile, int num_tiles, int image_rows, int col) {
   return first_of_tile(row, tile, num_tiles, image_rows) +
          static_cast<size_t>(image_rows ? place_in_cell(row, col) / 2 : col);

@@ -1,5 +1,5 @@
-// The layout of matrices on the device: in the order of the tensor cores' registers, so that each is read
-// once and in sequence.
+// The layout of matrices on the device: in the order of the tensor cores' registers, so that a product reads
+// a matrix once, from beginning to end.
 //
 // A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. Zeros pad the
 // contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8 (g =
@@ -23,8 +23,8 @@
 //         tensor cores take. Then 32 bytes of scales: a word per g, bytes (row g, G = 0), (row g + 8, G = 0),
 //         (row g, G = 1), (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
 //
-// A segment is a run of tiles of a strip that one warp sums from zero; then the sums of segments are added in
-// order. So the order of additions does not depend on the rest of the batch.
+// A segment is several adjacent tiles of a strip, which one warp sums from zero; then the sums of segments
+// are added in order. So the order of additions does not depend on the rest of the batch.
 #pragma once
 
 #include <cstddef>
@@ -127,7 +127,7 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
 // Returns the segment of a strip at which a second CTA takes over, or num_segments if one CTA has the whole
-// strip. As CTAs never outnumber strips, no strip has a third CTA: its sums have at most two parts
+// strip. As CTAs never outnumber strips, no strip has a third CTA: the sums of a strip have at most two parts
 // (dense/args.h).
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),

@@ -50,8 +50,8 @@ __device__ __forceinline__ void for_each_item(const Items& items, const Begin& b
   }
 }
 
-// `columns`: most columns of an item. `ctas`: CTAs per SM; with two, one multiplies while the other waits
-// for memory.
+// `columns`: largest number of columns of an item. `ctas`: CTAs per SM; with two, one multiplies while the
+// other waits for memory.
 template <Layout layout, int columns, int warpgroups, int ctas = 1>
 struct ImageShape {
   static constexpr bool kTakesImage{true};
@@ -88,8 +88,8 @@ struct ImageShape {
       kProductRegisters{warpgroups > 2 ? 160 : 232};
   static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
 
-  // Multiplies all items of this CTA. Without wgmma the body is empty: kernel_table.cpp then has no row for
-  // it.
+  // Multiplies all items of this CTA. Without wgmma the body is empty: kernel_table.cpp then has no row that
+  // launches such kernels.
   template <typename Items, typename Begin>
   static __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<ImageShape>& input,
                                         const Items& items, Stages<ImageShape>& stages, const Begin& begin) {
@@ -172,8 +172,8 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Copies only the item's own columns, without the rows that pad a group to a multiple of 8 in the
-          // image.
+          // Copies only the image rows of the item's columns, not the rows that pad a group to a multiple of
+          // 8.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +

@@ -20,7 +20,7 @@ struct SharedRows {  // `count` rows in shared memory, `stride` elements apart
   int stride, count;
 };
 
-// The terms of the residual stream at one place, or at four adjacent places if T is float4.
+// The terms of the residual stream for one element, or for four adjacent elements if T is float4.
 template <typename T>
 struct ResidualTerms {
   T x, rest, experts[kMaxExpertsPerToken];
@@ -92,11 +92,11 @@ class NormWeights {
       if (4 * i < hidden) fours_[n] = reinterpret_cast<const float4*>(weights)[i];
     }
   }
-  // Stores to[column] = bf16(norm of row token_at(column)). All threads of the CTA call it; it synchronizes
-  // them at the end. Calls visit(column, i, x, normed) for elements 4 i to 4 i + 3 of a row, and when_here()
-  // once the terms of the last rows have arrived. `at_once`: number of rows that are computed together. With
-  // 512 threads, each row takes 8 registers per thread, and 8 more for each of its terms that is being
-  // loaded.
+  // Stores the norm of row token_at(column), in bfloat16, as row `column` of `to`. All threads of the CTA
+  // must call load(), which synchronizes them at the end. Calls visit(column, i, x, normed) for elements 4 i
+  // to 4 i + 3 of a row, and when_here() once the terms of the last rows have arrived. `at_once`: number of
+  // rows that are computed together. With 512 threads, each row takes 8 registers per thread, and 8 more for
+  // each of its terms that is being loaded.
   template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere = Ignore>
   __device__ void load(const NormInput& args, const TokenAt& token_at, SharedRows to, const Visit& visit,
                        const WhenHere& when_here = {}) const {
@@ -160,8 +160,8 @@ class NormWeights {
         });
       }
     }
-    // Stores 16 partial sums of squares per row, one for each of the 16 warps in the fixed order of
-    // summation.
+    // Stores 16 partial sums of squares per row, as if 16 warps (kOrderWarps) had made them: the order of
+    // summation then does not depend on the number of warps of the CTA.
     __device__ void sum_squares(float (&sums)[at_once][kOrderWarps]) const {
       for_each([&](int row, int) {
 #pragma unroll
@@ -216,9 +216,9 @@ struct WorkThread {  // the calling thread, as number `index` of num_threads tha
   int index, num_threads;
 };
 
-// Starts the copies to[n] = row row_at(n), n < to.count, with zeros up to whole tiles. wait_for_rows() waits
-// for them. All copies are in flight at once: through registers, 8 rows of 4,096 elements took 5 us longer
-// than one.
+// Starts to copy row row_at(n) of `from` to row n of `to`, for all n < to.count, padded with zeros to whole
+// tiles. wait_for_rows() waits for the copies. All copies are in flight at once: with copies through
+// registers, 8 rows of 4,096 elements took 5 us longer than one row.
 template <typename RowAt>
 __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
   for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {
@@ -234,7 +234,8 @@ __device__ inline void prefetch_rows(RowMatrix from, SharedRows to, WorkThread t
   prefetch_rows(
       from, [](int row) { return row; }, to, thread);
 }
-// Waits for the copies of prefetch_rows(). All threads of the CTA must call it; it synchronizes them.
+// Waits for the copies of prefetch_rows(), and synchronizes the CTA: all its threads must call
+// wait_for_rows().
 __device__ inline void wait_for_rows() {
   wait_for_copies<0>();
   __syncthreads();
@@ -253,7 +254,8 @@ class RowPrefetch {
       if (i < count * padded_cols(from.cols) / 4) prefetched_[n] = four(from, i, row_at);
     }
   }
-  // Stores to[column] = row row_at(column), with zeros up to whole tiles. Synchronizes the CTA at the end.
+  // Stores row row_at(column) of `from` as row `column` of `to`, padded with zeros to whole tiles.
+  // Synchronizes the CTA at the end.
   template <typename RowAt>
   __device__ void store(RowMatrix from, const RowAt& row_at, SharedRows to) const {
     const int num_fours = padded_cols(from.cols) / 4;

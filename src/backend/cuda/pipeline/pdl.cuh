@@ -3,10 +3,11 @@
 // sees all writes of earlier kernels (PTX ISA: griddepcontrol).
 //
 // Normally every CTA of a kernel calls let_successor_start() after this wait. So when a kernel starts, all
-// kernels before the previous one have ended, and it may read their writes. Thus a kernel may read the
-// step's input, which embed copies, before its own wait, unless it directly follows embed. attend_rows()
-// lets the next kernel start even before its own wait (let_successor_start_early()): all kernels before
-// qkv(), including embed, have ended by then as well.
+// kernels before the previous one have ended, and it may read their writes. Thus a kernel may read the step's
+// input, which embed copies, before its own wait, unless it directly follows embed. attend_rows() calls
+// let_successor_start_early() instead, before attend_rows() itself has waited. The next kernel may still read
+// the step's input before its own wait: qkv() precedes attend_rows(), so all kernels before qkv(), including
+// embed, have ended when attend_rows() starts.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -51,7 +51,8 @@ constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / pro
 // A warp's sums: element [n][i] in lane 4 g + t is of row g + 8 (i / 2) and column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// A CTA's unit of work: rows of matrix number `matrix` from first_strip on, and `columns` tokens or pairs.
+// What a CTA computes at a time: rows of matrix number `matrix` from first_strip on, and `columns` tokens or
+// pairs.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
   int image_row{0};  // row of the first column in the image of activations, if there is one
@@ -61,7 +62,7 @@ struct SegmentItem : PromptItem {  // an item that covers only one segment of ea
 };
 
 // `cuts`: number of CTAs among which the kernels for few tokens divide this matrix. Strips that they divide
-// between two CTAs are summed in two parts here too (cut_of()). 0: all strips are summed whole.
+// between two CTAs are summed in two parts here too (cut_of()). With `cuts` = 0, no strip is divided.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;
@@ -83,7 +84,7 @@ LaunchShape shape_for_items(const Target& target, int num_items) {
 }
 
 // Copies the stages of all items of this CTA. Only the copy warps call it. `Items` has count(), at(index),
-// and row(item, column), the row of `activations` for a column. A lane copies the same places of every
+// and row(item, column), the row of `activations` for a column. A lane copies to the same offsets in every
 // stage.
 template <typename Shape, typename Items>
 __device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,

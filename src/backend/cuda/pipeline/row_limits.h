@@ -1,6 +1,6 @@
 // Numbers of tokens at which a step switches kernels, and the largest sizes and numbers of groups. A group is
 // the pairs (a token and one of its experts) that share a pass over an expert's weights. This header has no
-// device code, so that tests without a GPU include it.
+// device code, so that tests without a GPU can include it.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,9 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. The kernels for
-// larger steps (pipeline.cuh) read the weights once per kManyColumns tokens or pairs.
+// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. In the kernels
+// for larger steps (pipeline.cuh), kManyColumns tokens or pairs share one reading of the weights (in some
+// kernels, more or fewer).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 // Up to kOwnNorms tokens, each kernel that reads a norm computes it, and one launch both routes and starts
 // the experts. Larger steps launch rms_norm once: otherwise every CTA would read all rows, one after
@@ -19,12 +20,12 @@ inline constexpr int kOwnNorms{2};
 // Up to kRouterNorms tokens, the router's launch computes the norm (route/logits.cu). It has 4 CTAs per
 // token, all of which must fit on the SMs at once; otherwise some start late.
 inline constexpr int kRouterNorms{32};
-// Most columns of a wgmma pass over MXFP4 weights, used if there are enough pairs. With 128 columns the
-// tensor cores could be 2 % busier, but the sums need more registers, and ptxas then makes each product wait
-// for the previous one.
+// Largest number of columns of a wgmma pass over MXFP4 weights. Such passes are used if there are enough
+// pairs. With 128 columns the tensor cores could be 2 % busier, but the sums need more registers, and ptxas
+// then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of such a pass for batches, in which few pairs share an expert. It is the smallest number that
-// wgmma allows, and leaves shared memory for more stages.
+// Columns of a pass for batches, in which few pairs share an expert: the smallest number that wgmma allows.
+// It leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
 // Numbers of tokens from which the experts' wgmma groups have up to kManyColumns pairs (kManyTokens on) and
 // up to kMostColumns (kWideTokens on). With fewer tokens they have up to kBatchColumns.
@@ -33,14 +34,14 @@ inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.
 inline constexpr int kSplitTokens{kManyColumns};
 // Up to kNarrowTokens tokens, dense products by wgmma use the kernels for batches (qkv_narrow() and so on),
-// which have more and smaller items. The limit of project is kNarrowProject: it has half the rows of qkv, so
-// that up to this number of tokens all its items run at once (gpt-oss).
+// which have more and smaller items. The limit of project is kNarrowProject: in gpt-oss, project has about
+// half the rows of qkv, and up to this number of tokens all items of project run at once.
 inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
-// Most columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
+// Largest number of columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};
 
-// Most pairs of a step for which the kernels that multiply them also form the groups: one pair per lane of a
-// warp.
+// Largest number of pairs in a step at which the kernels that multiply the pairs also form the groups: one
+// pair per lane of a warp.
 inline constexpr int kMatchedPairs{32};
 // Returns whether the kernels that multiply a step's pairs also form the groups. No expert then has more
 // than `size` pairs, so each has one group. `in_image`: the pairs' activations are gathered in an image, by
@@ -50,8 +51,9 @@ constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool
          num_tokens * experts_per_token <= kMatchedPairs;
 }
 
-// Returns the most groups (of up to `size` pairs) that any routing of a step can give: each expert has at
-// most one group that is not full. A single token has one group per pair, even if a rank has fewer experts.
+// Returns the largest number of groups (of up to `size` pairs) that any routing of a step can give: each
+// expert has at most one group that is not full. A single token has one group per pair, even if a rank has
+// fewer experts.
 constexpr int max_num_groups(int num_tokens, int num_experts, int experts_per_token, int size) {
   const int num_pairs = num_tokens * experts_per_token;
   return std::min(num_pairs, std::max(num_experts, experts_per_token) + num_pairs / size);

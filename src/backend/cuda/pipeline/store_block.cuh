@@ -41,7 +41,8 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// store_eight() for eight bfloat16 numbers at a 16-byte aligned address in shared memory.
+// As the other store_eight(), but reads the eight numbers as bfloat16 from shared memory; `from` must be
+// 16-byte aligned.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
                             const __nv_bfloat16* from) {

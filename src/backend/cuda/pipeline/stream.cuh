@@ -48,8 +48,8 @@ class Ring {
     __syncwarp();
   }
 
-  // Starts to refill the slot that was read longest ago, which no lane may still read. num_bytes: a multiple
-  // of 16.
+  // Starts to refill the slot that was read longest ago, which no lane may still read. `num_bytes`: a
+  // multiple of 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);
     if constexpr (kHasBulkCopies) {
@@ -124,8 +124,8 @@ class LaneColumn {
   const uint32_t address_;
 };
 
-// A position in the sequence of units (segments) of one matrix, or of several of equal shape, strip by
-// strip.
+// A position among the units (segments) of one matrix, or of several matrices of equal shape. Units are
+// numbered strip by strip.
 struct UnitCursor {
   int unit, segment;
 
@@ -146,8 +146,8 @@ struct UnitCursor {
 };
 
 // A type `Matrices` gives UnitStream the address of matrix number i; this type serves a single matrix. With
-// kMayEnd it also returns the matrix's number of strips. The first matrix with fewer strips than the others
-// then ends the range of units (dealt.cuh).
+// kMayEnd, `Matrices` also returns the matrix's number of strips. The first matrix with fewer strips than the
+// others then ends the range of units (dealt.cuh).
 struct OneMatrix {
   static constexpr bool kMayEnd{false};
   const uint8_t* data;
@@ -155,8 +155,9 @@ struct OneMatrix {
 };
 
 // Streams the units of a CTA's range, and multiplies them. `is_short`: each warp has only one or two units.
-// The tiles of a slot are then multiplied in a loop, because it takes longer to fetch unrolled code that
-// runs once: 1,402 instead of 1,387 us per MXFP4 token on an H200 (docs/decisions/0016).
+// The tiles of a slot are then multiplied in a loop, because unrolled code that runs only once takes longer
+// to fetch than a loop: one token took 1,402 instead of 1,387 us with MXFP4 weights on an H200
+// (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
@@ -196,7 +197,8 @@ class UnitStream {
   }
 
  private:
-  // With a single column, only every fourth lane has sums that are needed, and only half of its sums.
+  // With a single column, only every fourth lane has sums that are needed, and only half of that lane's sums
+  // are needed.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),

@@ -1,6 +1,6 @@
 // Chooses warps, ring slots and shared memory for launches that stream weights for few columns (stream.cuh).
 // The choice changes no bit of a result, because a warp adds up whole segments. This header has no device
-// code, so that tests without a GPU include it. C++17, because CUDA code includes it.
+// code, so that tests without a GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows,
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
 }
-// Least shared memory with which any entry of kStreamWarps can run a pass of `columns` columns.
+// Smallest amount of shared memory with which any entry of kStreamWarps can run a pass of `columns` columns.
 constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
   const int num_segments = make_strips(layout, kStripRows, cols).num_segments;
   size_t least = 0;
@@ -70,7 +70,7 @@ constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
 
 struct StreamShape {
   StreamWarps of;
-  int columns;  // most tokens, or pairs of a token and an expert, that share a pass
+  int columns;  // largest number of columns (tokens or pairs) that share a pass
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }
@@ -85,10 +85,11 @@ struct StreamShape {
   }
 };
 
-// Returns the shape of a launch for `columns` tokens or pairs. `cols`: columns of the matrix. `units`: most
-// units of a CTA. `buffers`: number of passes whose activations are in shared memory at once. Takes the
-// first entry of kStreamWarps with which up to kMaxColumns columns fit in a pass; if none does, makes more
-// passes of equal size. The sums of units get the shared memory that is left.
+// Returns the shape of a launch for `columns` tokens or pairs. `cols`: columns of the matrix. `units`:
+// largest number of units of a CTA. `buffers`: number of passes whose activations are in shared memory at
+// once. Takes the first entry of kStreamWarps with which a pass of min(columns, kMaxColumns) columns fits; if
+// no entry does, divides the columns into more passes of equal size. The sums of units get the shared memory
+// that is left.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

@@ -36,7 +36,7 @@ struct BlockBytes {
   static_assert(b_byte >= 0 && b_byte < 4 && b_byte % kStep == 0);
 };
 
-// Computes the same product as block_mma(), by mma_f16(), on GPUs without the instruction
+// Computes the same product as block_mma(), by mma_f16(), for GPUs without the block-scaled instruction
 // (block_mma_twin.h).
 template <BlockForm form, int a_byte, int b_byte>
 __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],

@@ -4,9 +4,9 @@
 // kernel that uses wgmma.
 //
 // wgmma_bf16() takes B column by column, from a multiple of 1,024 bytes on: a column takes 128 bytes, the 64
-// elements of a tile, and its 16-byte piece p is stored at place p ^ (c % 8) of column c.
-// wgmma_bf16_by_rows() takes B row by row, with 72 columns: 64 of them take 128 bytes per row r, with piece
-// p at place p ^ (r % 8), and the last 8 columns are stored elsewhere.
+// elements of a tile, and 16-byte piece p of column c is stored as piece number p ^ (c % 8) of the column.
+// wgmma_bf16_by_rows() takes B row by row, with 72 columns: 64 of them take 128 bytes per row, with piece p
+// of row r stored as piece number p ^ (r % 8), and the last 8 columns are stored elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shar
 // word is constant (128-byte swizzle; 1,024 bytes from 8 columns of B to the next 8): adding to the lower
 // word alone saves 64-bit operations, a twelfth of a batch's instructions.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
-// Returns the same for B stored row by row. The last 8 columns are at `last_columns`, which must be above
-// `address`.
+// Returns the lower word of the descriptor of B stored row by row. The last 8 columns are at `last_columns`,
+// which must be above `address`.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 * 0x10000 + address / 16;
 }

@@ -77,7 +77,7 @@ __device__ uint64_t pack(int token, float logit) {
 __device__ int token_of(uint64_t packed) {
   return kMaxVocab - 1 - static_cast<int>(packed & (kMaxVocab - 1));
 }
-// The least likely token that is kept. Most tokens are kept or not by their logit alone.
+// The least likely token that is kept. For most tokens, the logit alone decides whether they are kept.
 struct Bound {
   uint64_t packed;
   float logit;
@@ -140,7 +140,7 @@ struct DistanceBins {
     return distance < reach ? min(static_cast<int>(distance * scale), kBins - 1) : kBins - 1;
   }
   // Returns the smallest key (key_of() of a logit) in the bins 0 to `bin`. A whole warp calls it; its lanes
-  // search together, 5 bits of the key per step.
+  // search together, 5 bits of the key per iteration.
   __device__ uint32_t smallest_key(int bin) const {
     const int lane = threadIdx.x % 32;
     uint32_t smallest = 0;
@@ -204,7 +204,7 @@ class LogitRow {
     if (threadIdx.x == 0) shared_.num_top = 0;
   }
 
-  // Returns the likeliest token, packed; 0 if no logit is above -infinity.
+  // Returns the likeliest token, packed with its logit (pack()); 0 if no logit is above -infinity.
   __device__ uint64_t best() {
     Likeliest likeliest;
     for_tokens([&](int token, float logit, bool is_there) {
@@ -311,7 +311,7 @@ class LogitRow {
     emit(rank, shared_.top[own]);
   }
 
-  // Applies the row's adjustments to its logits. `last`: token of the step's row number row.follows.
+  // Applies the row's adjustments to its logits. `last`: token of row number row.follows of the step.
   __device__ void adjust(const SampleRow& row, int last) {
     Adjustment* const extra = row.adjustments + row.num_adjustments;
 #pragma unroll 1
@@ -324,15 +324,15 @@ class LogitRow {
     }
     Cluster::sync();
     if (row.follows < 0) return;
-    // If no adjustment has the last token, the extra one applies to it. Its count is 0 if an adjustment has
-    // the token.
+    // If no adjustment has the last token, the extra one applies to it. The extra one's count is 0 if another
+    // adjustment has the token.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
     }
     Cluster::sync();
   }
-  // Restores the model's own logits, which the first CTA then reads. Only the first CTA calls it.
+  // Restores the model's own logits, which the first CTA then reads. Only the first CTA calls restore().
   __device__ void restore(const SampleRow& row) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
@@ -427,7 +427,8 @@ class LogitRow {
   }
 
   static __device__ void add(uint64_t* bin, uint64_t amount) {
-    // Shared memory has no 64-bit atomic addition: this takes two 32-bit ones, the second with a carry.
+    // Shared memory has no 64-bit atomic addition, so two 32-bit additions replace it, the second with a
+    // carry.
     auto* const words = reinterpret_cast<unsigned*>(bin);
     const auto low = static_cast<unsigned>(amount);
     const unsigned before = atomicAdd(words, low);
@@ -457,8 +458,8 @@ __device__ RowOutput* row_output(const SampleArgs& args) {
          blockIdx.y;
 }
 
-// Finds each row's likeliest token, packed; 0 if no logit is above -infinity. Completes greedy rows, which
-// need nothing else.
+// Finds each row's likeliest token, packed with its logit in one word; the word is 0 if no logit is above
+// -infinity. Completes greedy rows, which need nothing else.
 __global__ void __launch_bounds__(kBestThreads)
     best_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

@@ -10,23 +10,24 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments and masks of a step's rows. Rows point to them, because their number has no limit.
+// Owns the adjustments and masks of a step's rows. Rows point to their adjustments and masks, because the
+// number of adjustments has no limit.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}
 
-  // Begins a step, whose rows add() will store from `rows` on. Their pointers are set only by upload().
+  // Begins a step, whose rows add() will store from `rows` on. Only upload() sets the pointers in the rows.
   void start(SampleRow* rows) {
     rows_ = next_ = rows;
     are_greedy_ = true;
     adjustments_.clear();
     masks_.clear();
   }
-  // Adds an output row, whose parameters (engine/validate.h) and tokens the caller has validated.
-  // `position`: of the token to sample. If only the device knows it, the row must have no penalties, which
-  // count output tokens. `follows`: the first row of the output's run, if the host does not know that row's
-  // token yet, because the previous step samples it (Run::ahead). The device then counts this token as
-  // output for penalties.
+  // Adds an output row, whose parameters (engine/validate.h) and tokens the caller has validated. `position`:
+  // position of the token to sample. If only the device knows it, the row must have no penalties, which count
+  // output tokens. `follows`: the first row of the output's run, if the host does not know that row's token
+  // yet, because the previous step samples it (Run::ahead). The device then counts this token as output for
+  // penalties.
   void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // whether every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
@@ -54,7 +55,7 @@ class SampleRows {
   // Each buffer exists twice, because the copy of the previous step may not have started yet.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
-  // replaced by larger buffers; the previous step may still read them
+  // buffers that larger ones have replaced; the previous step may still read them
   DeviceBuffer outgrown_, outgrown_masks_;
 };
 
