@@ -25,7 +25,7 @@ struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // pages to prefetch per row, at most, from its last page back; 0: no prefetch
+  int max_pages{0};  // limit of pages to prefetch per row, from its last page back; 0: no prefetch
 };
 
 struct RopeInput {
@@ -60,8 +60,8 @@ struct AttendArgs {
   LayerPages pages;
   int window;          // positions that a row sees, with its own; 0: all positions
   const float* sinks;  // [Nq]
-  // Whether attend_rows() also writes the rows' k and v to the cache. If so, no two rows may be of one
-  // sequence.
+  // Whether attend_rows() also writes the rows' k and v to the cache. If so, all rows of the step must be of
+  // different sequences.
   int writes_kv;
   int first_row, max_chunks;  // the launch's first row (index in the step); chunks of its longest row
   // [rows of the launch, Nkv, max_chunks, kPartialFloats], scratch: a partial softmax per chunk

@@ -136,19 +136,20 @@ __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -
 // NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
-// Returns the largest score that a lane (g = lane / 4, t = lane % 4) holds of row g (half 0) or row g + 8
-// (half 1). The lane's scores of the row are in elements [n][2 half] and [n][2 half + 1], for positions 8 n
-// + 2 t and 8 n + 2 t + 1. Masked scores are -inf.
+// Returns the largest score that a lane (g = lane / 4, t = lane % 4) holds of row g (half = 0) or row g + 8
+// (half = 1). The lane's scores of the row are scores[n][2 * half] and scores[n][2 * half + 1], for positions
+// 8 n + 2 t and 8 n + 2 t + 1. Masked scores are -inf.
 template <int half>
 __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// A lane's exponentials of a page in bfloat16, as the A registers of two products. For n = 0 .. 3, element [n
-// / 2][n % 2 * 2 + half] holds positions 8 n + 2 t and 8 n + 2 t + 1 of row g + 8 half.
+// A lane's exponentials of a page in bfloat16, as the A registers of two products. For n = 0 .. 3, element
+// [n / 2][n % 2 * 2 + half] holds positions 8 n + 2 t and 8 n + 2 t + 1 of row g + 8 * half (g = lane / 4,
+// t = lane % 4).
 using Exponentials = uint32_t[2][4];
 
-// Computes the exponentials of row g + 8 half, relative to `reference`.
+// Computes the exponentials of row g + 8 * half, relative to `reference`.
 template <int half>
 __device__ void take_exponentials(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
 #pragma unroll
@@ -156,7 +157,7 @@ __device__ void take_exponentials(const float (&scores)[4][4], float reference, 
     exponentials[n / 2][n % 2 * 2 + half] =
         pair_of(exp2_of(scores[n][2 * half] - reference), exp2_of(scores[n][2 * half + 1] - reference));
 }
-// Multiplies the exponentials of row g + 8 half by a power of two, which is exact.
+// Multiplies the exponentials of row g + 8 * half by `power`, a power of two. The product is exact.
 template <int half>
 __device__ void scale(Exponentials& exponentials, float power) {
   // The upper half of a float32 power of two is the same power in bfloat16.
@@ -170,8 +171,8 @@ __device__ void scale(Exponentials& exponentials, float power) {
 }
 
 // A bfloat16 number has its highest exponent bit set if its magnitude is at least 2. kTooLarge has that bit
-// of both numbers of a pair. So the bitwise "or" of several pairs shows whether any exponential is too large
-// for its reference.
+// of both numbers of a pair. So the bitwise "or" of several pairs shows whether any of their exponentials is
+// too large for its reference.
 inline constexpr uint32_t kTooLarge{0x40004000};
 struct BitwiseOr {
   __device__ uint32_t operator()(uint32_t a, uint32_t b) const { return a | b; }

@@ -41,7 +41,7 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
 }
 
 // A row's q, k and v in shared memory: rotated queries and, if the CTA writes the KV cache, key and value in
-// its format.
+// the format of the cache.
 template <KvFormat format>
 struct RowQkv {
   using Element = typename KvCodec<format>::Element;
@@ -67,8 +67,8 @@ template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
   using Eight = typename KvCodec<format>::Eight;
-  Eight keys[4][2];    // keys[n][half]: elements 32 half + 8 t to 32 half + 8 t + 7 at position 8 n + g
-  Eight values[2][4];  // values[half][i]: elements 8 g to 8 g + 7 at position_of(half, i)
+  Eight keys[4][2];    // keys[n][half]: 8 elements from 32 * half + 8 t on, at position 8 n + g
+  Eight values[2][4];  // values[half][i]: 8 elements from 8 g on, at position_of(half, i)
 
   // Returns the distance in positions from the lane's first value to values[half][i].
   static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
@@ -76,9 +76,9 @@ struct PageRegisters {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
   // load_keys() and load_values() call keys_from(position, element) with the lane's first position in the
-  // page and first element. It returns a function of (positions, elements), which gives the address that
-  // many positions and elements later. Its arguments are compile-time constants, so that one address serves
-  // all loads of a lane.
+  // page and first element. keys_from() returns a function f(positions, elements), which gives the address
+  // that many positions and elements later. The arguments of f are compile-time constants, so that one
+  // address serves all loads of a lane.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -1,10 +1,10 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
-// key/value head with the query heads that share it, and one or more chunks of eight pages. Each of its
-// eight warps computes the exponentials of one page of a chunk; then it computes 8 columns of the chunk's
-// output (row_pages.cuh). The keys and values of the next chunk are loaded as soon as the current chunk's
-// registers are free. Scores and outputs are tensor-core products with 16 rows: the upper 8 rows are the (up
-// to 8) query heads, the lower 8 are zero. The warp and chunk of a page depend only on the row's position,
-// so a row gets the same bits in every batch.
+// key/value head with the query heads that share it, and one or more chunks of eight pages. Each of the CTA's
+// eight warps computes the exponentials of one page of a chunk; then the warp computes 8 columns of the
+// chunk's output (row_pages.cuh). The keys and values of the next chunk are loaded as soon as the current
+// chunk's registers are free. Scores and outputs are tensor-core products with 16 rows: the upper 8 rows are
+// the (up to 8) query heads, the lower 8 are zero. The warp and chunk of a page depend only on the row's
+// position, so a row gets the same bits in every batch.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/launch.h"
 #include "backend/cuda/attention/partials.cuh"
@@ -186,9 +186,8 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // The sink of head lane / 4. It is loaded here but used only after the wait. Its first use stalls until the
-  // loads of pages, which were issued earlier, have arrived; a use before the wait would delay the loads of
-  // q.
+  // The sink of head lane / 4, loaded here but used only after the wait: its first use stalls until the loads
+  // of pages, issued earlier, have arrived. A use before the wait would delay the loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
   // This kernel leaves room on the SMs, where the next launch can already prefetch its first weights.

@@ -1,8 +1,8 @@
 // Code shared by both tiled attention kernels (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive rows
 // of one sequence, for one key/value head. Each of 12 warps handles two rows of the tile. A warp's products
 // have 16 rows: the upper 8 are the (up to 8) query heads of the warp's first row, the lower 8 those of its
-// second row. A lane holds sums[n][2 half + i] of a product, for head g of the warp's first row (half = 0) or
-// second row (half = 1), in column 8 n + 2 t + i, where g = lane / 4 and t = lane % 4.
+// second row. A lane holds sums[n][2 * half + i] of a product, for head g of the warp's first row (half = 0)
+// or second row (half = 1), in column 8 n + 2 t + i, where g = lane / 4 and t = lane % 4.
 //
 // Sums are added in the same order as in attend_rows(), so the results have the same bits (page.cuh): the
 // pages of a chunk in one chain of products, then the chunks in order.
@@ -44,8 +44,8 @@ class TileSums {
     for_sums<half>([&](float&, float& total) { total *= factor; });
   }
   // put_aside() stores the totals in shared memory, [kAside, kTileThreads], to free their registers.
-  // take_back() loads them and multiplies each row's totals by its factor. `memory`: address of the calling
-  // thread's first word.
+  // take_back() loads the totals and multiplies those of row `half` by factors[half]. `memory`: address of
+  // the calling thread's first word.
   static constexpr int kAside{34};
   __device__ void put_aside(float* memory) {
     int i = 0;

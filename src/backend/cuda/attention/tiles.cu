@@ -31,8 +31,8 @@ __device__ int value_place(int position, int piece) {
   return kPageBytes + position * 128 + (piece ^ (position % 8)) * 16;
 }
 
-// Copies pages of the KV cache to stages. Zeros the values and keys of positions after the tile's last row,
-// which are not written yet.
+// Copies pages of the KV cache to stages. Positions after the tile's last row are not written yet: zeros are
+// stored as their keys and values.
 template <KvFormat format>
 class PageCopier {
   using Codec = KvCodec<format>;

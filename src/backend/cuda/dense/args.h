@@ -3,10 +3,10 @@
 // Nkv key/value heads, V vocabulary. Activations are bfloat16; sums are float32.
 //
 // With few tokens, CTAs share a matrix evenly, so a CTA's share may begin inside a strip. Each of the two
-// CTAs then stores a part of the sums of the strip's rows, in [2 parts, T, rows], and the next kernel adds
-// both parts. Kernels for many tokens add both parts themselves, and store only the first array. A kernel
-// reads activations in one layout, and writes them in each layout for which its arguments have a destination
-// (layout/activations.h).
+// CTAs that share such a strip stores a part of the sums of the strip's rows, in [2 parts, T, rows], and the
+// next kernel adds both parts. Kernels for many tokens add both parts themselves, and store only the first
+// array. A kernel reads activations in one layout, and writes them in each layout for which its arguments
+// have a destination (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>

@@ -125,8 +125,8 @@ class DenseSums {
 
  private:
   // Calls f(n, i, half, element) for each existing sum [n][i] of tiles [first, last); `element` is the sum's
-  // place in [T, rows]. A pointer advances from token to token: to compute each address from n and i took 64
-  // times 20 instructions at the end of an item of qkv (docs/decisions/0014).
+  // element of the array [T, rows]. A pointer advances from token to token: to compute each address from n
+  // and i took 64 times 20 instructions at the end of an item of qkv (docs/decisions/0014).
   template <typename Element, typename F>
   __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
     Element* of_token = elements + place_ + size_t{8} * first * to_.rows;

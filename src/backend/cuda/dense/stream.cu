@@ -22,12 +22,12 @@ struct StreamedMatrix {
 
 // The functions that a kernel passes to stream_matrix():
 //
-//  load(to, first column, count, fill)   loads the activations of the pass to shared memory. Must call
-//      fill(), which fills the rings with weights, as soon as that no longer delays the activations
+//  load(to, first column, count, fill)   loads the activations of the pass to shared memory. load() must
+//      call fill(), which fills the rings with weights, as soon as that no longer delays the activations
 //  prepare(row, column)   returns data to be added to the sum, such as a bias. Called before the products
-//  take(row, column, sum, prepared, part, is_whole)   receives each sum of the CTA's strips. part: 1 if the
-//      strip begins in another CTA, otherwise 0. is_whole: whether the CTA has the whole strip
-//  at_end()   called after the last weights have arrived, before their sums are taken
+//  take(row, column, sum, prepared, part, is_whole)   receives each sum of the CTA's strips. `part`: 1 if
+//      the strip begins in another CTA, otherwise 0. `is_whole`: whether the CTA has the whole strip
+//  at_end()   called after the last weights have arrived, before take() gets their sums
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 struct StreamSteps {
   Load load;
@@ -97,16 +97,16 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
-// Whether qkv() fills its rings when the terms of the norm have arrived, before it computes the norm. On an
-// H100 this saved 0.4 us per layer in BF16, but cost 0.3 us in FP8 and 0.1 us in MXFP4
+// Whether qkv() fills its rings when the terms of the residual stream have arrived, before it computes their
+// norm. On an H100 this order saved 0.4 us per layer in BF16, but cost 0.3 us in FP8 and 0.1 us in MXFP4
 // (docs/decisions/0016).
 template <Layout layout>
 inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-// The kernel of qkv(). If the CTA's first strip begins in the previous CTA, that CTA stores part 0 of its
-// sums, and this CTA part 1. For a whole strip, the CTA stores part 0, and zeros as part 1.
+// The kernel of qkv(). If the CTA's first strip begins in the previous CTA, that CTA stores part 0 of the
+// strip's sums, and this CTA stores part 1. For a whole strip, the CTA stores part 0, and zeros as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {

@@ -56,7 +56,7 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
-// experts_down() computes out = weight (W[e] gated + b[e]) for each pair of a token and a chosen expert e
+// experts_down() computes out = weight * (W[e] gated + b[e]) for each pair of a token and a chosen expert e
 // that this rank holds, with W [E, H, I] and the pair's weight from the routing.
 struct ExpertsDownArgs {
   Activations gated;       // [T K, I], in the layout that experts_up() writes
@@ -74,7 +74,7 @@ struct ExpertsDownArgs {
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-// Variants for many tokens, by mma.sync. Weights are read once per kManyColumns tokens.
+// Variants for many tokens, by mma.sync. An expert's weights are read once per kManyColumns pairs.
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
 // Variants for many tokens, by wgmma.

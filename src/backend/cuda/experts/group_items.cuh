@@ -27,11 +27,12 @@ __device__ int column_of_lane(int part) {
          min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
 }
 
-// The items of all groups, read from memory. wgmma kernels read them before the previous launch has ended.
-// The groups are complete by then: the launch that ranks experts writes them, then come the launches gather,
-// experts_up and experts_down. Each waits for the previous launch before it lets the next one start, and a
-// launch starts once every CTA of the previous one has let it (pdl.cuh). So when experts_up or experts_down
-// starts, all CTAs of gather have seen the end of the ranking. __ldcg reads from L2, because L1 may be stale.
+// The items of all groups, which are read from memory. wgmma kernels read the groups before the previous
+// launch has ended. The groups are complete by then: the launch that ranks experts writes them, then come the
+// launches gather, experts_up and experts_down. Each waits for the previous launch before it lets the next
+// one start, and a launch starts once every CTA of the previous one has let it (pdl.cuh). So when experts_up
+// or experts_down starts, all CTAs of gather have seen the end of the ranking. __ldcg reads from L2, because
+// L1 may be stale.
 template <typename Shape, typename RowOf>
 struct GroupItems {
   static constexpr bool kAreReadOnce{true};  // weights of a group are read once
@@ -49,7 +50,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // numbers beyond the group are not used
+    for (int part = 0; part < item.kParts; ++part)  // pairs beyond the group are not used
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }

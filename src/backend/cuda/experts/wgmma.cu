@@ -77,7 +77,8 @@ __global__ void __launch_bounds__(kGatherThreads)
     });
   }
   const int padding = own % kCellPieces, row = first_row + own / kCellPieces;
-  // Zeros the columns that pad the last tile of experts_up's results; experts_up does not write them.
+  // Zeros the columns that pad the last tile of experts_up's results; experts_up does not write these
+  // columns.
   if (has_padding(args.up.intermediate) && padding >= kFirstPaddingPiece && own / kCellPieces < num_rows)
     *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated.data) +
                               cell_of(row, args.up.intermediate / kTileCols, args.gated.image_rows) +

@@ -13,10 +13,11 @@
 
 namespace nibble::cuda {
 
-// Pairs of a token and a chosen expert, grouped by expert, up to `size` per group. A pair's number is token *
-// K + slot, where slot is the expert's index among those chosen for the token. If each rank holds only some
-// of the experts, every rank chooses among all experts, but groups only the pairs of its own experts, which
-// it numbers from 0. A pair with another rank's expert is in no group and has weight 0.
+// Pairs of a token and a chosen expert, grouped by expert, up to `size` per group. A pair's number is
+// token * K + slot, where slot is the expert's index among those chosen for the token. If each rank holds
+// only some of the experts, every rank chooses among all experts, but groups only the pairs of its own
+// experts. Each rank numbers its own experts from 0. A pair with another rank's expert is in no group and has
+// weight 0.
 struct Groups {
   int size;                 // largest number of pairs per group: columns of a pass of the experts' kernels
   int* count;               // number of groups

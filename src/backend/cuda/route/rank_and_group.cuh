@@ -57,7 +57,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
   // Calls f(pair, expert, load(pair)) for the thread's other pairs of this rank's experts. Loads eight pairs
-  // at a time: the compiler cannot move a load before a store of f(), which might alias it.
+  // at a time: the compiler cannot move a load before a store of f(), as it might alias the store.
   const auto visit_others = [&](const auto& load, const auto& f) {
     constexpr int kAhead{8};
     for (int first = own + threads; first < num_pairs; first += kAhead * threads) {
@@ -76,8 +76,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   visit_others([](int) { return 0; },
                [&](int pair, int expert, int) { args.rank[pair] = atomicAdd(&counts[expert], 1); });
   __syncthreads();
-  // Each lane handles `run` consecutive experts. A prefix sum over lanes gives the first group of the lane's
-  // experts.
+  // Each lane handles `run` consecutive experts. A prefix sum over lanes gives the lane's first group.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
     int num_groups = 0, num_rows = 0;  // numbers of groups, and of rows in images of pairs

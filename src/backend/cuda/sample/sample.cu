@@ -107,7 +107,7 @@ using Largest = ::cuda::maximum<uint64_t>;
 using Sum = ::cuda::std::plus<uint64_t>;
 using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
 
-// What a token adds to a sum: One (for top_k) counts it, Weight (for top_p) gives its weight.
+// What a token adds to a sum: One (for top_k) counts the token, Weight (for top_p) gives the token's weight.
 struct One {
   float largest;  // the largest logit
   __device__ uint64_t operator()(float) const { return 1; }
@@ -255,8 +255,8 @@ class LogitRow {
       }
       share = 0;
       more = place.target - place.before;
-      // The search ends if all tokens of the bin are needed, or if it holds only one. An amount below 1.5
-      // times the smallest is that of one token.
+      // The search ends if all tokens of the bin are needed, or if the bin holds only one token. An amount
+      // below 1.5 times the smallest is that of one token.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;

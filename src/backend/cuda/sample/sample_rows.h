@@ -24,18 +24,18 @@ class SampleRows {
     masks_.clear();
   }
   // Adds an output row, whose parameters (engine/validate.h) and tokens the caller has validated. `position`:
-  // position of the token to sample. If only the device knows it, the row must have no penalties, which count
-  // output tokens. `follows`: the first row of the output's run, if the host does not know that row's token
-  // yet, because the previous step samples it (Run::ahead). The device then counts this token as output for
-  // penalties.
+  // position of the token to sample. If only the device knows the position, the row must have no penalties,
+  // which count output tokens. `follows`: the first row of the output's run, if the host does not know that
+  // row's token yet, because the previous step samples it (Run::ahead). The device then counts this token as
+  // output for penalties.
   void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // whether every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
   // Enqueues the copy of the adjustments, if there are any. When step n is uploaded, step n - 2 must have
   // ended.
   void upload(Stream stream);
-  // Fills in the masks, and enqueues their copy. Call it after the step's launches were enqueued, before
-  // those of sampling: the device runs the step while the host computes masks.
+  // Fills in the masks, and enqueues their copy. Call it after the step's launches were enqueued, and before
+  // the launches of sampling are enqueued: the device runs the step while the host computes masks.
   void upload_masks(Stream stream);
 
  private:
