@@ -73,7 +73,8 @@ class HeadDrafter {
   // Returns where on the device draft() leaves the starts of chains and the drafts, for the next step's
   // embed().
   MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
-  // Enqueues the copy of the drafts to the host. read() returns them; call it after the step has ended.
+  // Enqueues the copy of the drafts to the host. read() returns the drafts; call read() after the step has
+  // ended.
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;
   std::vector<Drafts> read(const DraftDownload& from) const;
 

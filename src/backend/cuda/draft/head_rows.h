@@ -1,6 +1,6 @@
 // Launch functions of the draft head's kernels that handle rows one by one, between the head's matrix
-// products. Formulas and names: reference/draft_head.h. Activations to be multiplied are bfloat16. C++17,
-// because CUDA code includes it.
+// products. Formulas and names: reference/draft_head.h. Activations to be multiplied are bfloat16. This
+// header is C++17, because CUDA code includes it.
 #pragma once
 
 #include <cuda_bf16.h>

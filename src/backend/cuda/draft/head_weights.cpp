@@ -55,8 +55,8 @@ HeadWeights place_head(const BackendOptions& options, Arena& arena) {
   return to;
 }
 
-// Returns a view of a matrix's rows from first_row on, which must be the first row of a strip. `cols`: its
-// columns.
+// Returns a view of a matrix's rows from `first_row` on, which must be the first row of a strip. `cols`:
+// columns of the matrix.
 Strips rows_from(const Strips& strips, int first_row, int cols) {
   Strips rows = make_strips(strips.layout, strips.rows - first_row, cols);
   rows.data =

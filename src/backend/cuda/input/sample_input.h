@@ -39,8 +39,8 @@ struct SamplePosition {
 
 struct SampleRow {
   uint64_t seed;
-  // The option top_p as a share of the total weight, in units of 2^-64, rounded up, minus 1: tokens are kept
-  // until their sum exceeds it.
+  // The option top_p as a share of the total weight, in units of 2^-64, rounded up, minus 1: likeliest tokens
+  // are kept until the sum of their weights exceeds this share.
   uint64_t top_p;
   Adjustment* adjustments;  // [num_adjustments]: at most one per token
   const uint32_t* mask;     // [V / 32, rounded up]: one bit per allowed token; null: all are allowed

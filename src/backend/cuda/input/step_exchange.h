@@ -1,5 +1,6 @@
 // Buffers in host memory through which host and kernels exchange a step's input and tokens. The device
-// accesses them directly: with copies by the copy engine it would idle while work moves between engines.
+// accesses the buffers directly: with copies by the copy engine, the device would idle while work moves
+// between engines.
 //
 // Step n uses input and output buffer n % 2. The arguments of a CUDA graph are fixed, so both sides count the
 // steps: the device in Workspace::step, the host in InputUpload, which compares its count with
@@ -20,7 +21,7 @@ struct alignas(16) InputHeader {
 };
 
 // Times are nanoseconds of the device's clock. A step begins when wait_for_predecessor() returns in its first
-// kernel, which may have started earlier. It ends when its last row has a token.
+// kernel, which may have started earlier. The step ends when its last row has a token.
 struct RowOutput {
   unsigned long long end_ns;
   SampleResult result;  // the row's token; of result.top, only the first num_top entries are written

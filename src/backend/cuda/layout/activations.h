@@ -41,8 +41,8 @@ static_assert(std::is_trivially_copyable_v<Activations>);
 // An image holds activations as [tile][row][128 bytes], in the swizzled order that wgmma reads from shared
 // memory (ptx/wgmma.cuh). One bulk copy, which cannot reorder, then loads a tile of 64 columns of consecutive
 // rows; writing in this order costs nothing extra. A cell is a row's 128 bytes in a tile: 64 columns in the
-// lane order of wgmma, with 16-byte piece p of row r at p ^ (r % 8). The kernel that writes a row zeros the
-// columns that pad its last tile. The number of rows is a multiple of 8.
+// lane order of wgmma, with 16-byte piece p of row r stored as piece number p ^ (r % 8). The kernel that
+// writes a row zeros the columns that pad the row's last tile. The number of rows is a multiple of 8.
 
 inline constexpr int kCellBytes{2 * kTileCols}, kRowsOfSwizzle{8};
 

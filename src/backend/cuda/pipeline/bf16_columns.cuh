@@ -17,7 +17,7 @@ struct Bf16Rows {
   __device__ const uint8_t* row(int i) const {
     return reinterpret_cast<const uint8_t*>(data + size_t{1} * i * cols);
   }
-  // cols is a multiple of 32, so no piece (8 elements) is cut.
+  // `cols` is a multiple of 32, so no piece (8 elements) is cut.
   __device__ bool has_piece(int piece) const { return 8 * piece < cols; }
 };
 
@@ -54,7 +54,7 @@ class Bf16Lane {
                         (group ^ (g % 2)) * 64 + lane % 4 * 16;
   }
 
-  // Multiplies the first 8 * tiles columns of a stage. Sums of columns past the end of the item are not
+  // Multiplies the first 8 * `tiles` columns of a stage. Sums of columns past the end of the item are not
   // used.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {

@@ -1,19 +1,20 @@
-// Matrix products of many tokens (pipeline.cuh) on Hopper. They use wgmma or, if columns are few, mma.sync,
-// which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image (activations.h).
-// Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns. One more warp
-// makes the copy engine fill the stages with weights, and another makes it fill them with activations.
+// Matrix products of many tokens (pipeline.cuh) on Hopper. The products use wgmma or, if columns are few,
+// mma.sync, which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image
+// (activations.h). Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns.
+// One more warp makes the copy engine fill the stages with weights, and another warp makes it fill the stages
+// with activations.
 //
 // The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
 // the first stages while that kernel ends. So it also reads the items before that kernel has ended
-// (group_items.cuh). It cannot get further ahead than the number of stages, because the warps that empty
-// stages do wait.
+// (group_items.cuh). The copying warp cannot get further ahead than the number of stages, because the warps
+// that empty stages do wait.
 //
-// A stage of MXFP4 weights is a whole segment (five tiles). It is multiplied in an unrolled loop with two
-// sets of A registers: while products read one set, the next tile is unpacked into the other. BF16 and E4M3
-// weights have 4 and 2 times the bytes, so their stages are one tile.
+// A stage of MXFP4 weights is a whole segment (five tiles). Such a stage is multiplied in an unrolled loop
+// with two sets of A registers: while products read one set, the next tile is unpacked into the other. BF16
+// and E4M3 weights have 4 and 2 times the bytes, so their stages are one tile.
 //
 // With three warpgroups, all of them use the same copy of the activations. A small batch has few items: with
-// one warpgroup per CTA it has three times the number of items, which keeps memory busy.
+// one warpgroup per CTA, the batch has three times the number of items, which keeps memory busy.
 #pragma once
 
 #include "backend/cuda/layout/activations.h"
@@ -185,7 +186,7 @@ struct ImageShape {
           });
         });
   }
-  // For each stage of an item: waits until it is empty, then calls f(number of tiles in the stage).
+  // For each stage of an item: waits until the stage is empty, then calls f(number of tiles in the stage).
   template <typename Item, typename F>
   static __device__ __forceinline__ void for_each_stage(const Strips& weights, const Item& item,
                                                         Stages<ImageShape>& stages, const F& f) {

@@ -79,9 +79,9 @@ __device__ inline float4 four_floats(uint2 four) {
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers:
 // construct the object before waiting for the activations. Squares are always summed in the order of 16
 // warps: thread i adds float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are
-// added in order. If the CTA has 8 warps, each does the work of two. `ahead`: number of float4s of a row
-// that a thread loads at the same time. Each takes 4 registers per term of the residual stream; with fewer,
-// the thread waits for L2 more often.
+// added in order. If the CTA has 8 warps, each does the work of two. `ahead`: number of float4s of a row that
+// a thread loads at the same time. Each float4 takes 4 registers per term of the residual stream; with a
+// smaller `ahead`, the thread waits for L2 more often.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:
@@ -124,8 +124,8 @@ class NormWeights {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
   static_assert(kFours % ahead == 0);
 
-  // Rows that are loaded and summed together: columns first to first + at_once - 1 of the pass, if below
-  // `count`.
+  // Rows that are loaded and summed together: columns `first` to `first` + `at_once` - 1 of the pass, if
+  // below `count`.
   template <int at_once>
   struct Rows {
     int first, count;

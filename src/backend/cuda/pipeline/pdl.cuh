@@ -3,11 +3,11 @@
 // sees all writes of earlier kernels (PTX ISA: griddepcontrol).
 //
 // Normally every CTA of a kernel calls let_successor_start() after this wait. So when a kernel starts, all
-// kernels before the previous one have ended, and it may read their writes. Thus a kernel may read the step's
-// input, which embed copies, before its own wait, unless it directly follows embed. attend_rows() calls
-// let_successor_start_early() instead, before attend_rows() itself has waited. The next kernel may still read
-// the step's input before its own wait: qkv() precedes attend_rows(), so all kernels before qkv(), including
-// embed, have ended when attend_rows() starts.
+// kernels before the previous one have ended, and the started kernel may read their writes. Thus a kernel may
+// read the step's input, which embed copies, before its own wait, unless the kernel directly follows embed.
+// attend_rows() calls let_successor_start_early() instead, before attend_rows() itself has waited. The next
+// kernel may still read the step's input before its own wait: qkv() precedes attend_rows(), so all kernels
+// before qkv(), including embed, have ended when attend_rows() starts.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -92,8 +92,8 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
         "launching a kernel");
 }
 
-// Requests that an SM gives the kernel the most shared memory and the least L1. Every kernel of a step
-// requests the same split, because only an idle SM can change it.
+// Requests that an SM gives the kernel as much shared memory as possible, and the rest as L1. Every kernel of
+// a step requests the same split, because only an idle SM can change it.
 template <typename... Args>
 void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
@@ -108,8 +108,8 @@ void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");
 }
-// Allows a kernel the chip's most dynamic shared memory, whatever the budget. For kernels whose launches
-// need different amounts.
+// Allows a kernel the largest amount of dynamic shared memory that the chip has, whatever the budget. Call it
+// for kernels whose launches need different amounts.
 template <typename... Args>
 void allow_all_shared_bytes(void (*kernel)(Args...)) {
   allow_shared_bytes(kernel, usable_bytes(device_shared_bytes()));

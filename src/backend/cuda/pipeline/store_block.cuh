@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Quantises and stores x, columns 8 eight to 8 eight + 7 of a row. The four lanes of a quad must hold a
-// block of 32 columns. All lanes of the warp must call it; lanes with is_there == false store nothing.
+// Quantises and stores `x`: the 8 columns of a row from column 8 * `eight` on. The four lanes of a quad must
+// hold a block of 32 columns. All lanes of the warp must call it; lanes with is_there == false store nothing.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there, const float (&x)[8]) {
   const uint32_t largest = block_largest(x);

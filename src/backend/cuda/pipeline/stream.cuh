@@ -21,16 +21,17 @@
 
 namespace nibble::cuda {
 
-// Kernels declare __launch_bounds__(32 * warps, 1). Without the 1 the compiler limits them to 64 registers,
-// and one token takes a sixth longer (measured on an H100).
+// Kernels declare __launch_bounds__(32 * warps, 1). Without the 1, the compiler limits threads to 64
+// registers, and one token takes a sixth longer (measured on an H100).
 
 // Returns the shape of a launch with one CTA per SM.
 inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
   return {grid, shape.threads(), shape.shared_bytes, /*cluster_ctas=*/1, /*is_alone=*/true};
 }
 
-// A warp's ring buffer. A slot's barrier signals that the slot is full; it is empty once the warp, its only
-// reader, has read it. From sm_90 on, one lane starts one bulk copy per slot; on older GPUs all lanes copy.
+// A warp's ring buffer. A slot's barrier signals that the slot is full; the slot is empty once the warp, its
+// only reader, has read it. From sm_90 on, one lane starts one bulk copy per slot; on older GPUs all lanes
+// copy.
 template <Layout layout, int slots>
 class Ring {
  public:

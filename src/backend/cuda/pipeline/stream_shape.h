@@ -37,7 +37,7 @@ constexpr int slots_ahead(int slots) { return slots - 1; }
 // warps are 1 % slower with 2 slots than with 3; 12, 18, 20 and 24 warps and other slot counts were slower
 // (docs/decisions/0005). Chips with room for only 8 warps need no more.
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
-// Returns whether kernels are compiled for these warps and slots: those of MXFP4 only for 2 slots.
+// Returns whether kernels are compiled for these warps and slots: for MXFP4, only with 2 slots.
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 
 // Distance in elements between tokens' rows in shared memory. The 32 extra elements put tokens into

@@ -88,7 +88,7 @@ __device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const ui
 }
 #endif
 
-// Like block_mma() of kMxfp8, but without scales. Leaves d unchanged on GPUs without the instruction.
+// Like block_mma() of kMxfp8, but without scales. Leaves `d` unchanged on GPUs without the instruction below.
 __device__ inline void block_mma_unscaled([[maybe_unused]] float (&d)[4],
                                           [[maybe_unused]] const uint32_t (&a)[4],
                                           [[maybe_unused]] const uint32_t (&b)[2]) {

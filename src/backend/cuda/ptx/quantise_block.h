@@ -78,7 +78,8 @@ struct EightE4m3 {  // a lane's eight codes, as B registers of BlockForm::kMxfp8
   uint32_t first, second;
 };
 
-// Rounds x * factor to E4M3, and leaves the remainders in x. They are exact unless they underflow.
+// Rounds `x` * `factor` to E4M3, and leaves the remainders in `x`. Remainders are exact unless they
+// underflow.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // the column at each place (block_codes.h)
   uint32_t codes[2]{};
