@@ -88,7 +88,7 @@ __device__ inline __nv_bfloat16 query_of(float rotated) {
 }
 
 // A row of q, k and v from qkv(), in which each sum is stored in one or two parts (dense/args.h). row(i)
-// returns element i: the sum of its parts.
+// returns element i, the sum of the element's parts.
 struct QkvRow {
   const float* row;
   size_t rest;  // distance in floats from first to second parts; 0: there is one part
@@ -195,9 +195,9 @@ __device__ float own_reference(const float (&scores)[4][4], float reference, Exp
   return own;
 }
 
-// Two ones in bfloat16. A product of exponentials and ones sums the exponentials. It sums the rounded ones,
-// which also multiply the values: if one position outweighs all others, the output is exactly that
-// position's value.
+// Two ones in bfloat16. A product of exponentials and ones sums the exponentials. The sum is over the rounded
+// exponentials, which also multiply the values: if one position outweighs all others, the output is exactly
+// that position's value.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references, then adds them.

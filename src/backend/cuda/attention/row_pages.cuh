@@ -62,7 +62,7 @@ struct RowQkv {
   }
 };
 
-// The keys and values of one page in a lane's registers.
+// The keys and values of one page in a lane's registers. In the comments, g = lane / 4 and t = lane % 4.
 template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
@@ -121,15 +121,17 @@ struct PageRegisters {
 // A chunk's exponentials and values in shared memory, where the warps of a CTA exchange them. The first
 // index is the page's number in the chunk.
 struct ChunkPages {
-  // [page][lane]: the lane's pairs, positions 8 n + {2 t, 2 t + 1} of head g
+  // exponentials[page][lane]: four pairs; pair n is for head g at positions 8 n + 2 t and 8 n + 2 t + 1
+  // (g = lane / 4, t = lane % 4)
   uint4 exponentials[kAttendWarps][32];
-  uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // [page][position][p ^ (position % 8)]: piece p
+  // values[page][position][p ^ (position % 8)]: elements 8 p to 8 p + 7 of the value
+  uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];
   float references[kAttendWarps][kMaxGroupHeads];
 };
 
 // Returns the warp's part of a chunk's partial softmax. `num_pages`: pages of the chunk. `reference`:
-// head_reference() of head g. `is_scaled`: whether any head has a reference of its own on any page of the
-// chunk.
+// head_reference() of head g = lane / 4. `is_scaled`: whether any head has a reference of its own on any page
+// of the chunk.
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -220,7 +222,7 @@ class WarpPages {
   __device__ void advance() { here_ = next_; }
 
   // If the page contains the row's own position, inserts the row's key and value into the registers, and
-  // stores them in the cache.
+  // stores key and value in the cache.
   __device__ void add_own(int chunk, const RowQkv<format>& own) {
     if (share_.seen.last / kPagePositions != page_of(chunk)) return;
     const int position = share_.seen.last % kPagePositions, lane = threadIdx.x % 32;
@@ -235,17 +237,17 @@ class WarpPages {
     put(keys + to_value_, own.value);
   }
   // Computes the exponentials of the warp's page, and stores them with the page's values in `pages`. Returns
-  // whether any head has its own reference on this page. `reference`: head_reference() of head g. The row
-  // must see at least one position of the page. Scores of positions that the row does not see are masked, by
-  // code that is skipped if the row sees the whole page. Loads the next page's keys as soon as the key
-  // registers are free.
+  // whether any head has its own reference on this page. `reference`: head_reference() of head g = lane / 4.
+  // The row must see at least one position of the page. Scores of positions that the row does not see are
+  // masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as soon as the
+  // key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];  // A registers of four products, each over 16 elements of the heads
     own.load_queries(queries);
     const int first = page_of(chunk) * kPagePositions;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const bool has_end = first + kPagePositions - 1 > share_.seen.last;
-    float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
+    float scores[4][4]{};  // [n][0], [n][1]: head g at positions 8 n + 2 t, 8 n + 2 t + 1
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll

@@ -216,7 +216,7 @@ class TileLane {
     end_of_chunk_[half] = end_if_not_last(half, page + kChunkPages);
     return true;
   }
-  // Applies the sink to the totals, and stores the results in the array of the queries, which they replace.
+  // Applies the sink to the totals, and overwrites the rows' queries with the results.
   __device__ void store(const TileSums& sums) const {
     if (!has_head()) return;
 #pragma unroll

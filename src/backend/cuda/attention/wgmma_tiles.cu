@@ -43,8 +43,8 @@ constexpr int kStepPages{2}, kStepBytes{kStepPages * kPageBytes};
 static_assert(kChunkPages % kStepPages == 0);
 
 // A stage holds the pages of one iteration: the keys of kStepPages pages, then the values of these pages. The
-// struct is outside the unnamed namespace: inside, its unused members would cause warnings for GPU families
-// without wgmma.
+// struct is outside the unnamed namespace: inside, unused members of the struct would cause warnings for GPU
+// families without wgmma.
 struct PageStages {
   static constexpr int kStages{6}, kStageBytes{2 * kStepBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
   // Largest number of stages for which a loading warp has copies in flight.
@@ -77,8 +77,8 @@ struct TilePages {
 
 // A warp that loads eight positions of each page. In a stage, the key or value of a position is a row of 128
 // bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row. A lane loads the same
-// piece of several rows. It computes the next row's address from the current one by adding the bytes of whole
-// rows and flipping bits of the piece's number.
+// piece of several rows. The lane computes the next row's address from the current one by adding the bytes of
+// whole rows and flipping bits of the piece's number.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -251,8 +251,8 @@ __device__ void start_scores(uint32_t keys, const uint32_t (&queries)[4][4], Ste
   end_products();
 }
 
-// Returns the number that, added to a descriptor from describe_rows(), moves the start of its rows by
-// num_bytes. The columns of ones stay where they are, so the distance to them shrinks by num_bytes.
+// Returns the number that, added to a descriptor from describe_rows(), moves the start of the descriptor's
+// rows by num_bytes. The columns of ones stay where they are, so the distance to them shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
 // Starts sums += exponentials * [v | 1] for the pages of one iteration. `values`: descriptor of the values v,

@@ -27,7 +27,7 @@ struct DealtMatrix {
   int num_fixed;   // hands that each CTA gets without the counter
 };
 
-// How many hands ahead of its use a hand is requested from the counter.
+// A hand is requested from the counter this number of hands before its use.
 inline constexpr int kHandsAhead{2};
 
 // Divides a matrix among CTAs. The fixed hands of a CTA are 0.7 of an equal share, because the slowest SM of

@@ -94,8 +94,8 @@ class DenseSums {
       // __fmul_rn rounds the product before the addition, as in decoding; an FMA would not.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
-    // The first of two parts is stored in `out`, without x and bias. To load x here would delay this warp,
-    // and with it the rest of its warpgroup, whose strips are cut at other tiles.
+    // The first of two parts is stored in `out`, without x and bias. To load x here would delay this warp and
+    // the other warps of its warpgroup, whose strips are cut at other tiles.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
@@ -143,7 +143,7 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // number of tokens, from the lane's first on, to store in rows g and g + 8
+  int counts_[2];  // number of tokens, from the lane's first on, to store in rows g = lane / 4 and g + 8
   size_t place_;
   float bias_[2], scale_[2];
 };

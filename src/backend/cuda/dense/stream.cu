@@ -38,7 +38,7 @@ struct StreamSteps {
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 StreamSteps(Load, Prepare, Take, AtEnd) -> StreamSteps<Load, Prepare, Take, AtEnd>;
 
-// Computes one pass of a matrix in this CTA: streams its share of the weights, and passes on the sums.
+// Computes one pass of a matrix in this CTA: streams the CTA's share of the weights, and passes on the sums.
 template <Layout layout, int warps, int slots, bool is_short, typename Steps>
 __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix& matrix,
                               const Steps& steps) {
@@ -136,10 +136,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
 }
 
 // Whether project() prefetches one slot per ring fewer until its activations have arrived: while attention
-// still runs, its reads queue after the prefetches. With FP8 weights and short attention, steps of 1, 2, 4
-// and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain. Steps of
-// one row took 0.8 % longer in BF16, and 0.4 % longer in MXFP4, whose rings have only one slot to spare
-// (docs/decisions/0016).
+// still runs, attention's reads queue after the prefetches. With FP8 weights and short attention, steps of 1,
+// 2, 4 and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain.
+// Steps of one row took 0.8 % longer in BF16, and 0.4 % longer in MXFP4, whose rings have only one slot to
+// spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};

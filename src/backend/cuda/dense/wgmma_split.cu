@@ -1,5 +1,5 @@
 // qkv and project for a batch, by wgmma. An item is one segment of four strips. So gpt-oss has 720 items to
-// spread over all CTAs. With whole strips it would have only 80 (qkv) and 45 (project) items for 132 SMs,
+// spread over all CTAs. With whole strips there would be only 80 (qkv) and 45 (project) items for 132 SMs,
 // each as slow as 45 or 64 tiles one after another. Two CTAs share an SM: while one waits for memory, the
 // other multiplies.
 //
@@ -62,7 +62,7 @@ constexpr int kFour{4};
 // has a multiple of 32 rows (heads of 64 elements, or the hidden size), so all four rows exist or none.
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
-  constexpr int kRun{16};  // segments requested at once; 4,096 columns have 16 segments
+  constexpr int kRun{16};  // segments whose sums are requested at once; 4,096 columns have 16 segments
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const DenseOutput& to = args.to;

@@ -32,7 +32,7 @@ size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
-// Returns the options of the head's KV cache. It has the model's number of pages, the spare page
+// Returns the options of the head's KV cache. The cache has the model's number of pages, the spare page
 // (graph_rows() in step_input.h), and one page per draft chain, for slots beyond the pages of the chain's
 // run.
 BackendOptions cache_options(const BackendOptions& options) {

@@ -110,7 +110,7 @@ __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
 }
 
-// Returns PairSums that store the results of experts_down() in rows g and g + 8 of a strip.
+// Returns PairSums that store the results of experts_down() in rows `g` and `g` + 8 of a strip.
 __device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int strip, int g) {
   const int row = strip * kStripRows + g;
   const float* bias = args.bias + size_t{1} * expert * args.hidden + row;

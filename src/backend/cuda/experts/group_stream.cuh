@@ -35,7 +35,7 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
 // chosen experts on this rank, each of the two gets two rows; with three, the fourth row does nothing.
 struct SlotWork {
   int slot, expert;        // index among the token's chosen experts; index among this rank's experts
-  unsigned row, num_rows;  // index of this row among the slot's rows; their number (0: no work)
+  unsigned row, num_rows;  // index of this row among the slot's rows; number of these rows (0: no work)
 };
 // Returns the work of this CTA's row. `expert`: in lane n, the expert chosen for slot n. A whole warp must
 // call it.

@@ -169,8 +169,8 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. It requests weights as soon as route_and_experts_up() has published the chosen
-// experts.
+// experts_down() of one token. The kernel requests weights as soon as route_and_experts_up() has published
+// the chosen experts.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;

@@ -32,7 +32,7 @@ static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
 // Copies the norms of up to `rows` pairs of a group from the image of tokens to the image of pairs. 16-byte
 // pieces change places, because the swizzle depends on the row modulo 8. In a batch a group has two or three
 // pairs, so all threads share the pieces of each pair, and load the group's data before they know whether the
-// group exists. This takes 2.4 us; with one thread for each of 16 pairs it took 6.4 us (16 rows of
+// group exists. The kernel takes 2.4 us; with one thread for each of 16 pairs it took 6.4 us (16 rows of
 // gpt-oss-120b on an H200).
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // A lane has one unit in two adjacent columns. It swaps a value with the lane of the adjacent g, so
-          // that each lane has two adjacent units of one column, which it stores together.
+          // A lane has one unit in two adjacent columns. The lane swaps a value with the lane of the adjacent
+          // g, so that each lane has two adjacent units of one column, which it stores together.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

@@ -15,7 +15,7 @@ namespace nibble::cuda {
 // A run (adjacent rows of one sequence), with the data that is needed to accept its drafts and to make new
 // ones.
 struct DraftRun {
-  int32_t first_row, num_rows;        // rows of the step; num_rows 0: an unused entry of the array
+  int32_t first_row, num_rows;        // rows of the step; num_rows = 0: this entry of the array is unused
   int32_t num_drafted;                // the last num_drafted of these rows are drafts
   OptionalIndex next;                 // the token after the last row; none: the step samples it from that row
   int32_t first_output, num_outputs;  // the run's range of ChosenTokens::output_rows

@@ -45,9 +45,10 @@ struct SampleRow {
   Adjustment* adjustments;  // [num_adjustments]: at most one per token
   const uint32_t* mask;     // [V / 32, rounded up]: one bit per allowed token; null: all are allowed
   int32_t num_adjustments;
-  // A row of the step, if the host does not know its token yet; -1: none. The device counts that token as one
-  // more output token. If `follows` is set, `adjustments` has space for one more entry, in case no entry is
-  // for that token. (An OptionalIndex instead of the int would change the machine code of sample_kernel.)
+  // A row of the step whose token the host does not know yet; -1: no such row. The device counts that token
+  // as one more output token. If `follows` is set, `adjustments` has space for one more entry, in case no
+  // entry is for that token. (An OptionalIndex instead of the int would change the machine code of
+  // sample_kernel.)
   int32_t follows;
   SamplePosition position;  // position of the token to sample
   int32_t top_k;            // number of likeliest tokens that may be sampled; 0: all tokens

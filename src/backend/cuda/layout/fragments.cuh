@@ -23,8 +23,8 @@ struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Unpacks a word of MXFP4 codes to four A registers. As bfloat16, the masked bits are the value times
-// 2^-126; the scale includes a factor of 2^126. `scales`: those of row g (lower half) and row g + 8 (upper
+// Unpacks a word of MXFP4 codes to four A registers. As bfloat16, the masked bits are the value times 2^-126;
+// the scale includes a factor of 2^126. `scales`: those of row g = lane / 4 (lower half) and row g + 8 (upper
 // half).
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
@@ -38,7 +38,7 @@ __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a
   a[3] = multiply_pair((turned & 0x001B001Bu) * (1u << 14 | 1u << 8 | 1u << 3) & kCode, lower);
 }
 
-// Unpacks two words of E4M3 codes, of rows g and g + 8, to four A registers.
+// Unpacks two words of E4M3 codes, of rows g = lane / 4 and g + 8, to four A registers.
 __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
   const __nv_bfloat162 kScale = __float2bfloat162_rn(0x1p120f);
   const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
@@ -106,7 +106,7 @@ class TileWords {
   static constexpr int kLoads{layout == Layout::kE4m3 ? 2 : 1};
   uint32_t lane_;
   uint4 words_[kLoads]{};
-  uint32_t scales_{0};  // MXFP4 only: the scales of rows g and g + 8, for both groups of 32 columns
+  uint32_t scales_{0};  // MXFP4 only: scales of rows g = lane / 4 and g + 8, for both groups of 32 columns
 };
 
 }  // namespace nibble::cuda

@@ -2,10 +2,10 @@
 // a matrix once, from beginning to end.
 //
 // A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. Zeros pad the
-// contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8 (g =
-// lane / 4) in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32 columns. It
-// multiplies them with 16 contiguous bytes of activations per group. Each group takes two products m = 0, 1
-// of mma.m16n8k16, whose A registers hold these pairs of columns:
+// contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8
+// (g = lane / 4) in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32
+// columns. The lane multiplies these weights with 16 contiguous bytes of activations per group. Each group
+// takes two products m = 0, 1 of mma.m16n8k16, whose A registers hold these pairs of columns:
 //
 //  a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same columns of row g + 8
 //
@@ -110,8 +110,9 @@ constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// Returns the first unit of CTA n if `num` CTAs divide `count` units evenly. count * n must fit in 32 bits.
-// It does: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a few hundred CTAs.
+// Returns the first unit of CTA n if `num` CTAs divide `count` units evenly. The product `count` * n must fit
+// in 32 bits. It always does: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a
+// few hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // The units [first, last) of one CTA. A unit is one segment of one strip; units are numbered strip by strip.
 // share_of() returns a CTA's share, which may begin at any segment or, if `whole_strips` is true, only at the

@@ -5,7 +5,7 @@
 // with activations.
 //
 // The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
-// the first stages while that kernel ends. So it also reads the items before that kernel has ended
+// the first stages while that kernel ends. So this warp also reads the items before that kernel has ended
 // (group_items.cuh). The copying warp cannot get further ahead than the number of stages, because the warps
 // that empty stages do wait.
 //

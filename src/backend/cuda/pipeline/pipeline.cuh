@@ -222,9 +222,9 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
 
 // Waits for the previous kernel, and multiplies all items of this CTA. The stages are at the start of the
 // CTA's dynamic shared memory. Shapes for wgmma read items and prefetch weights before the wait. begin(item,
-// strip) may prefetch data to be added to a strip's sums. It returns the function that receives the sums:
-// take(part, is_whole, sums), with `part` 0 or 1, and `is_whole` true if the strip's sums have only part 0;
-// or take(sums) for a SegmentItem.
+// strip) may prefetch data to be added to a strip's sums. begin() returns the function that receives the
+// sums: take(part, is_whole, sums), with `part` 0 or 1, and `is_whole` true if the strip's sums have only
+// part 0; or take(sums) for a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                const Items& items, const Begin& begin) {

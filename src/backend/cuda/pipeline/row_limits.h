@@ -17,8 +17,8 @@ inline constexpr int kFewTokens{16}, kManyColumns{64};
 // the experts. Larger steps launch rms_norm once: otherwise every CTA would read all rows, one after
 // another, which took 8 us for 8 rows. A launch of rms_norm takes 4 us.
 inline constexpr int kOwnNorms{2};
-// Up to kRouterNorms tokens, the router's launch computes the norm (route/logits.cu). It has 4 CTAs per
-// token, all of which must fit on the SMs at once; otherwise some start late.
+// Up to kRouterNorms tokens, the router's launch computes the norm (route/logits.cu). That launch has 4 CTAs
+// per token. All CTAs must fit on the SMs at once; otherwise some start late.
 inline constexpr int kRouterNorms{32};
 // Largest number of columns of a wgmma pass over MXFP4 weights. Such passes are used if there are enough
 // pairs. With 128 columns the tensor cores could be 2 % busier, but the sums need more registers, and ptxas

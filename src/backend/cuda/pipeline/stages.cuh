@@ -1,7 +1,7 @@
 // Stages in shared memory, through which producer warps pass data to consumer warps of a CTA. A stage's
-// barrier `full` signals that its data has arrived, `empty` that all consumers have read it. Shape defines
-// kStages, kStageBytes, kCopyLanes (arrivals that make a stage full) and kWarps (warps that read each
-// stage).
+// barrier `full` signals that the stage's data has arrived, `empty` that all consumers have read the data.
+// Shape defines kStages, kStageBytes, kCopyLanes (arrivals that make a stage full) and kWarps (warps that
+// read each stage).
 #pragma once
 
 #include "backend/cuda/ptx/copy.cuh"
@@ -28,7 +28,7 @@ class Stages {
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const {
     wait(full_ + kToEmpty, phase_ ^ 1);
-  }  // at first, all stages are empty
+  }  // at first this returns at once, because all stages are empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
   __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // call it in whole warps
   // The functions with an argument `n` are for warps that count the stages themselves. `n`: number of stages

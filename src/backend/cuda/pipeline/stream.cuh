@@ -132,7 +132,7 @@ struct UnitCursor {
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  // Moves to the warp's next unit, and returns its distance in bytes.
+  // Moves to the warp's next unit, and returns the distance to that unit in bytes.
   __device__ int advance(const Strips& strips, int warps) {
     unit += warps;
     segment += strips.advance_segments;

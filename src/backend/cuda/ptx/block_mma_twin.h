@@ -1,9 +1,9 @@
-// Emulates a block-scaled product (block_mma.cuh), from the same registers, on GPUs without its instruction.
-// For each block of 32 columns, two m16n8k16 products of float16 give a sum, which is then scaled in float32.
-// Shifts and masks turn codes (also subnormals) into float16: E2M1 into value * 2^-14, E4M3 into
-// value * 2^-8. In a kMxfp8 container (block_codes.h), an E2M1 code has bits 5-2. Like the hardware, the
-// emulation reads bits 5-0, so a code in wrong bits gives a wrong result here too. NaN codes of E4M3 do not
-// occur: a block with a NaN has the NaN scale and codes 0 (quantise_block.h).
+// Emulates a block-scaled product (block_mma.cuh), from the same registers, on GPUs without the block-scaled
+// instruction. For each block of 32 columns, two m16n8k16 products of float16 give a sum, which is then
+// scaled in float32. Shifts and masks turn codes (also subnormals) into float16: E2M1 into value * 2^-14,
+// E4M3 into value * 2^-8. In a kMxfp8 container (block_codes.h), an E2M1 code has bits 5-2. Like the
+// hardware, the emulation reads bits 5-0, so a code in wrong bits gives a wrong result here too. NaN codes of
+// E4M3 do not occur: a block with a NaN has the NaN scale and codes 0 (quantise_block.h).
 #pragma once
 
 #include <cstdint>

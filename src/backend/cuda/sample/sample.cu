@@ -77,7 +77,8 @@ __device__ uint64_t pack(int token, float logit) {
 __device__ int token_of(uint64_t packed) {
   return kMaxVocab - 1 - static_cast<int>(packed & (kMaxVocab - 1));
 }
-// The least likely token that is kept. For most tokens, the logit alone decides whether they are kept.
+// The least likely token that top_k or top_p keeps. For most tokens, the logit alone decides whether they are
+// kept.
 struct Bound {
   uint64_t packed;
   float logit;
@@ -170,9 +171,9 @@ struct Shared {
 
 // Finds the thread at which the running sum over the CTA's threads reaches the target: `share` (in units of
 // 2^-64) of the total, plus `more`. Each thread passes an `amount`. If the total is less than the target,
-// returns index -1, with the total as `before`. Not inlined, so that one copy stays in the instruction
-// cache. It scans each warp, then the sums of the warps: CUB's BlockScan adds up the sums of 32 warps in
-// every thread, which takes as long as a pass over the logits (an estimate).
+// returns index -1, with the total as `before`. Not inlined, so that one copy stays in the instruction cache.
+// find() scans each warp, then the sums of the warps: CUB's BlockScan adds up the sums of 32 warps in every
+// thread, which takes as long as a pass over the logits (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   using Scan = cub::WarpScan<uint64_t>;  // it uses shuffles, no shared memory
