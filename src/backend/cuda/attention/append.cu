@@ -1,5 +1,5 @@
-// Writes K and V of a step's rows to the cache before attention. It runs in steps in which rows of one
-// sequence attend to each other; in other steps attend_rows() writes them.
+// append() writes K and V of a step's rows to the KV cache before attention. It runs only in steps in which
+// rows of one sequence attend to each other; in other steps attend_rows() writes K and V.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/layout/activations.h"
@@ -10,8 +10,8 @@ namespace {
 constexpr int kWarps{8}, kThreads{32 * kWarps};
 static_assert(kHalf == 32);
 
-// A warp handles one row, one key/value head, and the query heads that share it. Lane i handles elements i
-// and i + D/2 of each head, so it computes their rope angle only once.
+// A warp handles one row, one key/value head, and the query heads that share this head. Lane i handles
+// elements i and i + D/2 of each head, so it computes their common rope angle only once.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads)
     append_kernel(const __grid_constant__ AppendArgs args, Timestamps timestamps) {

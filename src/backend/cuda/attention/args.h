@@ -1,5 +1,6 @@
-// Launch functions of attention. Each kernel waits for the kernels before it (pdl.cuh). Dimensions: T tokens,
-// D = 64 elements per head, Nq query heads, Nkv key/value heads. Activations are bfloat16, sums float32.
+// Launch functions of attention. Each kernel waits for the results of earlier kernels itself (pdl.cuh).
+// Dimensions: T tokens, D = 64 elements per head, Nq query heads, Nkv key/value heads. Activations are
+// bfloat16, sums are float32.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -8,21 +9,23 @@
 
 namespace nibble::cuda {
 
-// kE4m3: each element is rounded to the nearest code (ties to even), saturated at 448, and has no scale.
+// Element format of the KV cache. kE4m3 is FP8 without scales: each element is rounded to the nearest code
+// (ties to even), and limited to +-448.
 enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
-  void* data;      // [page, keys and values, Nkv, 32, D]
-  int is_sliding;  // whether rows use their page table for sliding layers
+  void* data;      // [page, 2 (keys, values), Nkv, 32 positions, D]
+  int is_sliding;  // 1: a sliding-window layer, whose page ids begin at RowInput::sliding_pages
   KvFormat format;
 };
 
-// KV cache pages that the attention after qkv() will read. qkv() prefetches them to L2 once its own weights
-// have arrived. Otherwise memory would idle until attention has started and found its pages.
+// KV cache pages that the attention kernel after qkv() will read. qkv() prefetches them to L2 once its own
+// weights have arrived. Without the prefetch, memory would idle until the attention kernel has started and
+// found its pages.
 struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // most pages to prefetch per row, last page first; 0: none
+  int max_pages{0};  // limit of pages to prefetch per row, from its last page back; 0: no prefetch
 };
 
 struct RopeInput {
@@ -30,62 +33,69 @@ struct RopeInput {
   float concentration;
 };
 
-// append() writes rope(k) and v of every row to its KV cache slot (StepInput). It runs in steps in which rows
-// of one sequence see each other; in other steps attend_rows() writes k and v.
+// append() writes rope(k) and v of every row to the row's KV cache slot (StepInput). It runs only in steps
+// in which rows of one sequence attend to each other; in other steps attend_rows() writes k and v.
 struct AppendArgs {
   StepInput input;
-  const float* parts;  // result of qkv()
-  bool has_rest;       // whether `parts` holds two partial sums to add
+  const float* parts;  // result of qkv(): q, k and v of each row
+  bool has_rest;       // whether each sum in `parts` is stored in two parts, to be added (dense/args.h)
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // Output [T, Nq D] or null: rope(q) log2(e) / 8 for attend_tiles(). An image keeps the order of columns.
+  // Output [T, Nq D] or null: the queries of attend_tiles(), which are rope(q) log2(e) / 8. In an image,
+  // each cell has its 64 columns in plain order, not swizzled.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// Attention of single rows: out = softmax(rope(q) k / 8, sink) v. A row sees the positions up to its own or,
-// in a draft tree, the positions of its path (RowPath).
+// attend_rows() computes attention row by row: out = softmax(rope(q) k / 8, sink) v. A row attends to the
+// positions up to its own, within the layer's window if the layer has one. In a draft tree, it attends to the
+// positions on its path (RowPath).
 struct AttendArgs {
   StepInput input;
-  const float* parts;  // result of qkv()
-  bool has_rest;       // whether `parts` holds two partial sums to add
+  const float* parts;  // result of qkv(): q, k and v of each row
+  bool has_rest;       // whether each sum in `parts` is stored in two parts, to be added (dense/args.h)
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  int window;          // 0: no window
+  int window;          // number of positions that a row sees, its own included; 0: all
   const float* sinks;  // [Nq]
-  // Whether attend_rows() also writes the rows' k and v. If so, no two rows may be of one sequence.
+  // Whether attend_rows() also writes the rows' k and v to the cache. If so, all rows of the step must be of
+  // different sequences.
   int writes_kv;
-  int first_row, max_chunks;
-  float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]: a partial softmax per chunk
-  unsigned* tickets;  // [rows of the launch, Nkv]: number of finished CTAs; zero between launches
+  int first_row, max_chunks;  // the launch's first row (index in the step); chunks of its longest row
+  // [rows of the launch, Nkv, max_chunks, kPartialFloats], scratch: a partial softmax per chunk
+  float* partials;
+  unsigned* tickets;  // [rows of the launch, Nkv]: counts finished CTAs; zero between launches
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs exchange. Zero between launches.
+  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs of a launch exchange. Zero between
+  // launches.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
-inline constexpr int kChunkPages{8};   // 256 positions
-inline constexpr int kMaxChunks{512};  // per row: 131,072 positions
-inline constexpr int kMaxGroupHeads{8};
-inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
+inline constexpr int kChunkPages{8};     // pages per chunk; a chunk has 256 positions
+inline constexpr int kMaxChunks{512};    // largest number of chunks of a row: 131,072 positions
+inline constexpr int kMaxGroupHeads{8};  // largest number of query heads per key/value head
+inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};  // outputs, reference and sum of each head
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
-// Fewest rows of a sequence that are computed in tiles. Shorter runs of rows use attend_rows().
+// Smallest number of rows of a run that are computed in tiles. Shorter runs use attend_rows().
 inline constexpr int kMinTiledRows{32};
 
-// Attention in tiles, after append(): consecutive rows of one sequence share the K and V that are loaded.
+// attend_tiles() and attend_wgmma() compute attention in tiles, after append(): up to kTileRows consecutive
+// rows of one sequence share each load of K and V.
 struct AttendTilesArgs {
   StepInput input;
   int num_heads, num_kv_heads;
   LayerPages pages;
-  int window;            // 0: no window
+  int window;            // number of positions that a row sees, its own included; 0: all
   const float* sinks;    // [Nq]
-  Activations attended;  // [T, Nq D]: on input the queries from append(), on output the result
-  // [kMostTileCtas, kTileTotals]: sums of a tile, which a CTA leaves for the next one. Zero between launches.
+  Activations attended;  // [T, Nq D]: input: the queries from append(); output: the result
+  // [kMostTileCtas, kTileTotals]: sums of an unfinished tile, which one CTA leaves for the CTA that
+  // continues the tile (stretch.cuh). Zero between launches.
   float* mailbox{nullptr};
 };
-inline constexpr int kMostTileCtas{144};                    // number of SMs of a full GH100
+inline constexpr int kMostTileCtas{144};  // largest number of CTAs of attend_wgmma(): the SMs of a full GH100
 inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that one CTA passes to the next
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);

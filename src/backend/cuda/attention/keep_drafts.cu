@@ -1,5 +1,6 @@
-// Moves K and V of a tree's accepted drafts to the cache slots of their positions, where later steps read
-// them. A chain of drafts would have written the same bits: keys are rotated by position, not by slot.
+// Moves K and V of the accepted drafts of a tree to the cache slots of their positions, where later steps
+// read them. The moved bits are those that a chain of the same drafts would have written there, because keys
+// are rotated by position, not by slot.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/attention/page.cuh"
@@ -9,18 +10,20 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Up to kKeepThreads drafts of a run, which a CTA examines together, and the moves of the accepted drafts.
+// Up to kKeepThreads drafts of a run, which a CTA examines at once, and the moves of the accepted ones.
 struct KeptTile {
-  int parents[kKeepThreads];
-  bool fit[kKeepThreads];
-  int right[kKeepThreads];    // rows of the run that hold accepted drafts
-  uint2 moves[kKeepThreads];  // source and destination: indices of key rows [D] in a layer's cache
+  int parents[kKeepThreads];  // parent_of_row() of each draft
+  bool fit[kKeepThreads];     // fits() of each draft (input/draft_slots.h)
+  int right[kKeepThreads];    // the accepted drafts, as rows of the run
+  // Source and destination of each accepted draft's move: indices of keys ([D] elements each) in a layer's
+  // cache.
+  uint2 moves[kKeepThreads];
   int num_right, last;
 };
 
-// Moves K and V of `num_moves` drafts for all heads. A thread moves the same 16 bytes of every draft. It may
-// read kAhead drafts before it writes the first one: drafts are ordered by slot, and each moves to its own
-// slot or an earlier one, so no write overwrites a draft that is still to be read.
+// Moves K and V of `num_moves` drafts for all heads. A thread moves the same 16 bytes of every draft. The
+// thread may read kAhead drafts before it writes the first of them: drafts are ordered by slot, and each
+// moves to its own slot or an earlier one, so no write overwrites a draft that is still to be read.
 __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const uint2* moves, int num_moves) {
   constexpr int kAhead{4};
   const int row_quads = row_bytes / 16;
@@ -39,7 +42,7 @@ __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const ui
   }
 }
 
-// Each CTA handles one run in one layer, and finds the accepted drafts itself.
+// Each CTA handles one run in one layer, and finds the run's accepted drafts itself.
 __global__ void __launch_bounds__(kKeepThreads)
     keep_drafts_kernel(const __grid_constant__ KeepDraftsArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -84,7 +87,7 @@ __global__ void __launch_bounds__(kKeepThreads)
       tile.moves[thread] = {place_of(args.input.slots[row_index]), place_of(row.position)};
     }
     __syncthreads();
-    int first_move = 0;  // number of leading drafts that already are in their final slots
+    int first_move = 0;  // number of leading drafts that already are in the slots of their positions
     while (first_move < tile.num_right && tile.moves[first_move].x == tile.moves[first_move].y) ++first_move;
     const int row_bytes = kHeadDim * (pages.format == KvFormat::kBf16 ? 2 : 1);
     move_rows(pages.data, args.num_kv_heads, row_bytes, tile.moves + first_move, tile.num_right - first_move);

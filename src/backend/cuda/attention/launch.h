@@ -1,4 +1,5 @@
-// Chooses the grid of attend_rows() and the variant of its kernel. Needs no GPU. C++17, for device code.
+// Chooses the grid of attend_rows() and the variant of its kernel. This header has no device code, so that
+// tests without a GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <algorithm>
@@ -7,34 +8,35 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kAttendCtas{2};  // CTAs of attend_rows() per SM
+inline constexpr int kAttendCtas{2};  // CTAs of attend_rows() that are resident on an SM at once
 
-// Variants of the kernel. kOne: every row has one chunk. kOneOfCta: rows have several chunks, one per CTA.
-// kSeveralOfCta: several chunks per CTA. A loop over chunks would cost a row with one chunk half a
-// microsecond. The code that merges chunks is two thirds of the instructions; its address decides which
-// kernels of a layer stay in an SM's instruction cache (docs/decisions/0016).
+// Variants of the kernel, by the number of chunks per row and per CTA. kOne: every row has one chunk.
+// kOneOfCta: rows have several chunks, and each CTA takes one. kSeveralOfCta: a CTA takes several chunks.
+// Separate variants save time: the loop over chunks costs a row with one chunk half a microsecond, and the
+// code that merges chunks is two thirds of a kernel's instructions, which compete for the SM's instruction
+// cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
 struct AttendLaunch {
   int ctas_of_head{1};  // CTAs that share the chunks of one row and key/value head
   Chunks chunks{Chunks::kOne};
-  bool is_crowded{false};        // whether the launch has many more CTAs than fit at once
-  bool joins_by_mailbox{false};  // CTAs merge the chunks together; false: the last CTA to finish does
+  bool is_crowded{false};        // whether the launch has at least kCrowd times the CTAs that fit at once
+  bool joins_by_mailbox{false};  // several CTAs merge a row's chunks; false: the last CTA to finish does
 };
 
-// `max_chunks`: chunks of the launch's longest row. `mailbox_partials`: partial softmaxes the mailbox can
-// hold.
+// Returns the launch of attend_rows() for `num_rows` rows. `max_chunks`: chunks of the longest row.
+// `mailbox_partials`: number of partial softmaxes that fit in the mailbox.
 //
-// Up to kFewRows rows, the number of chunks per CTA is chosen so that all CTAs are resident. Several chunks
-// in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while the
-// current chunk is multiplied. With more rows, a CTA takes up to kMostChunks chunks; with a higher limit, the
-// launch would wait longer for the CTA of its longest row.
+// Up to kFewRows rows, the number of chunks per CTA is such that all CTAs are resident. A CTA with several
+// chunks is faster than several CTAs one after another, because it loads the next chunk's pages while it
+// multiplies the current chunk. With more rows, a CTA takes at most kMostChunks chunks; with a higher limit,
+// the launch would wait longer for the CTA of its longest row.
 //
-// Up to kLastJoins chunks, the last CTA to finish merges a row's chunks. For 16,384 positions this took 7 us,
-// because the next launch's weights keep memory busy and one SM gets only its share of the bandwidth. More
-// chunks are merged by several CTAs: each takes one head at a time and polls that head's words of all chunks.
-// Polling requires that all CTAs are resident: __launch_bounds__ and prefer_shared_memory() make room for
-// kAttendCtas per SM (docs/decisions/0016).
+// If rows have at most kLastJoins chunks, the last CTA to finish merges a row's chunks. For the 64 chunks of
+// 16,384 positions, that merge took 7 us: one SM gets only its share of the memory bandwidth while the next
+// launch prefetches weights. So with more chunks several CTAs merge them: each takes one head at a time and
+// polls the mailbox for that head's results of all chunks. Polling requires that all CTAs are resident:
+// __launch_bounds__ and prefer_shared_memory() make room for kAttendCtas per SM (docs/decisions/0016).
 inline AttendLaunch attend_launch(const Target& target, int num_rows, int num_kv_heads, int max_chunks,
                                   int mailbox_partials) {
   constexpr int kMostChunks{4}, kFewRows{2}, kLastJoins{8}, kCrowd{3};

@@ -1,16 +1,17 @@
-// Code shared by the attention kernels: cache elements, rope, and the softmax of a page.
+// Code shared by the attention kernels: conversion of cache elements, rope, and the softmax of a page.
 //
-// An exponential is 2^(score - R), rounded to bfloat16. The reference R is normally the same for all pages of
-// a row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need no
-// maximum, and their sums are added without factors. Only if an exponential of a page is 2 or more does the
-// page take its own R: its largest score, rounded up. A reference far above the scores loses no precision:
-// exponentials are floating-point, and values below 2^-126 hardly count next to the sink's exponential.
+// An exponential is 2^(score - R), rounded to bfloat16. R, the reference, is normally the same for all pages
+// of a row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need
+// no maximum, and their sums are added without rescaling. Only if an exponential of a page is 2 or more does
+// the page get an R of its own: its largest score, rounded up. An R far above the scores loses no precision:
+// exponentials are floating-point, and values below 2^-126 hardly count next to the sink's exponential
+// (about 2^-80).
 //
-// The products with the values of a chunk (8 pages, counted from the row's first page) form one chain of
-// sums, in the order of positions; then the chunks are added in order. Changing the reference of a sum or an
-// exponential multiplies it by a power of two, which is exact. Decoding knows all references of a chunk
-// before it multiplies; prefill rescales its sums when it meets a larger reference. Both give the same bits,
-// unless a number falls below 2^-126, where float32 loses bits.
+// A chunk is 8 pages, counted from the row's first page. The products of exponentials and values of a chunk
+// form one chain of sums, in the order of positions; then the chunks are added in order. To change the R of a
+// sum or of an exponential is to multiply it by a power of two, which is exact. Decoding knows all references
+// of a chunk before it multiplies; prefill rescales its sums when it meets a larger reference. Decoding and
+// prefill give the same bits, unless a number falls below 2^-126, where float32 loses bits.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -27,14 +28,16 @@ namespace nibble::cuda {
 inline constexpr int kHeadDim{64};
 inline constexpr int kHalf{kHeadDim / 2};
 inline constexpr float kLog2E{1.4426950408889634f};
-inline constexpr int kPageElements{kPagePositions * kHeadDim};  // elements of one head's keys in one page
+// Elements of one head's keys (or values) in one page.
+inline constexpr int kPageElements{kPagePositions * kHeadDim};
 
 __device__ inline uint32_t pair_of(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return reinterpret_cast<const uint32_t&>(pair);
 }
 
-// encode() converts an element to its type in the cache; to_bf16() converts 8 stored elements exactly.
+// Converts elements of the KV cache: encode() rounds a float to the cache's format; to_bf16() converts 8
+// stored elements to bfloat16, exactly.
 template <KvFormat format>
 struct KvCodec;
 template <>
@@ -51,7 +54,8 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Exponent and mantissa are shifted to their places in bfloat16, which gives the value times 2^-120.
+  // Shifts exponent and mantissa to their places in bfloat16, which gives the value times 2^-120, and
+  // multiplies by 2^120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
       const uint32_t high = __byte_perm(codes, 0, selector);  // each upper byte holds a code
@@ -64,7 +68,7 @@ struct KvCodec<KvFormat::kE4m3> {
   }
 };
 
-// Rope: rotates elements i and i + D/2 of a head by an angle that depends on the row's position.
+// Rope: rotates elements i and i + D/2 of a head by an angle that is proportional to the row's position.
 struct Rotation {
   float cosine, sine;
   __device__ Rotation(const RopeInput& rope, int i, int position) {
@@ -77,32 +81,35 @@ struct Rotation {
   }
 };
 
-// Returns a query element in the form in which keys are multiplied with it: divided by sqrt(D) = 8, and
-// multiplied by log2(e) so that exponentials are powers of two. It is rounded only once, after both factors.
+// Returns a query element as it is multiplied with keys: divided by sqrt(D) = 8, and multiplied by log2(e),
+// so that softmax needs powers of two. The result is rounded only once, after both factors.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v from qkv(), stored as one or two partial sums (dense/args.h). operator() adds them.
+// A row of q, k and v from qkv(), in which each sum is stored in one or two parts (dense/args.h). row(i)
+// returns element i, the sum of the element's parts.
 struct QkvRow {
   const float* row;
-  size_t rest;  // distance between the two partial sums; 0: only one
+  size_t rest;  // distance in floats from first to second parts; 0: there is one part
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
-// `args`: AttendArgs or AppendArgs.
+// Returns one row of args.parts. `args`: AttendArgs or AppendArgs.
 template <typename Args>
 __device__ QkvRow qkv_row(const Args& args, int row) {
   const int width = (args.num_heads + 2 * args.num_kv_heads) * kHeadDim;
   return {args.parts + size_t{1} * row * width, args.has_rest ? size_t{1} * args.num_tokens * width : 0};
 }
 
+// Returns the id of a row's page. `page`: number of the page in the sequence.
 __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& input, const RowInput& row,
                                    int page) {
   const uint32_t first = pages.is_sliding ? row.sliding_pages : row.full_pages;
   return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
 }
 
-// Returns the address of one head's keys on a page of a row. `args`: AppendArgs or AttendTilesArgs.
+// Returns the address in the KV cache of one head's keys on a page of a row. `args`: AppendArgs or
+// AttendTilesArgs.
 template <KvFormat format, typename Args>
 __device__ typename KvCodec<format>::Element* page_of(const Args& args, const RowInput& row, int page,
                                                       int kv_head) {
@@ -111,34 +118,38 @@ __device__ typename KvCodec<format>::Element* page_of(const Args& args, const Ro
          (size_t{2} * id * args.num_kv_heads + kv_head) * kPageElements;
 }
 
-// Returns 2^exponent for a whole exponent of at most 0, or 0 if the exponent is below -126, -inf or NaN.
-// Adding the constant puts the exponent into the sum's lowest bits. A conversion instruction would compete
-// with the exponentials for the same unit.
+// Returns 2^exponent for a whole exponent of at most 0, or 0 if the exponent is below -126, -inf or NaN. The
+// addition leaves exponent + 127, the biased exponent, in the sum's lowest bits. A conversion instruction
+// would run on the unit that is busy with exponentials.
 __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
-// Returns the normal R of a head; `sink` is in units of log2. Pages whose scores are at most kHeadroom above
-// the sink (55 in units of logits) need no other R. With a very low sink, each page takes its own R.
+// Returns the reference R that the pages of a head normally use. `sink`: the sink's logit times log2(e). A
+// page whose scores are at most kHeadroom above the sink (55 in units of logits) needs no R of its own. A
+// sink below -2^16 counts as -2^16; most pages then need an R of their own.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
-// Returns R for a page whose largest score is `largest`: that score rounded up to a whole number. If all
-// scores are masked (-inf), R is -2^126, which makes every exponential 0 instead of NaN.
+// Returns R for a page that needs an R of its own. `largest`: the page's largest score, which is rounded up
+// to a whole number. If all scores are masked (-inf), R is -2^126, which makes every exponential 0 instead of
+// NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
-// Returns the largest score that a lane holds of row g (half 0) or row g + 8 (half 1). The lane's scores of
-// that row are for positions 8 n + {2 t, 2 t + 1}, in elements [n][2 half] and [n][2 half + 1]. Masked scores
-// are -inf.
+// Returns the largest score that a lane (g = lane / 4, t = lane % 4) holds of row g (half = 0) or row g + 8
+// (half = 1). The lane's scores of the row are scores[n][2 * half] and scores[n][2 * half + 1], for positions
+// 8 n + 2 t and 8 n + 2 t + 1. Masked scores are -inf.
 template <int half>
 __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// A lane's exponentials of a page, as the A registers of two products: pairs of adjacent positions in
-// bfloat16. Elements [n / 2][n % 2 * 2 + half] belong to row g + 8 half.
+// A lane's exponentials of a page in bfloat16, as the A registers of two products. For n = 0 .. 3, element
+// [n / 2][n % 2 * 2 + half] holds positions 8 n + 2 t and 8 n + 2 t + 1 of row g + 8 * half (g = lane / 4,
+// t = lane % 4).
 using Exponentials = uint32_t[2][4];
 
+// Computes the exponentials of row g + 8 * half, relative to `reference`.
 template <int half>
 __device__ void take_exponentials(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
 #pragma unroll
@@ -146,7 +157,7 @@ __device__ void take_exponentials(const float (&scores)[4][4], float reference, 
     exponentials[n / 2][n % 2 * 2 + half] =
         pair_of(exp2_of(scores[n][2 * half] - reference), exp2_of(scores[n][2 * half + 1] - reference));
 }
-// Multiplies a row's exponentials by a power of two, which is exact.
+// Multiplies the exponentials of row g + 8 * half by `power`, a power of two. The product is exact.
 template <int half>
 __device__ void scale(Exponentials& exponentials, float power) {
   // The upper half of a float32 power of two is the same power in bfloat16.
@@ -159,8 +170,9 @@ __device__ void scale(Exponentials& exponentials, float power) {
   }
 }
 
-// A bfloat16 number has its highest exponent bit set if its magnitude is at least 2. So the bitwise "or" of
-// several pairs of exponentials shows whether any of them is too large for its reference.
+// A bfloat16 number has its highest exponent bit set if its magnitude is at least 2. kTooLarge has that bit
+// of both numbers of a pair. So the bitwise "or" of several pairs shows whether any of their exponentials is
+// too large for its reference.
 inline constexpr uint32_t kTooLarge{0x40004000};
 struct BitwiseOr {
   __device__ uint32_t operator()(uint32_t a, uint32_t b) const { return a | b; }
@@ -170,8 +182,9 @@ __device__ uint32_t bits_of_row(const Exponentials& exponentials) {
   return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
          exponentials[1][2 + half];
 }
-// Returns R of a row on a page. `exponentials` belong to `scores` and are relative to `reference`. If one of
-// them is too large, R is the page's own reference, and the exponentials are replaced.
+// Returns the reference R of a row on a page. `exponentials` were computed from `scores` relative to
+// `reference`. If one of them is 2 or more, they are recomputed relative to the page's own R, which is
+// returned.
 template <int half>
 __device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
   const float largest = reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum());
@@ -182,13 +195,14 @@ __device__ float own_reference(const float (&scores)[4][4], float reference, Exp
   return own;
 }
 
-// Two ones in bfloat16. Products with ones sum the same rounded exponentials that multiply the values. So if
-// one position outweighs all others, the output is exactly that position's value.
+// Two ones in bfloat16. A product of exponentials and ones sums the exponentials. The sum is over the rounded
+// exponentials, which also multiply the values: if one position outweighs all others, the output is exactly
+// that position's value.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references, then adds them.
 struct Join {
-  float reference, before, more;  // before, more: factors of the two softmaxes; one of the factors is 1
+  float reference, before, more;  // before, more: factors of the two softmaxes; one of them is 1
   __device__ Join(float reference_before, float reference_more)
       : reference(fmaxf(reference_before, reference_more)) {
     const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));
@@ -200,8 +214,8 @@ struct Join {
   }
 };
 
-// Adds the sink to the sum of exponentials, once after all pages, and divides the outputs by the sum. It
-// divides only once per row and head; each output is multiplied by the result.
+// Completes a softmax after all pages: adds the sink to the sum of exponentials, and divides the outputs by
+// that sum. The division happens once per row and head, in the constructor; operator() multiplies.
 class SinkFactor {
  public:
   __device__ SinkFactor(float reference, float sum, float sink_logit) {

@@ -1,6 +1,7 @@
-// attend_rows() (rows.cu) has one partial softmax per chunk, which CTAs exchange in global memory. If a row
-// has many chunks, several CTAs poll a mailbox and each merges one head at a time (join_head()). Otherwise,
-// or if the mailbox is too small or not all CTAs are resident, the last CTA to finish merges all chunks.
+// The partial softmaxes of a row's chunks, which CTAs of attend_rows() (rows.cu) exchange in global memory.
+// If a row has many chunks, several CTAs merge them, one head at a time, from a mailbox that they poll
+// (join_head()). Otherwise, or if the mailbox is too small or not all CTAs are resident, the last CTA to
+// finish merges all chunks (join_chunks()).
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -9,10 +10,11 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kAttendWarps{kChunkPages};  // each warp takes one page
+inline constexpr int kAttendWarps{kChunkPages};  // each warp takes one page of a chunk
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// The partial softmax of a chunk in global memory: outputs [8 heads][64], then references [8], then sums [8].
+// The partial softmax of a chunk in global memory: outputs [8 heads][64 elements], then references [8], then
+// sums of exponentials [8].
 struct Partial {
   float* data;
   // Returns the address of elements 2 i and 2 i + 1 of a head's output.
@@ -34,8 +36,9 @@ struct Joined {
   }
 };
 
-// One warp's part of a chunk's partial softmax: columns 8 w to 8 w + 7 of every head, where w is the warp's
-// number. Lane (g, t) holds columns 8 w + 2 t and 8 w + 2 t + 1 of head g.
+// One warp's part of a chunk's partial softmax: elements 8 w to 8 w + 7 of every head's output, where w is
+// the warp's number. Lane 4 g + t holds elements 8 w + 2 t and 8 w + 2 t + 1 of head g, and that head's
+// reference and sum.
 struct ChunkSums {
   float reference, sum;
   float2 out;
@@ -51,9 +54,10 @@ struct ChunkSums {
   }
 };
 
-// Merges the chunks of one head, all of which are in memory. A warp of the last CTA of a row and key/value
-// head calls it. A lane holds the outputs of kAhead chunks in registers to hide memory latency: after adding
-// one, it loads the output of the chunk kAhead later. `of_row`: partial softmax of the row's first chunk.
+// Merges the chunks of one head, all of which are in memory. One warp calls it, in the last CTA of a row and
+// key/value head. Each lane keeps the outputs of kAhead chunks in registers, to hide memory latency: after
+// adding one, the lane loads the output of the chunk kAhead later. `of_row`: partial softmax of the row's
+// first chunk.
 template <int kAhead>
 __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
@@ -64,7 +68,7 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  float reference = -INFINITY, sum = 0;  // values of chunk `lane` of the current 32
+  float reference = -INFINITY, sum = 0;  // those of chunk first_of_32 + lane, in the loop below
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
     sum = c < num_chunks ? __ldcg(&of_row.sum(head) + c * kPartialFloats) : 0;
@@ -91,15 +95,16 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-// Chunks that fit in JoinedTile, which holds the partial softmaxes of one head in shared memory.
-inline constexpr int kTileChunks{72};  // enough for a row of 16,384 positions
+// The partial softmaxes of one head in shared memory, for up to kTileChunks chunks at a time.
+inline constexpr int kTileChunks{72};  // more than the 64 chunks of a row of 16,384 positions
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Merges the chunks of one head as they arrive in the mailbox, and zeros their words. All threads of the CTA
-// must call it; its first warp gets the result. `of_row`: the row's first chunk in the mailbox.
+// Merges the chunks of one head as they arrive in the mailbox, and zeros the words of these chunks there. All
+// threads of the CTA must call it; the first warp gets the result. `of_row`: partial softmax of the row's
+// first chunk, in the mailbox.
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);
@@ -108,7 +113,7 @@ __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int 
   Joined joined;
   for (int first = 0; first < num_chunks; first += kTileChunks) {
     const int count = min(kTileChunks, num_chunks - first);
-    __syncthreads();  // the shared memory may still be read, as this tile or as page results (RowResults)
+    __syncthreads();  // other warps may still read `tile`, or RowResults::of_pages in the same memory
     constexpr int kFours{kHeadDim / 4},
         kOfThread{(kTileChunks * kFours + kAttendThreads - 1) / kAttendThreads};
     float4 outs[kOfThread]{};

@@ -1,13 +1,14 @@
-// The pages that a warp of attend_rows() (rows.cu) attends to: one page of each chunk of its CTA. The warp
+// The pages that a warp of attend_rows() (rows.cu) handles: one page of each chunk of its CTA. The warp
 // finds and loads its page, multiplies the queries with the page's keys, and stores exponentials and values
 // in shared memory. Then each warp computes 8 columns of the output from all pages of the chunk.
 //
-// Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): The first product is heads x positions. A
-// lane's B registers are 16 bytes of the key of position g; the lane gets the scores of head g at positions 2
-// t and 2 t + 1. The second product is heads x D, summed over positions. Its A registers are the exponentials
-// of the first product's scores, so a lane reads what the same lane of another warp stored. A lane loads 16
-// bytes of the value of one position. Values are stored in swizzled pieces, which avoids bank conflicts both
-// for the stores and for the transposing loads of 8 columns.
+// There are two products, both by mma.m16n8k16; in a lane, g = lane / 4 and t = lane % 4. The first product
+// multiplies queries and keys (heads x positions). 16 bytes of a key at position g are the lane's B registers
+// for two mma.m16n8k16; the lane gets the scores of head g at positions 2 t and 2 t + 1. The second product
+// multiplies exponentials and values (heads x elements of a head), summed over positions. The A registers of
+// the second product have the layout of the first product's sums, so a lane reads the exponentials that the
+// same lane of another warp stored. Values are stored in swizzled 16-byte pieces, so that neither the stores
+// nor the transposing loads of 8 columns have bank conflicts.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -23,7 +24,8 @@ struct SeenPositions {
   int first, last;
 };
 
-// The work of a CTA: one row, one key/value head, and every chunk_step-th chunk, from first_chunk downwards.
+// The work of a CTA: one row, one key/value head, and the chunks first_chunk, first_chunk - chunk_step, and
+// so on down to 0.
 struct RowShare {
   int kv_head;
   int launch_row, row_index;  // index of the row, in the launch (launch_row) and in the step (row_index)
@@ -33,19 +35,20 @@ struct RowShare {
   int first_chunk, chunk_step, num_chunks;  // first_chunk is negative if the CTA has no chunk
 };
 
-// c += A B. Only the upper 8 rows of A are used; the lower 8 are zero.
+// Computes c += A B. a0 and a2 are the upper 8 rows of A; the lower 8 rows are zero.
 __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
-// A row in shared memory: rotated query heads and, if the CTA writes the cache, key and value in its format.
+// A row's q, k and v in shared memory: rotated queries and, if the CTA writes the KV cache, key and value in
+// the format of the cache.
 template <KvFormat format>
 struct RowQkv {
   using Element = typename KvCodec<format>::Element;
   alignas(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   alignas(16) Element key[kHeadDim], value[kHeadDim];
 
-  // Loads the lane's A registers for four products, each over 16 columns of D.
+  // Loads the lane's A registers for four products, each of which sums over 16 elements of the heads.
   __device__ void load_queries(uint32_t (&a)[4][2]) const {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -59,21 +62,23 @@ struct RowQkv {
   }
 };
 
-// The keys and values of one page in a lane's registers.
+// The keys and values of one page in a lane's registers. In the comments, g = lane / 4 and t = lane % 4.
 template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
   using Eight = typename KvCodec<format>::Eight;
-  Eight keys[4][2];    // position 8 n + g, elements from 32 half + 8 t
-  Eight values[2][4];  // position position_of(half, i), elements from 8 g
+  Eight keys[4][2];    // keys[n][half]: 8 elements from 32 * half + 8 t on, at position 8 n + g
+  Eight values[2][4];  // values[half][i]: 8 elements from 8 g on, at position_of(half, i)
 
   // Returns the distance in positions from the lane's first value to values[half][i].
   static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // keys_from(position, element) is called with the lane's first position and element. It returns a function
-  // of compile-time (positions, elements), which gives the address at that distance from the first.
+  // load_keys() and load_values() call keys_from(position, element) with the lane's first position in the
+  // page and first element. keys_from() returns a function f(positions, elements), which gives the address
+  // that many positions and elements later. The arguments of f are compile-time constants, so that one
+  // address serves all loads of a lane.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -95,8 +100,8 @@ struct PageRegisters {
       for (int i = 0; i < 4; ++i)
         values[half][i] = *reinterpret_cast<const Eight*>(value_at(values_apart(half, i), 0));
   }
-  // Inserts the key and value at `position` of the page. They belong to the current row, and were not yet in
-  // the cache when the page was loaded.
+  // Inserts the current row's own key and value at `position` of the page: they were not yet in the cache
+  // when the page was loaded.
   __device__ void replace(int position, const Element* key, const Element* value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -113,19 +118,24 @@ struct PageRegisters {
   }
 };
 
-// A chunk's exponentials and values in shared memory, where the warps of a CTA exchange them.
+// A chunk's exponentials and values in shared memory, where the warps of a CTA exchange them. The first
+// index is the page's number in the chunk.
 struct ChunkPages {
-  uint4 exponentials[kAttendWarps][32];  // a lane's pairs: positions 8 n + {2 t, 2 t + 1} of head g
-  uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];  // position i has piece p at p ^ (i % 8)
+  // exponentials[page][lane]: four pairs; pair n is for head g at positions 8 n + 2 t and 8 n + 2 t + 1
+  // (g = lane / 4, t = lane % 4)
+  uint4 exponentials[kAttendWarps][32];
+  // values[page][position][p ^ (position % 8)]: elements 8 p to 8 p + 7 of the value
+  uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];
   float references[kAttendWarps][kMaxGroupHeads];
 };
 
-// Returns the warp's part of a chunk's partial softmax. `reference`: head_reference() of the lane's head.
-// `is_scaled`: whether any head has its own reference on any page of the chunk.
+// Returns the warp's part of a chunk's partial softmax. `num_pages`: pages of the chunk. `reference`:
+// head_reference() of head g = lane / 4. `is_scaled`: whether any head has a reference of its own on any page
+// of the chunk.
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  float factors[2];  // factors of pages 2 t and 2 t + 1
+  float factors[2];  // powers of two by which to multiply exponentials of pages 2 t and 2 t + 1
   if (is_scaled) {
     const auto reference_at = [&](int page) {
       return page < num_pages ? pages.references[page][g] : reference;
@@ -146,7 +156,8 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
     load_transposed(operands.values, first_value + static_cast<uint32_t>(page * sizeof pages.values[0]));
     return operands;
   };
-  // The next page's operands are loaded before this page's products. Operands of a missing page are not used.
+  // The operands of the next page are loaded before the products of the current page. If the chunk has no
+  // next page, the loaded operands are not used.
   Operands next = load(0);
   float out[4]{}, total[4]{};
 #pragma unroll
@@ -166,14 +177,14 @@ __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pag
   return {reference, total[0], {out[0], out[1]}};
 }
 
-// Finds, loads and attends to a warp's pages. Holds the keys and values of the current chunk's page in
-// registers, and knows where the page of the CTA's next chunk is.
+// Finds, loads and multiplies a warp's pages. Holds the keys and values of the warp's page of the current
+// chunk in registers, and knows where the warp's page of the CTA's next chunk is in the cache.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
 
  public:
-  // Finds the page of the CTA's first chunk.
+  // Finds this warp's page in the CTA's first chunk.
   __device__ WarpPages(const AttendArgs& args, const RowShare& share)
       : args_(args),
         share_(share),
@@ -187,9 +198,11 @@ class WarpPages {
     page_.load_keys(keys_from(here_));
     page_.load_values(keys_from(here_), to_value_);
   }
-  // `chunk`: the CTA's next chunk; negative if there is none.
+  // Finds the warp's page of the CTA's next chunk. `chunk`: number of that chunk; negative if the CTA has no
+  // next chunk.
   __device__ void find_next(int chunk) { next_ = find(chunk); }
-  // Prefetches the next page to L2, because registers hold only one page. Each lane prefetches one position.
+  // Prefetches the next page to L2, because the registers still hold the current page. Each lane prefetches
+  // the key and value of one position.
   __device__ void prefetch_next() const {
     if (!next_.is_there) return;
     const int lane = threadIdx.x % 32;
@@ -208,7 +221,8 @@ class WarpPages {
   }
   __device__ void advance() { here_ = next_; }
 
-  // If the page contains the row's own position: inserts the row's key and value, also in the cache.
+  // If the page contains the row's own position, inserts the row's key and value into the registers, and
+  // stores key and value in the cache.
   __device__ void add_own(int chunk, const RowQkv<format>& own) {
     if (share_.seen.last / kPagePositions != page_of(chunk)) return;
     const int position = share_.seen.last % kPagePositions, lane = threadIdx.x % 32;
@@ -222,17 +236,18 @@ class WarpPages {
     put(keys, own.key);
     put(keys + to_value_, own.value);
   }
-  // Stores the exponentials and values of the warp's page in `pages`, and returns whether any head has its
-  // own reference on this page. `reference`: head_reference() of head g. The row sees at least one position
-  // of the page; all other positions are masked. If the row sees the whole page, the masking code is skipped.
-  // Loads the next page's keys once the key registers are free.
+  // Computes the exponentials of the warp's page, and stores them with the page's values in `pages`. Returns
+  // whether any head has its own reference on this page. `reference`: head_reference() of head g = lane / 4.
+  // The row must see at least one position of the page. Scores of positions that the row does not see are
+  // masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as soon as the
+  // key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
-    uint32_t queries[4][2];  // A registers of four products, each over 16 columns of D
+    uint32_t queries[4][2];  // A registers of four products, each over 16 elements of the heads
     own.load_queries(queries);
     const int first = page_of(chunk) * kPagePositions;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const bool has_end = first + kPagePositions - 1 > share_.seen.last;
-    float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
+    float scores[4][4]{};  // [n][0], [n][1]: head g at positions 8 n + 2 t, 8 n + 2 t + 1
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -251,7 +266,7 @@ class WarpPages {
               position < share_.seen.first || position > share_.seen.last)
             scores[n][c] = -INFINITY;
     }
-    if (has_end) {  // Positions not written yet may hold anything, even NaN.
+    if (has_end) {  // Positions that are not written yet may hold anything, even NaN.
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -277,14 +292,15 @@ class WarpPages {
   }
 
  private:
-  // A page's place is an index, not a pointer, so that the compiler knows that the page is in global memory.
+  // The place of a page in the cache, as an index: with a pointer, the compiler would not know that the page
+  // is in global memory.
   struct Place {
     bool is_there;      // false: the row has no such page
     uint32_t keys;      // index of the head's keys of this page in the cache, in units of kPageElements
-    uint32_t lane_key;  // in_trees only: the lane's key, see key_on_path()
+    uint32_t lane_key;  // in_trees only: index of this lane's key, see key_on_path()
   };
 
-  // Returns the number of the warp's page in a chunk, counted from the sequence's first page.
+  // Returns the number of the warp's page in `chunk`, counted from the sequence's first page.
   __device__ int page_of(int chunk) const {
     const int warp = threadIdx.x / 32;
     return share_.first_page + chunk * kChunkPages + warp;

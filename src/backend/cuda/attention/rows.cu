@@ -1,9 +1,10 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
-// key/value head with the query heads that share it, and chunks of eight pages. Each warp computes the
-// exponentials of one page, then 8 columns of the chunk's output (row_pages.cuh). The keys and values of the
-// next chunk are loaded as soon as the current chunk's registers are free. Scores and outputs are tensor-core
-// products with 16 rows: the (up to 8) query heads are the upper 8 rows, and the lower 8 are zero. Which warp
-// and chunk a page goes to depends only on the row's position, so a row gets the same bits in every batch.
+// key/value head with the query heads that share it, and one or more chunks of eight pages. Each of the CTA's
+// eight warps computes the exponentials of one page of a chunk; then the warp computes 8 columns of the
+// chunk's output (row_pages.cuh). The keys and values of the next chunk are loaded as soon as the current
+// chunk's registers are free. Scores and outputs are tensor-core products with 16 rows: the upper 8 rows are
+// the (up to 8) query heads, the lower 8 are zero. The warp and chunk of a page depend only on the row's
+// position, so a row gets the same bits in every batch.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/launch.h"
 #include "backend/cuda/attention/partials.cuh"
@@ -15,8 +16,8 @@
 namespace nibble::cuda {
 namespace {
 
-// num_joining: most CTAs that merge the chunks of one row and key/value head through the mailbox. 0: the last
-// CTA to finish merges them.
+// `num_joining`: largest number of CTAs that merge the chunks of one row and key/value head through the
+// mailbox; 0 if the last CTA to finish merges the chunks alone.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
 };
@@ -34,14 +35,16 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
   share.first_page = first / kPagePositions;
   share.num_pages = last / kPagePositions - share.first_page + 1;
   share.num_chunks = chunks == Chunks::kOne ? 1 : (share.num_pages + kChunkPages - 1) / kChunkPages;
-  // Chunks are assigned last to first: the CTA with blockIdx.y == 0 has the chunk with the row's own key.
+  // Chunks are assigned from the last one down: blockIdx.y == 0 takes the chunk that contains the row's own
+  // key.
   share.first_chunk = share.num_chunks - 1 - static_cast<int>(blockIdx.y);
   return share;
 }
 
-// Loads the row's own q, k and v, and stores them as RowQkv. Thread i has elements i % 32 and i % 32 + 32 of
-// query head i / 32; 32 threads have two key elements each, 64 threads one value element each. The loads have
-// no branch, so the compiler can issue many at once; threads of absent heads repeat the last head.
+// Loads the row's own q, k and v, and stores them as RowQkv. Thread i loads elements i % 32 and i % 32 + 32
+// of query head i / 32. The first 32 threads also load two key elements each, the next 64 one value element
+// each. The loads have no branch, so that the compiler can issue many at once; threads of absent heads
+// repeat the last head's loads.
 template <KvFormat format>
 class OwnRowLoad {
  public:
@@ -80,7 +83,7 @@ struct RowOutputs {
   const AttendArgs& args;
   const RowShare& share;
   int group_heads;
-  // Stores elements d and d + 1 of a head.
+  // Applies the sink, and stores elements d and d + 1 of a head's output.
   __device__ void store(const Joined& joined, int head, int d, float sink) const {
     const SinkFactor finish(joined.reference, joined.sum, sink * kLog2E);
     const auto put = [&](int element, float out) {
@@ -102,7 +105,8 @@ struct RowPartials {
   __device__ Partial at(int chunk) const { return {data + (first + chunk) * kPartialFloats}; }
 };
 
-// Shared memory of a CTA: first the pages of a chunk; after all chunks, several chunks' results of one head.
+// Shared memory of a CTA: pages of the current chunk; after all chunks, the partial softmaxes that the CTA
+// merges.
 union RowResults {
   ChunkPages of_pages;
   JoinedTile of_chunks;
@@ -111,11 +115,11 @@ union RowResults {
 struct ChunkOfRow {
   const ChunkPages& pages;
   int chunk;       // index in the row
-  bool is_scaled;  // whether a page has another reference than its head
+  bool is_scaled;  // whether any head has a reference other than head_reference() on any page
 };
 
-// Multiplies a chunk's exponentials with its values. Stores the output if the row has only this chunk;
-// otherwise stores the chunk's partial softmax.
+// Multiplies a chunk's exponentials with its values. If the row has only this chunk, stores the row's
+// output; otherwise stores the chunk's partial softmax.
 __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, const ChunkOfRow& of,
                              float sink) {
   const auto& [pages, chunk, is_scaled] = of;
@@ -131,8 +135,8 @@ __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& parti
     outputs.store({sums.reference, sums.sum, sums.out}, lane / 4, 8 * warp + 2 * (lane % 4), sink);
 }
 
-// Merges a row's chunks in several CTAs. Each takes one head at a time and polls that head's words of all
-// chunks. `of_row`: the row's first chunk.
+// Merges a row's chunks in several CTAs, each of which takes one head at a time and polls the mailbox for
+// that head's results of all chunks. `of_row`: partial softmax of the row's first chunk, in the mailbox.
 __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outputs, JoinedTile& tile,
                                 const Partial& of_row) {
   const RowShare& share = outputs.share;
@@ -147,6 +151,8 @@ __device__ void join_by_mailbox(const LaunchedArgs& args, const RowOutputs& outp
   }
 }
 
+// Merges a row's chunks in the last CTA to finish, one head per warp. `of_row`: partial softmax of the row's
+// first chunk.
 template <int kAhead>
 __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& outputs, const Partial& of_row) {
   const RowShare& share = outputs.share;
@@ -159,10 +165,10 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
   outputs.store(join_chunks<kAhead>(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
 
-// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); if false, each key's
-// slot is its position. It changes where keys are read, not what a lane computes. `group_heads`: query heads
-// per key/value head; an argument, because a division in the kernel is slow. `num_ctas`: CTAs that must fit
-// on an SM.
+// `in_trees`: the step has draft trees, so a row may see its last positions along a path (RowPath); if false,
+// the slot of position p is p. `in_trees` changes only where keys and values are read. `group_heads`: query
+// heads per key/value head; an argument, because a division in the kernel is slow. `num_ctas`: CTAs that must
+// fit on an SM.
 template <KvFormat format, bool in_trees, Chunks chunks, int num_ctas>
 __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
@@ -170,20 +176,21 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   __shared__ RowQkv<format> own;
   NIBBLE_DYNAMIC_SHARED(__align__(16) uint8_t, memory);
   RowResults& results = *reinterpret_cast<RowResults*>(memory);
-  // These reads precede the wait: input, weights and earlier steps' cache do not depend on previous launches.
+  // The code from here to wait_for_predecessor() reads only the step's input, weights, and keys and values of
+  // earlier steps, none of which depend on the previous launch.
   const RowShare share = share_of_cta<chunks>(args);
-  if (share.first_chunk < 0) return;  // the grid has CTAs for the longest possible row
+  if (share.first_chunk < 0) return;  // the grid has CTAs for the chunks of the launch's longest row
   constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether each CTA has only one chunk
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // The sink of the lane's head. It is loaded here but used only after the wait: using it earlier would stall
-  // on the page loads issued before it, and delay the loads of q.
+  // The sink of head lane / 4, loaded here but used only after the wait: its first use stalls until the loads
+  // of pages, issued earlier, have arrived. A use before the wait would delay the loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
-  // This kernel leaves SMs free; the next launch can prefetch its first weights on them.
+  // This kernel leaves room on the SMs, where the next launch can already prefetch its first weights.
   let_successor_start_early();
   wait_for_predecessor(timestamps);
 
@@ -200,7 +207,7 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
 #pragma unroll 1
   for (int chunk = share.first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - share.chunk_step) {
     if (chunk != share.first_chunk) {
-      __syncthreads();  // all warps have multiplied the previous chunk
+      __syncthreads();  // waits until all warps have multiplied the previous chunk
       pages.prefetch_next();
     }
     bool has_own_reference = false;
@@ -224,8 +231,9 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     join_in_last_cta<num_ctas == kAttendCtas ? 32 : 2>(args, outputs, partials.at(0));
 }
 
-// Returns how many CTAs must fit on an SM. A CTA mostly waits for memory, so a crowded launch is faster if
-// more CTAs run at once. Pages in BF16 take too many registers for that (docs/decisions/0027).
+// Returns the number of CTAs that must fit on an SM. A CTA mostly waits for memory, so a launch with many
+// CTAs is faster if more of them run at once. BF16 pages take too many registers for more than kAttendCtas
+// (docs/decisions/0027).
 constexpr int ctas_per_sm(KvFormat format, Chunks chunks, bool is_crowded) {
   if (!is_crowded || format == KvFormat::kBf16 || chunks == Chunks::kOneOfCta) return kAttendCtas;
   return chunks == Chunks::kOne ? 4 : 3;

@@ -1,11 +1,13 @@
-// Divides a launch's tiles evenly among its CTAs if there are more tiles than CTAs. The tiles of all heads
-// form one sequence, head by head. Each CTA takes a stretch of equal cost (number of pages, plus kTileCost
-// per tile). A stretch may begin and end inside a tile, but only between chunks: the CTA with the tile's
-// first pages sends its totals (TileSums::send()) to the next CTA, so the order of additions does not change.
+// Divides a launch's tiles evenly among its CTAs if there are more tiles than CTAs. The tiles of all heads,
+// head by head, form one list, which is cut into one stretch per CTA. All stretches have the same cost: the
+// number of pages, plus kTileCost per tile. A stretch may begin and end inside a tile, but only between
+// chunks: the CTA with the tile's first pages sends its totals to the next CTA (TileSums::send()), so that
+// the order of additions is that of an uncut tile.
 //
 // A CTA processes the tiles of its stretch last to first (McNaughton 1959): first the tile whose totals the
-// next CTA needs, last the tile that needs the previous CTA's totals. They have arrived by then, unless one
-// tile is longer than a stretch. A CTA waits only for the previous CTA, which started earlier: no deadlock.
+// next CTA needs, last the tile for which it needs the previous CTA's totals. By then those totals have
+// arrived, unless one tile is longer than a stretch. A CTA waits only for the previous CTA, which started
+// earlier, so there is no deadlock.
 //
 // With one CTA per tile, 688 tiles of 17,000 positions would take 5.2 waves of 132 SMs, as slow as 6 waves.
 #pragma once
@@ -17,7 +19,8 @@
 
 namespace nibble::cuda {
 
-// A cut in the sequence of tiles: after `pages` pages of `tile`, which is counted over all heads.
+// A cut in the list of tiles: after the first `pages` pages of tile number `tile`. Tiles are numbered over
+// all heads.
 struct TileCut {
   int tile{0}, pages{0};
 };
@@ -26,10 +29,11 @@ struct TileStretch {
   TileCut begin, end;
 };
 
-// Returns the stretch of this CTA. All its threads must call it.
+// Returns the stretch of this CTA. All threads of the CTA must call it.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
-  // Fixed cost of a tile, in pages: queries, outputs, first page's latency (measured: docs/decisions/0014).
+  // Cost of a tile apart from its pages, for queries, outputs and the first page's latency. Unit: the cost
+  // of one page (measured: docs/decisions/0014).
   constexpr int kTileCost{12};
   const int cta = static_cast<int>(blockIdx.x), num_ctas = static_cast<int>(gridDim.x);
   if (num_ctas == num_tiles * args.num_kv_heads) return {{cta, 0}, {cta + 1, 0}};
@@ -43,8 +47,9 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   int cost = 0, before, of_head;
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
-  // Two cuts in the same tile must differ. They do if a stretch costs at least two chunks plus kTileCost,
-  // because rounding moves a cut by less than one chunk, or by less than two at the end of a tile.
+  // Two cuts in the same tile must differ, because a CTA cannot process a part of a tile without pages. They
+  // differ if a stretch costs at least two chunks plus kTileCost: a cut is rounded down by less than one
+  // chunk, or at the end of a tile by less than two.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {
@@ -58,7 +63,8 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
     for (int tile = first; tile < end; ++tile) {
       const int next = begin + cost_of(tile);
       if (begin <= in_head && in_head < next) {
-        // After the cut, every row of the tile has at least one page left.
+        // A cut in a tile is at or before the page that holds the position of the tile's first row, so every
+        // row sees a page after the cut. Tiles of layers with a window are not cut.
         const int last_end =
             args.window ? 0 : args.input.rows[args.input.tiles[tile].first_row].position / kPagePositions;
         cut = {head * num_tiles + tile,

@@ -1,11 +1,11 @@
 // Code shared by both tiled attention kernels (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive rows
-// of one sequence, for one key/value head. Each of 12 warps has two rows of the tile. In the warp's products
-// of 16 rows, the (up to 8) query heads of the first row are the upper 8 rows, and those of the second are
-// the lower 8. In a lane's sums, element [n][2 half + i] belongs to head g = lane / 4, to the first (half 0)
-// or second row, and to column 8 n + 2 t + i, with t = lane % 4.
+// of one sequence, for one key/value head. Each of 12 warps handles two rows of the tile. A warp's products
+// have 16 rows: the upper 8 are the (up to 8) query heads of the warp's first row, the lower 8 those of its
+// second row. A lane holds sums[n][2 * half + i] of a product, for head g of the warp's first row (half = 0)
+// or second row (half = 1), in column 8 n + 2 t + i, where g = lane / 4 and t = lane % 4.
 //
-// Sums are added in the same order as in attend_rows(), so the bits are equal (page.cuh): the pages of a
-// chunk in one chain of products, then the chunks in order.
+// Sums are added in the same order as in attend_rows(), so the results have the same bits (page.cuh): the
+// pages of a chunk in one chain of products, then the chunks in order.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -15,20 +15,23 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // the warps that multiply
+// These constants count only the warps that multiply; wgmma_tiles.cu adds warps that load.
+inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
 
-// The partial softmax of a lane's two rows: sums of the current chunk, and the total of all earlier chunks.
-// Chunk and total are relative to the row's largest reference so far, so adding a chunk takes no factors. The
-// two rows belong to the same head, so they start with the same reference.
+// The partial softmax of a lane's two rows: sums of the current chunk, and totals of all earlier chunks. Sums
+// and totals are relative to the row's largest reference so far, so a chunk is added to the totals without
+// rescaling. The two rows of a lane belong to the same head, so they start with the same reference.
 class TileSums {
  public:
-  // Product tiles: 0 to 7 are outputs of 8 columns each; elements 0 and 2 of tile 8 sum the exponentials.
+  // chunk[n] for n < 8: sums of output columns 8 n to 8 n + 7. chunk[8]: sums of the exponentials, in
+  // element 0 for the first row and element 2 for the second.
   float chunk[9][4]{};
 
   __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}
   __device__ float reference(int half) const { return reference_[half]; }
-  // Rescales the chunk's sums of row `half` to the larger of its reference and `reference`. Returns the
-  // factors for earlier sums and for exponentials relative to `reference`. The caller rescales the total.
+  // Raises the reference of row `half` to `reference` if that is larger, and rescales the chunk's sums.
+  // Returns the factors (Join) by which the caller must multiply the row's totals (before), and exponentials
+  // relative to `reference` (more).
   template <int half>
   __device__ Join raise(float reference) {
     const Join join(reference_[half], reference);
@@ -41,8 +44,8 @@ class TileSums {
     for_sums<half>([&](float&, float& total) { total *= factor; });
   }
   // put_aside() stores the totals in shared memory, [kAside, kTileThreads], to free their registers.
-  // take_back() loads them and multiplies each row's totals by a factor. `memory`: the calling thread's first
-  // word.
+  // take_back() loads the totals and multiplies those of row `half` by factors[half]. `memory`: address of
+  // the calling thread's first word.
   static constexpr int kAside{34};
   __device__ void put_aside(float* memory) {
     int i = 0;
@@ -67,12 +70,12 @@ class TileSums {
     end_chunk<0>();
     end_chunk<1>();
   }
-  // sum() and output() return totals of row `half`. Call them after the last chunk has ended.
+  // sum() and output() return the totals of row `half`. Call them after end_chunk() for the last chunk.
   __device__ float sum(int half) const { return total_[8][2 * half]; }
   __device__ float output(int half, int tile, int i) const { return total_[tile][2 * half + i]; }
 
-  // The CTA that continues the tile calls receive() to get the totals that send() stored. The mailbox has
-  // kTileTotals words; receive() zeros them.
+  // send() stores the totals and references in a mailbox of kTileTotals words. The CTA that continues the
+  // tile calls receive(), which waits for the words, takes them, and zeros the mailbox.
   __device__ void send(float* mailbox) {
     float* const to = mailbox + threadIdx.x;
     for_words([&](float& word, int i) { store_relaxed(to + i * kTileThreads, as_word(word)); });
@@ -98,7 +101,7 @@ class TileSums {
       for (int c = 2 * half; c < 2 * half + 2; ++c) f(chunk[j][c], total_[j][c]);
     f(chunk[8][2 * half], total_[8][2 * half]);
   }
-  // Calls f(word, its number) for each word that the next CTA needs to continue the tile.
+  // Calls f(word, index of the word in the mailbox) for each word that send() and receive() pass on.
   template <typename F>
   __device__ void for_words(const F& f) {
     static_assert(kTileTotals == 36 * kTileThreads);
@@ -114,7 +117,7 @@ class TileSums {
   float total_[9][4]{}, reference_[2];
 };
 
-// A tile for one key/value head, and the pages that the tile's rows see.
+// A tile for one key/value head, and the pages that any of the tile's rows sees.
 struct Tile {
   const AttendTilesArgs& args;
   const TileInput rows;
@@ -137,11 +140,12 @@ struct Tile {
   }
 };
 
-// A lane's two rows: index in the step, position, and first position that the row sees. If the tile has fewer
-// than 24 rows, missing rows repeat the tile's last row and are not stored.
+// A lane's two rows of a tile: index in the step, position, and first position that the row sees. If the
+// tile has fewer than 24 rows, the missing rows repeat the tile's last row, and their results are not
+// stored.
 class TileLane {
  public:
-  // `page`: the caller's first page, counted from the tile's first. Each row starts a chunk at this page.
+  // `page`: number of the tile's pages that come before the caller's first page, a multiple of kChunkPages.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -152,9 +156,10 @@ class TileLane {
     }
   }
 
-  // Loads the lane's A registers for the four products of q and k. A product takes 4 columns of each of four
-  // adjacent pieces of 8 columns, as in attend_rows(). With in_order, the product's columns keep their order.
-  // Otherwise lane t takes the columns of piece t, which makes its B registers contiguous in a key.
+  // Loads the lane's A registers for the four products of queries and keys. Each product sums over 16
+  // columns: as in attend_rows(), the first or the last 4 columns of each of four adjacent pieces of 8
+  // columns. `in_order`: these 16 columns are in ascending order in the product. Otherwise lane t (=
+  // lane % 4) takes the columns of piece t, so that the lane's B registers are contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -162,7 +167,7 @@ class TileLane {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        uint4 pieces[in_order ? 2 : 1]{};  // each piece has four pairs of columns
+        uint4 pieces[in_order ? 2 : 1]{};  // a piece is four registers, each a pair of columns
 #pragma unroll
         for (int i = 0; i < (in_order ? 2 : 1); ++i)
           if (has_head())
@@ -183,12 +188,13 @@ class TileLane {
         }
       }
   }
+  // Returns whether any row of the warp sees a position of the page.
   __device__ bool sees(int page) const {
     return 2 * warp_ < tile_.rows.num_rows && page * kPagePositions <= position_[1] &&
            page * kPagePositions + kPagePositions > first_[0];
   }
   // Sets the scores of positions that a row does not see to -inf. `begin`: position of the first score. On
-  // most pages both rows see every position.
+  // most pages both rows see all positions, and nothing is done.
   template <int tiles>
   __device__ void mask(int begin, float (&scores)[tiles][4]) const {
     const bool sees_all = begin + 8 * tiles - 1 <= position_[0] && begin >= first_[1];
@@ -202,15 +208,15 @@ class TileLane {
           scores[i][c] = -INFINITY;
   }
   __device__ float reference_of_head() const { return head_reference(sink_); }
-  // Whether this page ends a chunk of row `half` that is not the last. Must be called for the row's pages in
-  // order. A row's chunks are counted from the first page that the row sees.
+  // Returns whether `page` ends a chunk of the lane's row `half`, other than the row's last chunk. Call it
+  // for the pages that the row sees, in order. A row's chunks are counted from its first page.
   template <int half>
   __device__ bool ends_chunk(int page) {
     if (page != end_of_chunk_[half]) return false;
     end_of_chunk_[half] = end_if_not_last(half, page + kChunkPages);
     return true;
   }
-  // Applies the sink, and overwrites the queries with the results.
+  // Applies the sink to the totals, and overwrites the rows' queries with the results.
   __device__ void store(const TileSums& sums) const {
     if (!has_head()) return;
 #pragma unroll
@@ -238,7 +244,8 @@ class TileLane {
  private:
   __device__ int group_heads() const { return tile_.args.num_heads / tile_.args.num_kv_heads; }
   __device__ bool has_head() const { return lane_ / 4 < group_heads(); }
-  // Returns `page`, the last page of a chunk, or -1 if the row sees no later page.
+  // Returns `page`, the last page of a chunk; or -1 if the row sees no later page, because the caller ends
+  // the row's last chunk.
   __device__ int end_if_not_last(int half, int page) const {
     return page < position_[half] / kPagePositions ? page : -1;
   }
@@ -251,7 +258,7 @@ class TileLane {
 
   const Tile& tile_;
   const int warp_{static_cast<int>(threadIdx.x) / 32}, lane_{static_cast<int>(threadIdx.x) % 32};
-  float sink_{0};  // loaded at the start, so that store() does not wait for it
+  float sink_{0};  // the head's sink in units of log2; loaded early, so that store() does not wait for it
   int position_[2], first_[2], end_of_chunk_[2];
 };
 

@@ -1,8 +1,8 @@
-// Prefill attention by mma.sync, for every GPU family. Each CTA computes one tile (tile.cuh). Pages pass
-// through stages in shared memory, and all warps read each stage.
+// Prefill attention by mma.sync, for every GPU family. Each CTA computes one tile (tile.cuh). Pages are
+// copied to stages in shared memory, and every warp reads each stage.
 //
-// Work: 4 D FLOP per head, row and position. For one page, the 32 products of a warp with keys and values
-// take as long as reading their operands from shared memory (256 bytes each).
+// Work: 4 x 64 FLOP per query head, row and position. A warp's 32 products with the keys and values of a
+// page take as long as reading their operands from shared memory (256 bytes per product).
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -13,16 +13,17 @@
 namespace nibble::cuda {
 namespace {
 
-// kPagesAtOnce: pages per iteration of the loop. Scores and exponentials of two pages are independent, and
-// warps synchronize half as often.
+// kPagesAtOnce: pages per iteration of the main loop. With two instead of one, the latencies of two
+// independent pages overlap, and warps synchronize half as often.
 constexpr int kStages{6}, kPagesAtOnce{2};
 constexpr int kPageBytes{kPageElements * 2};  // bytes of a page's keys, or of its values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
 constexpr int kPiecesOfRow{kHeadDim * 2 / 16}, kPieces{2 * kPagePositions * kPiecesOfRow};
 constexpr int kCopies{(kPieces + kTileThreads - 1) / kTileThreads};
 
-// Byte offset of a 16-byte piece of a key or value in its stage. Pieces are swizzled against bank conflicts:
-// one read takes 4 pieces of each of 2 keys, or one piece of each of 8 values.
+// Byte offset of a 16-byte piece of a key or value in the stage of its page. Pieces are swizzled so that the
+// 8 lanes that read at once access different banks: they read 4 pieces of each of 2 keys, or one piece of
+// each of 8 values.
 __device__ int key_place(int position, int piece) {
   return position * 128 + (piece ^ (position % 2 * 4)) * 16;
 }
@@ -30,7 +31,8 @@ __device__ int value_place(int position, int piece) {
   return kPageBytes + position * 128 + (piece ^ (position % 8)) * 16;
 }
 
-// Copies pages to stages, and zeros positions after the tile's last row, because they are not written yet.
+// Copies pages of the KV cache to stages. Positions after the tile's last row are not written yet: zeros are
+// stored as their keys and values.
 template <KvFormat format>
 class PageCopier {
   using Codec = KvCodec<format>;
@@ -38,7 +40,7 @@ class PageCopier {
  public:
   __device__ PageCopier(const Tile& tile, uint8_t* stages) : tile_(tile), args_(tile.args), stages_(stages) {}
 
-  // Starts the copy of a page to a stage. Must be called for the pages in order.
+  // Starts the copy of a page to a stage. Call it for the tile's pages in order.
   __device__ void start(int page, int stage) {
     const int last_page = tile_.last_position / kPagePositions;
     if constexpr (format == KvFormat::kBf16) {
@@ -49,7 +51,9 @@ class PageCopier {
         });
       }
       end_copies();
-    } else {  // through registers, to convert to bfloat16; stores the page that the previous call loaded
+      // FP8 passes through registers, to be converted. Each call first stores the page that the previous call
+      // loaded.
+    } else {
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
           *reinterpret_cast<uint4*>(stages_ + loaded_stage_ * kStageBytes + place) =
@@ -65,8 +69,8 @@ class PageCopier {
       }
     }
   }
-  // Number of pages that are being copied while others are multiplied. In FP8 a page reaches its stage only
-  // when the copy of the next page is started.
+  // Number of pages whose copies are in flight while kPagesAtOnce others are multiplied. An FP8 page is
+  // stored in its stage only when the copy of the next page is started.
   static constexpr int kAhead{kStages - kPagesAtOnce};
   // Waits until this thread's copies of the oldest kPagesAtOnce pages have arrived.
   __device__ void wait() const {
@@ -74,7 +78,8 @@ class PageCopier {
   }
 
  private:
-  // Calls visit(n, offset in the stage, element of the page, whether it is written) for this thread's pieces.
+  // Calls visit(n, byte offset in the stage, element offset from the page's first key, whether the position
+  // is written yet) for each 16-byte piece that this thread copies.
   template <typename Visit>
   __device__ void for_each_piece(int page, const Visit& visit) const {
 #pragma unroll
@@ -96,7 +101,7 @@ class PageCopier {
   int loaded_page_{-1}, loaded_stage_{0};
 };
 
-// Computes scores = q k for the page in the stage.
+// Computes scores = q k for the page whose keys are in `stage`.
 __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4], float (&scores)[4][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -109,7 +114,8 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
     }
 }
 
-// Computes sums += exponentials [v, 1]: the values, and a column of ones that sums the exponentials.
+// Computes sums += exponentials * [v | 1]: products with the values v in `stage`, and with ones, which sum
+// the exponentials.
 __device__ void add_values(const uint8_t* stage, const Exponentials& exponentials, float (&sums)[9][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
@@ -125,7 +131,7 @@ __device__ void add_values(const uint8_t* stage, const Exponentials& exponential
   }
 }
 
-// A page's exponentials of a lane's two rows, and the reference of each row.
+// The exponentials of a page for a lane's two rows, and the reference of each row.
 struct PageExponentials {
   Exponentials pairs;
   float references[2];
@@ -138,7 +144,7 @@ struct PageExponentials {
     references[0] = own_reference<0>(scores, of_head, pairs);
     references[1] = own_reference<1>(scores, of_head, pairs);
   }
-  // Rescales the row's sums or its exponentials to the larger of their references.
+  // Makes the exponentials and the sums of row `half` relative to the larger of their two references.
   template <int half>
   __device__ void join(TileSums& sums) {
     if (references[half] == sums.reference(half)) return;
@@ -148,7 +154,7 @@ struct PageExponentials {
   }
 };
 
-// Multiplies a page's exponentials with its values and adds the result to the chunk.
+// Multiplies a page's exponentials with its values, and adds the result to the current chunk.
 __device__ void add_page(const uint8_t* stage, PageExponentials& page, TileSums& sums) {
   page.join<0>(sums);
   page.join<1>(sums);
@@ -162,7 +168,8 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     attend_tiles_kernel(const __grid_constant__ AttendTilesArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   NIBBLE_DYNAMIC_SHARED(__align__(128) uint8_t, stages);
-  // CTAs with the longest rows start first, so that a launch ends with short tiles.
+  // Later tiles of a prompt see more positions and take longer. They start first, so that the launch ends
+  // with short tiles.
   const Tile tile(args, args.input.tiles[gridDim.y - 1 - blockIdx.y], static_cast<int>(blockIdx.x));
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -189,7 +196,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
     __syncthreads();
-    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // no warp still reads these stages
+    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // into stages that all warps have read
     const int page = tile.first_page + n;
     const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
     const bool sees_first = lane.sees(page), sees_second = lane.sees(page + 1);

@@ -1,24 +1,26 @@
 // Prefill attention by wgmma, for Hopper: out = softmax(q k, sink) v for tiles of 24 rows and 8 query heads
 // (tile.cuh). At most one CTA runs per SM; the tiles are divided evenly among the CTAs (stretch.cuh). Each of
-// three warpgroups handles a third of a tile's rows, in steps of two pages: while one warpgroup computes
-// exponentials, the others multiply. Four more warps load pages into stages in shared memory, as far ahead as
-// the stages allow, so that the warpgroups do not wait for each other.
+// three warpgroups handles a third of a tile's rows, in iterations of two pages (`step` in the code's names).
+// While one warpgroup computes exponentials, the others multiply. Four more warps load pages into stages in
+// shared memory, as far ahead as the stages allow, so that the warpgroups need not wait for each other.
 //
-// A warpgroup's step is 64 rows of a product (8 rows of the tile x 8 heads) by 64 positions:
+// In an iteration, a warpgroup multiplies 64 rows (8 rows of the tile x 8 heads) with 64 positions:
 //   scores[64, 64] = q[64, 64] k[64, 64]           4 products of n = 64, 128 clocks
 //   exponentials = 2^(scores - R), in bfloat16     64 x 64 at 16 per clock and SM, 256 clocks
-//   sums[64, 72] += exponentials[64, 64] [v, 1]    4 products of n = 72, 144 clocks
-// R is the same for all steps (page.cuh), so a step needs no maximum, no factor and no sum. It has about 250
-// instructions: 32 subtract R, 32 are exponentials, 16 round. With 4 x 64 FLOP per row and position, 132 SMs
-// at 1.85 GHz would reach 940 TFLOP/s if products and exponentials overlapped completely.
+//   sums[64, 72] += exponentials[64, 64] [v | 1]   4 products of n = 72, 144 clocks
+// The reference R is normally the same for all iterations (page.cuh), so an iteration needs no maximum, no
+// rescaling and no sum of its own. A thread executes about 250 instructions per iteration: 32 subtract R, 32
+// compute exponentials, 16 round. If products and exponentials overlapped completely, 132 SMs at 1.85 GHz
+// would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
 //
-// The bits equal those of attend_rows() (rows.cu). In attend_rows() a lane loads 8 adjacent columns of a key
-// for two products, so each product has the same 4 columns of four pieces of 8. The order of columns within a
-// product does not change the bits (docs/decisions/0014), but the set of columns does. So keys are copied
-// here in half pieces, which makes the columns of a product contiguous. Values keep their order: they are 64
-// of the 72 columns of their product; the last 8 columns are ones, which sum the exponentials.
+// The results have the bits of attend_rows() (rows.cu). There a lane loads 8 adjacent columns of a key for
+// two products, so each product sums over the first or the last 4 columns of each of four pieces of 8
+// columns. Here keys are copied to the stages in half pieces of 4 columns, ordered so that the same 16
+// columns are contiguous for a product. Their order within the product may differ: it does not change the
+// bits (docs/decisions/0014). The columns of values keep their order. Exponentials are multiplied with 72
+// columns: 64 columns of values, and 8 columns of ones, which sum the exponentials.
 //
-// docs/decisions/0024 describes the limits of this loop and the variants that were dropped.
+// docs/decisions/0024 describes the limits of the main loop (in attend()) and the variants that were dropped.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -31,48 +33,52 @@
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
-// kBringers: number of warps that load pages. It is 4 because setmaxnreg applies to whole warpgroups.
+// kBringers: warps that load pages. There are 4, because setmaxnreg sets the registers of whole warpgroups.
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{32}, kProductRegisters{160};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
-constexpr int kPageBytes{kPagePositions * kCellBytes};  // a page's keys or values in bfloat16
+// Bytes of a page's keys, or of its values, in bfloat16.
+constexpr int kPageBytes{kPagePositions * kCellBytes};
 constexpr int kStepPages{2}, kStepBytes{kStepPages * kPageBytes};
 static_assert(kChunkPages % kStepPages == 0);
 
-// A stage holds the keys of kStepPages pages, then their values. The struct is outside the unnamed namespace,
-// because otherwise GPU families without wgmma would warn about unused members.
+// A stage holds the pages of one iteration: the keys of kStepPages pages, then the values of these pages. The
+// struct is outside the unnamed namespace: inside, unused members of the struct would cause warnings for GPU
+// families without wgmma.
 struct PageStages {
   static constexpr int kStages{6}, kStageBytes{2 * kStepBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  // Copies of this number of stages may be in flight when a loading warp starts the next stage.
+  // Largest number of stages for which a loading warp has copies in flight.
   static constexpr int kUnderWay{3};
 };
 
 namespace {
 
 // Largest window whose positions always fit in one chunk. With a larger window, the chunks of a tile's rows
-// would end at different pages, some within a step. No model has such a window; attend_tiles() handles it.
+// would end at different pages, and some chunks would end between the two pages of an iteration. No model has
+// such a window; if one had, attend_wgmma() would call attend_tiles().
 constexpr int kMostWindow{(kChunkPages - 1) * kPagePositions + 1};
 
-// Shared memory holds the stages, then ones (the last 8 of 72 columns of the values of 16 positions), then
-// the totals that TileSums::put_aside() moves out of registers in rare steps.
+// Shared memory holds the stages; then ones, as columns 65 to 72 of the values of 16 positions; then the
+// totals that TileSums::put_aside() moves out of registers in rare iterations.
 constexpr int kOnesAt{(stages_bytes(PageStages::kStages, PageStages::kStageBytes) + 1023) / 1024 * 1024},
     kOnesBytes{16 * kCellBytes}, kAsideAt{kOnesAt + kOnesBytes};
 constexpr size_t kTileBytes{kAsideAt + sizeof(float) * TileSums::kAside * kTileThreads};
 
 #if NIBBLE_WGMMA
 
-// The pages of a tile that one CTA processes: num_pages pages from first_page, which is counted from the
-// tile's first page. A step has kStepPages pages; the last step may include pages that no row sees.
-// first_stage: index of the first step's stage, counted from the start of the kernel.
+// The pages of a tile that one CTA processes: `num_pages` pages of the tile, from its page number
+// `first_page` on, in `num_steps` iterations of kStepPages pages. The last iteration may include pages that
+// no row sees. `first_stage`: number of the first iteration's stage, counted from the start of the kernel.
 struct TilePages {
   const Tile& tile;
   int first_page, num_pages, num_steps;
   unsigned first_stage;
 };
 
-// A warp that loads pages, eight positions of each. A position is a row of 128 bytes in a stage; 16-byte
-// piece p of row r is at p ^ (r % 8). So a lane finds its piece of another row by adding whole rows to the
-// address and flipping some bits of the piece number.
+// A warp that loads eight positions of each page. In a stage, the key or value of a position is a row of 128
+// bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row. A lane loads the same
+// piece of several rows. The lane computes the next row's address from the current one by adding the bytes of
+// whole rows and flipping bits of the piece's number.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -80,10 +86,11 @@ class PageBringer {
   using Eight = typename Codec::Eight;
 
  public:
-  // `memory`: start of the stages in shared memory.
+  // `memory`: generic address of the stages in shared memory.
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 
+  // Loads the pages of `part` into the stages, one stage per iteration.
   __device__ void bring(const TilePages& part) {
     const auto stage_of = [&](int step) { return part.first_stage + static_cast<unsigned>(step); };
     if constexpr (format == KvFormat::kBf16) {
@@ -99,7 +106,7 @@ class PageBringer {
       wait_for_copies<0>();
       for (int step = max(0, part.num_steps - PageStages::kUnderWay); step < part.num_steps; ++step)
         tell_full(stage_of(step));
-    } else {  // through registers, to convert to bfloat16
+    } else {  // FP8 passes through registers, to be converted to bfloat16
       load(part, 0);
       for (int step = 0; step < part.num_steps; ++step) {
         stages_.wait_until_empty(stage_of(step));
@@ -118,17 +125,18 @@ class PageBringer {
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
 
-  // Products read shared memory through the async proxy, so each write must first be made visible to that
-  // proxy. The loading warps do so, because they have time to spare.
+  // Signals that a stage is full. Products read shared memory through the async proxy, to which earlier
+  // writes must first be made visible. The loading warps do that, because they have time to spare.
   __device__ void tell_full(unsigned stage) const {
     show_to_products();
     stages_.tell_full(stage);
   }
-  // Returns the byte offset in a row of half piece `half` of a key, before the row is swizzled.
+  // Returns the byte offset of a half piece (4 columns) in its key's row of the stage, before the row is
+  // swizzled. `half`: number of the half piece in the key, 0 to 15.
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
-  // Returns the warp's first key of page n of the part; if the part has no page n, of any page. The value of
-  // a key is to_value() elements after the key.
+  // Returns the address of the warp's first key on page n of the part, in the KV cache. If the part has no
+  // page n, returns an address in some other page. A value is to_value() elements after its key.
   __device__ const Element* keys_of(const TilePages& part, int n) {
     const Tile& tile = part.tile;
     if (n % 32 == 0)
@@ -143,8 +151,9 @@ class PageBringer {
   static __device__ size_t to_value(const TilePages& part) {
     return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
   }
-  // Returns how many of the warp's positions of page n are at or before the tile's last; may be negative or
-  // exceed kPositions. Later positions are not written yet: their scores are masked, their values zeroed.
+  // Returns how many of the warp's positions of page n are at or before the tile's last position. The number
+  // may be negative or exceed kPositions. Later positions are not written yet: their scores are masked, and
+  // their values must be zeroed.
   __device__ int num_written(const TilePages& part, int n) const {
     const Tile& tile = part.tile;
     return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
@@ -152,7 +161,8 @@ class PageBringer {
 
   __device__ void copy(const TilePages& part, int step, int page_of_step) {
     const int n = step * kStepPages + page_of_step;
-    // Keys are copied in half pieces, so that a product's columns are contiguous (see the top of this file).
+    // Keys are copied in half pieces, so that the columns of a product are contiguous (see the top of this
+    // file).
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -203,7 +213,8 @@ class PageBringer {
           i * kAtOnce + row < written ? Codec::to_bf16(values_[i]) : make_uint4(0, 0, 0, 0);
     }
   }
-  // Returns the address of the lane's first 8 elements: one piece of one of the warp's first four positions.
+  // Returns the address of the 8 elements that the lane loads first: a piece of one of the warp's first four
+  // positions.
   __device__ const Element* of_lane(const Element* keys) const {
     return keys + lane_ / kPieces * kHeadDim + 8 * (lane_ % kPieces);
   }
@@ -214,11 +225,11 @@ class PageBringer {
       first_{(static_cast<int>(threadIdx.x) / 32 - kTileWarps) * kPositions},
       value_place_{kStepBytes + (first_ + lane_ / kPieces) * kCellBytes +
                    (lane_ % kPieces ^ lane_ / kPieces) * 16};
-  uint32_t ids_{0};  // ids of 32 pages, one per lane
+  uint32_t ids_{0};  // page ids of 32 pages of the part, one per lane
   Eight keys_[format == KvFormat::kBf16 ? 1 : kLoads], values_[format == KvFormat::kBf16 ? 1 : kLoads];
 };
 
-// Keeps the compiler from moving uses of these sums above this point.
+// Keeps the compiler from moving code that uses these sums to before this call.
 template <int tiles>
 __device__ void hold(float (&sums)[tiles][4]) {
 #pragma unroll
@@ -230,7 +241,8 @@ __device__ void hold(float (&sums)[tiles][4]) {
 using StepScores = float[4 * kStepPages][4];
 using StepExponentials = Exponentials[kStepPages];
 
-// Starts scores = q k. `keys`: descriptor of a step's keys.
+// Starts scores = q k for the pages of one iteration. `keys`: descriptor of these pages' keys
+// (describe_columns()).
 __device__ void start_scores(uint32_t keys, const uint32_t (&queries)[4][4], StepScores& scores) {
   fence_products();
   wgmma_bf16<false>(scores, queries[0], keys);
@@ -239,11 +251,12 @@ __device__ void start_scores(uint32_t keys, const uint32_t (&queries)[4][4], Ste
   end_products();
 }
 
-// Returns the number to add to a descriptor of rows (describe_rows()) to move its start by num_bytes. The
-// columns of ones stay where they are, so the distance to them shrinks by num_bytes.
+// Returns the number that, added to a descriptor from describe_rows(), moves the start of the descriptor's
+// rows by num_bytes. The columns of ones stay where they are, so the distance to them shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
-// Starts sums += exponentials v. `values`: descriptor of v, including 8 columns of ones, which give the sums.
+// Starts sums += exponentials * [v | 1] for the pages of one iteration. `values`: descriptor of the values v,
+// followed by 8 columns of ones (describe_rows()).
 __device__ void start_outputs(uint32_t values, const StepExponentials& exponentials, float (&sums)[9][4]) {
   fence_products();
 #pragma unroll
@@ -252,8 +265,8 @@ __device__ void start_outputs(uint32_t values, const StepExponentials& exponenti
   end_products();
 }
 
-// Recomputes the warp's scores of a page, 8 positions at a time. Calls f(index of the product tile, scores)
-// for each 8 positions. `keys`: shared-memory address of the page's keys.
+// Recomputes the warp's scores of a page, 8 positions at a time. Calls f(n, scores) for positions 8 n to 8 n
+// + 7, n = 0 .. 3. `keys`: shared-memory address of the page's keys.
 template <typename F>
 __device__ void for_scores_again(uint32_t keys, const uint32_t (&queries)[4][4], const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
@@ -269,25 +282,27 @@ __device__ void for_scores_again(uint32_t keys, const uint32_t (&queries)[4][4],
   }
 }
 
-// Returns the mailbox in which this CTA (before = 0) or the previous one (-1) leaves totals for the next.
+// Returns the mailbox in which a CTA leaves a tile's totals for the CTA after it. `before`: 0 for the mailbox
+// of this CTA, -1 for that of the previous CTA.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
 
-// A lane's scores of a step, and the exponentials computed from them.
+// A lane's scores for the pages of one iteration, and the exponentials that are computed from these scores.
 class StepSoftmax {
  public:
   StepScores scores;
   StepExponentials exponentials;
 
-  // `aside`: shared memory for TileSums::put_aside().
+  // `aside`: shared memory for TileSums::put_aside() of all threads.
   __device__ StepSoftmax(const TileLane& lane, const uint32_t (&queries)[4][4], uint8_t* aside)
       : lane_(lane),
         queries_(queries),
         aside_(reinterpret_cast<float*>(aside) + threadIdx.x),
         of_head_(lane.reference_of_head()) {}
 
-  // Computes the exponentials of the step that begins with `page`, relative to the head's reference.
+  // Computes the exponentials of `scores`, relative to the head's normal reference. `page`: the iteration's
+  // first page.
   __device__ void take(int page) {
     hold(scores);
     lane_.mask(page * kPagePositions, scores);
@@ -302,12 +317,14 @@ class StepSoftmax {
         bits_ |= pair;
       }
   }
-  // Makes each row's exponentials and sums relative to the same reference. `keys`: shared-memory address of
-  // the step's keys. `page`: the step's first page.
+  // Makes each row's exponentials relative to the same reference as the row's sums. Does nothing in most
+  // iterations, in which all references are the head's normal one. `keys`: shared-memory address of the
+  // iteration's keys. `page`: the iteration's first page.
   __device__ void join(TileSums& sums, uint32_t keys, int page) {
     const bool is_rare = __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0;
     if (__builtin_expect(is_rare, false)) {
-      // With the totals in registers the compiler would spill in the loop: 425 TFLOP/s instead of 479.
+      // If the totals stayed in registers, the compiler would spill in the main loop: 425 TFLOP/s instead of
+      // 479.
       sums.put_aside(aside_);
       float before[2]{1, 1};
 #pragma unroll
@@ -323,15 +340,16 @@ class StepSoftmax {
       note_references(sums);
     }
   }
-  // Must be called whenever the references of the sums have changed.
+  // Call it whenever the references of the sums have changed.
   __device__ void note_references(const TileSums& sums) {
     is_raised_ = sums.reference(0) == of_head_ && sums.reference(1) == of_head_ ? 0 : kTooLarge;
   }
   __device__ float of_head() const { return of_head_; }
 
  private:
-  // Replaces a page's exponentials in rows that need their own reference. The page's scores are no longer in
-  // registers, so they are recomputed.
+  // Replaces the exponentials of the iteration's page i (number `page` of the sequence) in rows that need a
+  // reference of their own, and returns these references in `references`. The page's scores are no longer in
+  // registers, so they are recomputed. `keys`: shared-memory address of the page's keys.
   __device__ void replace(int i, uint32_t keys, int page, float (&references)[2]) {
     uint32_t bits[2]{bits_of_row<0>(exponentials[i]), bits_of_row<1>(exponentials[i])};
     float largest[2]{-INFINITY, -INFINITY};
@@ -363,7 +381,9 @@ class StepSoftmax {
       }
     });
   }
-  // Merges page i into the sums, and returns the factor by which the caller must multiply the earlier sums.
+  // For row `half` (0 or 1): makes the exponentials of the iteration's pages up to i and the row's sums
+  // relative to the larger of the two references, that of page i and that of the sums. Returns the factor by
+  // which the caller must multiply the row's totals.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -378,9 +398,12 @@ class StepSoftmax {
   const uint32_t (&queries_)[4][4];
   float* const aside_;
   const float of_head_;
-  uint32_t bits_, is_raised_{0};  // is_raised_: kTooLarge if any reference of the sums is not of_head_
+  // is_raised_: kTooLarge if any row's sums have a reference other than of_head_, otherwise 0
+  uint32_t bits_, is_raised_{0};
 };
 
+// Computes attention of the warp's two rows for one part of a tile's pages. If the part ends with the tile's
+// last page, stores the rows' results; otherwise sends the totals to the next CTA.
 __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, uint32_t ones,
                        uint8_t* aside) {
   const Tile& tile = part.tile;
@@ -393,7 +416,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
     sums.receive(mailbox_of(tile.args, -1));
     softmax.note_references(sums);
   }
-  // Local copies, so that the compiler keeps these values in uniform registers.
+  // Local copies, which the compiler keeps in uniform registers.
   const unsigned first_stage = part.first_stage;
   const int first_page = tile.first_page + part.first_page, num_steps = part.num_steps;
   const bool has_chunks = tile.args.window == 0;
@@ -433,7 +456,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
 
 #endif
 
-// The body is empty for GPU families without wgmma; the kernel table (kernel_table.cpp) has no row for them.
+// Without wgmma the body is empty: kernel_table.cpp then has no row that launches this kernel.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {
@@ -448,14 +471,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   const TileStretch stretch = stretch_of_cta<kThreads>(args, num_tiles);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  // Calls do_part(part) for each tile's part of the stretch, last to first.
+  // Calls do_part(part) for each tile's part in this CTA's stretch, from the last tile to the first.
   const auto for_parts = [&](const auto& do_part) {
     unsigned stage = 0;
     for (int i = stretch.end.tile - (stretch.end.pages == 0); i >= stretch.begin.tile; --i) {
       const Tile tile(args, args.input.tiles[i % num_tiles], i / num_tiles);
       const int begin = i == stretch.begin.tile ? stretch.begin.pages : 0,
                 end = i == stretch.end.tile ? stretch.end.pages : tile.num_pages;
-      // The shuffle tells the compiler that all lanes have the same value.
+      // The shuffles tell the compiler that all lanes have the same value.
       const TilePages part{tile, __shfl_sync(~0u, begin, 0), __shfl_sync(~0u, end - begin, 0),
                            __shfl_sync(~0u, (end - begin + kStepPages - 1) / kStepPages, 0),
                            __shfl_sync(~0u, stage, 0)};
@@ -473,7 +496,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   for_parts([&](const TilePages& part) {
     if (warp / 4 * 8 < part.tile.rows.num_rows) {
       attend(part, stages, shared_address(memory + kOnesAt), memory + kAsideAt);
-    } else {  // The warpgroup has no rows, and only releases the stages.
+    } else {  // The warpgroup has no rows of this tile: it only releases the stages.
       for (int step = 0; step < part.num_steps; ++step) {
         stages.wait_until_full(part.first_stage + static_cast<unsigned>(step));
         stages.tell_empty(part.first_stage + static_cast<unsigned>(step));

@@ -1,11 +1,12 @@
-// Launch functions of the embedding, norms, and dense products. Each kernel waits for the kernels before it
-// (pdl.cuh). Dimensions: T tokens, H hidden size, D = 64 elements per head, Nq query heads, Nkv key/value
-// heads, V vocabulary. Activations are bfloat16; sums are float32.
+// Launch functions of the embedding, norms, and dense products. Each kernel waits for the results of earlier
+// kernels itself (pdl.cuh). Dimensions: T tokens, H hidden size, D = 64 elements per head, Nq query heads,
+// Nkv key/value heads, V vocabulary. Activations are bfloat16; sums are float32.
 //
-// With few tokens, CTAs share a matrix evenly, so a CTA's share may begin inside a strip. Rows of such a
-// strip have two partial sums, [2, T, rows], which the next kernel adds. Kernels for many tokens add both
-// themselves. A kernel reads activations in one layout, and writes them in each layout for which its
-// arguments have a destination (layout/activations.h).
+// With few tokens, CTAs share a matrix evenly, so a CTA's share may begin inside a strip. Each of the two
+// CTAs that share such a strip stores a part of the sums of the strip's rows, in [2 parts, T, rows], and the
+// next kernel adds both parts. Kernels for many tokens add both parts themselves, and store only the first
+// array. A kernel reads activations in one layout, and writes them in each layout for which its arguments
+// have a destination (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,28 +21,30 @@
 
 namespace nibble::cuda {
 
-// embed() computes x = embedding[token] for each row. It also begins the step: it increments the step number,
-// records the time, copies the step's input from the host, and fills in tokens chosen by the previous step.
+// embed() computes x = embedding[token] for each row. It also begins the step: it increments the step
+// number, records the time, copies the step's input from the host, and fills in the tokens that the previous
+// step chose.
 struct EmbedArgs {
   StepExchange exchange;
-  uint8_t* input;                  // device copy of the step's input; embed fills in all tokens
+  uint8_t* input;                  // output: device copy of the step's input, in which all tokens are known
   const __nv_bfloat16* embedding;  // [V, H]: one row per token id
   int hidden;
   float* x;                          // [T, H], output: the residual stream
-  uint32_t* step;                    // number of the step; the launch increments it
-  unsigned* ticket;                  // counts finished CTAs; zero before and after every launch
+  uint32_t* step;                    // number of the step, which the launch increments
+  unsigned* ticket;                  // counts finished CTAs; zero between launches
   const SampleResult* last_results;  // [output rows]: tokens that the previous step sampled
   MadeDrafts last_drafts;            // drafts that the previous step made; unused without a draft head
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// rms_norm() computes normed = norm(x). It can also store the sum of x's terms, and a block-scaled norm.
+// rms_norm() computes normed = norm(x). It can also store the sum of the terms of x, and norm(x) in a
+// block-scaled format.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;                  // [T, H], output or null: the sum of the stream's terms; may be the input x
-  Activations normed;        // [T, H], output or null: the norm, as rows or as an image
-  BlockRows blocks{};        // [T, H], output or null: the norm in a block-scaled format
+  float* x;                  // [T, H], output or null: residual stream in one term; may be norm.residual.x
+  Activations normed;        // [T, H], output or null: norm(x), as rows or as an image
+  BlockRows blocks{};        // [T, H], output or null: norm(x) in a block-scaled format
   const int* rows{nullptr};  // [num_tokens]: rows of the step to normalise; null: all rows
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
@@ -49,65 +52,70 @@ void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 // qkv() computes parts = W norm(x) + b, with W [Nq D + 2 Nkv D, H].
 struct QkvArgs {
   NormInput norm;
-  Activations normed;  // [T, H]: the norm, for kernels that do not compute it themselves
+  Activations normed;  // [T, H]: norm(x), for kernels that do not compute it themselves
   Strips weights;
   const float* bias;  // [rows] or null: b
   int num_tokens;
-  float* parts;          // [2, T, rows], output: one or two terms of each sum
-  float* sums{nullptr};  // scratch of qkv_split(): [segments, T, rows in whole strips]
+  float* parts;          // [2 parts, T, rows], output; kernels for many tokens store only the first part
+  float* sums{nullptr};  // scratch of qkv_split(): [segments, T, rows padded to strips]
   PagesAhead ahead{};
 };
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
-void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // reads the norm from `normed`
+void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // reads norm(x) from `normed`
 
-// project() computes parts = x + W attended + b, with W [H, Nq D].
+// project() computes parts = x + W attended + b, with W [H, Nq D] and the residual stream x.
 struct ProjectArgs {
-  Activations attended;
-  int cols;
-  // If x is null, nothing is added, and `hidden` is the number of rows of W.
+  Activations attended;  // [T, Nq D]
+  int cols;              // Nq D
+  // The residual stream. If residual.x is null, no stream is added, and residual.hidden is the number of
+  // rows of W.
   ResidualInput residual;
   Strips weights;
   const float* bias;  // [H] or null: b
   int num_tokens;
-  float* parts;          // [2, T, H], output: terms of each sum; the first includes x and b
-  float* sums{nullptr};  // scratch of project_split(): [segments, T, rows in whole strips]
-  // Number of chunks of the longest row in the attention launched just before; 0: no attention. While a short
-  // attention runs, project() prefetches less (spares_attention() in dense/stream.cu).
+  float* parts;          // [2 parts, T, H], output, as in QkvArgs; x and b are in the first part
+  float* sums{nullptr};  // scratch of project_split(): [segments, T, rows padded to strips]
+  // Number of chunks of the longest row, if the previous launch is attend_rows(); otherwise 0. While a short
+  // attend_rows() runs, project() prefetches less (spares_attention() in dense/stream.cu).
   int attended_chunks{0};
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);
 
-// unembed() computes logits = W norm(x) of selected rows, with W [V, H].
+// unembed() computes logits = W norm(x) of selected rows of the step, with W [V, H].
 struct UnembedArgs {
   NormInput norm;
   const int* rows;  // [num_rows]: rows of the step for which to compute logits
   int num_rows;
   Strips weights;
-  float* logits;         // [num_rows, V], output; column 0 is the token of the first row of `weights`
-  Activations normed{};  // [num_rows, H]: the norm, for kernels that do not compute it themselves
-  // Floats from one row of logits to the next: more than weights.rows if `weights` is one rank's share of V.
+  float* logits;         // [num_rows, V], output; column n is the logit of row n of `weights`
+  Activations normed{};  // [num_rows, H]: norm(x), for kernels that do not compute it themselves
+  // Floats from one row of logits to the next. More than weights.rows if `weights` is only one rank's share
+  // of V.
   int row_stride{weights.rows};
-  unsigned* deals{nullptr};  // [1 + kMostDeals]: counters of unembed_dealt(); zero between launches
+  // [1 + kMostDeals]: a ticket, then counters of unembed_dealt(); zero between launches
+  unsigned* deals{nullptr};
 };
-inline constexpr unsigned kMostDeals{64};  // one counter per pass
+inline constexpr unsigned kMostDeals{64};  // limit of passes of unembed_dealt(), each with a counter
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
-void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights in BF16 or E4M3
+void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights must be BF16 or E4M3
 
-// Variants for many tokens, by mma.sync. Weights are read once per kManyColumns tokens.
+// Variants for many tokens, by mma.sync. They read the weights once per 64 (MXFP4) or 128 tokens
+// (bf16_columns.cuh).
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
 // Variants for many tokens, by wgmma.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
-void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
-void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens; CTAs take segments
+void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: smaller items for more CTAs
+// For up to kSplitTokens tokens. An item is one segment of four strips.
+void qkv_split(const LaunchContext& gpu, const QkvArgs& args);
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
 void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args);
 
-// Dynamic shared memory of a CTA of products of many tokens, dense or of experts.
+// Dynamic shared memory of a CTA in products of many tokens, dense or of experts.
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 

@@ -1,11 +1,12 @@
 // Dynamic tile scheduling: CTAs take strips of a matrix when they are ready for them, instead of equal
-// shares. SMs do not all read memory at the same speed, so with equal shares a long launch would end with the
-// slowest SM (docs/decisions/0019).
+// shares. SMs do not all read memory at the same speed, so with equal shares a long launch would wait for
+// the slowest SM (docs/decisions/0019).
 //
-// CTAs take hands: one or two consecutive strips. A CTA counts its hands from 0. Most hands are fixed by the
-// CTA's index, and are contiguous in memory; for the others, a counter in memory gives the launch's next free
-// hand. The counter's answer takes longer than weights do, so the first warp that reaches hand k requests
-// hand k + kHandsAhead. All warps find the answer in shared memory.
+// A CTA takes its strips in hands: one or two consecutive strips. A CTA numbers its own hands from 0 (hand k
+// below); a hand also has an index among all hands of the matrix. Most hands are fixed: they follow from the
+// CTA's index, and are contiguous in memory. For each of the others, a counter in memory gives the next hand
+// of the matrix that no CTA has taken. The counter's answer takes longer to arrive than weights do, so the
+// first warp that reaches hand k requests hand k + kHandsAhead. All warps find the answer in shared memory.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +17,21 @@
 
 namespace nibble::cuda {
 
-// Strips per hand: 92 KB for gpt-oss in BF16 and in E4M3, which an SM reads in 2.7 us.
+// Returns the number of strips of a hand. For gpt-oss a hand is 92 KB in BF16 and in E4M3, which an SM reads
+// in 2.7 us.
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
-  Strips hand;     // shape of one hand; the stream treats a hand as a matrix
+  Strips hand;     // a matrix of one hand: UnitStream treats each hand as a matrix
   int num_strips;  // number of strips of the whole matrix
   int num_fixed;   // hands that each CTA gets without the counter
 };
 
+// A hand is requested from the counter this number of hands before its use.
 inline constexpr int kHandsAhead{2};
 
-// Fixed hands are 0.7 of a CTA's even share: an H200's slowest SM reads at 0.8 of the mean speed.
+// Divides a matrix among CTAs. The fixed hands of a CTA are 0.7 of an equal share, because the slowest SM of
+// an H200 reads at 0.8 of the mean speed.
 inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
   constexpr double kFixed{0.7};
   DealtMatrix to{weights, weights.num_strips, 0};
@@ -39,13 +43,15 @@ inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
 }
 
 struct DealTable {
-  // Slots for the counter's answers, used in turn. Many more would take static arrays past 1 KB (target.h).
+  // Number of entries for the counter's answers, used in turn. Many more would not fit in the 1 KB that is
+  // left for static arrays (target.h).
   static constexpr int kRoom{96};
 
-  // Upper half: index of the hand in the CTA, plus 1. Lower half: index of the hand in the matrix.
+  // Answers: index of the hand in the CTA, plus 1 (upper half), and index of the hand in the matrix (lower
+  // half).
   uint64_t hands[kRoom];
   int num_requested;
-  int num_strips;  // number of strips that the CTA gets in all; INT_MAX until known
+  int num_strips;  // number of strips that the CTA gets in all; INT_MAX until it is known
 };
 
 template <Layout layout>
@@ -54,10 +60,10 @@ class DealtHands {
   static constexpr bool kMayEnd{true};
   struct Hand {
     const uint8_t* data;
-    int num_strips;  // strips of the hand: fewer at the end of the matrix, 0 past the end
+    int num_strips;  // fewer than kStrips at the end of the matrix, 0 past the end
   };
 
-  // `next`: number of hands requested so far by all CTAs of the launch. The constructor synchronizes the CTA.
+  // `next`: the counter, which holds the number of hands taken from it. The constructor synchronizes the CTA.
   __device__ DealtHands(const DealtMatrix& matrix, DealTable& table, unsigned* next)
       : matrix_(matrix), table_(table), next_(next) {
     for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))
@@ -69,7 +75,7 @@ class DealtHands {
     __syncthreads();
   }
 
-  // Returns the CTA's hand k. Whole warps must call it.
+  // Returns the CTA's hand k, and requests hands up to k + kHandsAhead. Whole warps must call it.
   __device__ Hand operator()(int k) const {
     int number = 0;
     if (threadIdx.x % 32 == 0) {
@@ -83,12 +89,14 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Most strips that a CTA may take between two synchronizations: the table must still hold all answers.
-  // Warps also hold `units` of later strips in their rings, and have requested further hands.
+  // Returns the largest number of strips that a CTA may process between two synchronizations. The table must
+  // hold the answers for all these strips; for later strips, of which the warps have `units` units in their
+  // rings; and for hands that are requested ahead.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
-  // Returns how many of the CTA's strips [from, from + count) exist. All warps must have processed them.
+  // Returns how many of the CTA's strips [from, from + count) exist. Call it after all warps have processed
+  // them.
   __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
   // Returns the index in the matrix of the CTA's strip k, which must exist.
   __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }
@@ -98,7 +106,8 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k once hand k - 1 is known, so that a CTA's hands ascend; hands past the matrix come last.
+  // Requests hand k from the counter. Waits for the answer of hand k - 1 first, so that a CTA's hands
+  // ascend, and hands past the end of the matrix come last.
   __device__ void request(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);

@@ -16,7 +16,7 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   const TokenSource source = row.token.source();
   if (source == TokenSource::kDraftChain)
     row = row_of_chain(args.last_drafts, num_chains, row);
-  else if (source == TokenSource::kOutputRow)  // its token is -1 if all logits were -infinity
+  else if (source == TokenSource::kOutputRow)  // the token is -1 if all logits were -infinity
     row.token = TokenInput::of(max(args.last_results[row.token.index()].token, 0));
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
   const int num_eights = args.hidden / 8;  // hidden is a multiple of 8 (check_shapes() in limits.h)
@@ -30,7 +30,7 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   }
 }
 
-// Copies this CTA's share of the input that follows the rows.
+// Copies this CTA's share of what follows the rows in the step's input. kBringThreads threads call it.
 __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   constexpr unsigned kAhead{4};
   const unsigned stride = gridDim.x * kBringThreads;
@@ -48,7 +48,7 @@ __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
 }
 
 // Each CTA handles one row. A load from the host's memory takes 1 to 2 us, so all such loads are issued
-// early: first the row and the header; the rest while the embedding is read.
+// early: first those of the row and the header; the others while kRowThreads threads read the embedding.
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const __grid_constant__ EmbedArgs args, Timestamps timestamps) {
   static_assert(sizeof(RowInput) == sizeof(uint4) && sizeof(InputHeader) == sizeof(uint4));
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
     row = {TokenInput{words.x}, static_cast<int>(words.y), words.z, words.w};
   }
   __syncthreads();
-  // The last CTA that has read the step's number increments it. This thread has the least to copy.
+  // The last CTA to read the step's number stores the new number, in the thread that has the least to copy.
   if (threadIdx.x == kThreads - 1 && increment_up_to(args.ticket, gridDim.x - 1) == gridDim.x - 1)
     *args.step = step;
   if (threadIdx.x < kRowThreads)

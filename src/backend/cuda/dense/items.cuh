@@ -1,4 +1,4 @@
-// Dense matrix products of a step's tokens (qkv, project, router, unembed), for any shape (pipeline.cuh).
+// Dense matrix products of many tokens (qkv, project, router, unembed), for every shape of pipeline.cuh.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -13,9 +13,9 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: blocks of rows x blocks of tokens. They are ordered in bands of up to 2,048
-// tokens, because L2 holds the activations of a band, but not those of 8,192 tokens. Within a band, items of
-// the same rows are adjacent, so L2 also serves repeated reads of weights.
+// Items of a dense matrix: a block of rows for a block of tokens. Items are ordered in bands of up to 2,048
+// tokens, because L2 holds the activations of a band, but not, for example, of 8,192 tokens. Within a band,
+// items of the same rows are adjacent, so L2 serves repeated reads of weights as well.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // items of several token blocks read the same weights
@@ -38,8 +38,8 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix: one segment of a block of rows, for all tokens (at most Shape::kColumns). Segments
-// of the same rows are adjacent, so CTAs that run at the same time read adjacent weights.
+// Items of a dense matrix: one segment of a block of rows, for all tokens (at most Shape::kColumns).
+// Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};
@@ -58,7 +58,8 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// out[token, row] = (x + bias) + sum. x must not overlap `out`: x may be read after a partial sum was stored.
+// Where the results go: out[token, row] = (x + bias) + sum. `x` must not overlap `out`, because `x` may be
+// read after the first part of a sum was stored in `out`.
 struct DenseOutput {
   float* out;         // [T, rows], output
   const float* bias;  // [rows of the matrix] or null
@@ -66,8 +67,9 @@ struct DenseOutput {
   int rows;           // floats per token in `out`: the matrix's number of rows, or more
 };
 
-// Writes a strip's sums to `out`. With `cuts`, a strip has two partial sums, divided where kernels for few
-// tokens divide them; this class adds both in the same order. A whole strip's second sum is zero.
+// Stores a strip's sums in `out`. With `cuts`, a strip that two CTAs share in the kernels for few tokens has
+// two parts here too: it is cut at the same column, and the parts are added in the order of those kernels,
+// so that the result has the same bits. For a strip that is not cut, 0 is added as the second part.
 template <typename Shape>
 class DenseSums {
  public:
@@ -89,15 +91,16 @@ class DenseSums {
   template <int tiles>
   __device__ void operator()(int part, bool is_whole, const float (&sums)[tiles][4]) const {
     const auto scaled = [&](float sum, int half) {
-      // __fmul_rn rounds the product separately, as decode does, instead of fusing it with the addition.
+      // __fmul_rn rounds the product before the addition, as in decoding; an FMA would not.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
-    // Stores the first of two partial sums in `out`, without x and bias. Loading x and bias here would delay
-    // this warp and the rest of its warpgroup, whose strips are cut at other tiles.
+    // The first of two parts is stored in `out`, without x and bias. To load x here would delay this warp and
+    // the other warps of its warpgroup, whose strips are cut at other tiles.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
-    // All loads of a run are issued before its first sum is stored: the warp waits for memory once per run.
+    // Sums are completed kRun tiles (of 8 columns) at a time. All loads for these tiles are issued before the
+    // first of their sums is stored, so the warp waits for memory once per kRun tiles.
     constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
     for (int run = 0; run < tiles; run += kRun) {
@@ -121,9 +124,9 @@ class DenseSums {
   }
 
  private:
-  // Calls f(n, i, half, element) for each existing sum of tiles [first, last); `element` is the sum's element
-  // of [T, rows]. The pointer advances from token to token: computing addresses from n and i took 64 times 20
-  // instructions at the end of an item of qkv (docs/decisions/0014).
+  // Calls f(n, i, half, element) for each existing sum [n][i] of tiles [first, last); `element` is the sum's
+  // element of the array [T, rows]. A pointer advances from token to token: to compute each address from n
+  // and i took 64 times 20 instructions at the end of an item of qkv (docs/decisions/0014).
   template <typename Element, typename F>
   __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
     Element* of_token = elements + place_ + size_t{8} * first * to_.rows;
@@ -140,7 +143,7 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // tokens to store in rows g and g + 8, from the lane's first token on
+  int counts_[2];  // number of tokens, from the lane's first on, to store in rows g = lane / 4 and g + 8
   size_t place_;
   float bias_[2], scale_[2];
 };

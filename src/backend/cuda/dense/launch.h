@@ -1,4 +1,5 @@
-// Grid and warps of dense launches for few tokens. Needs no GPU. C++17, for device code.
+// Grid and warps of dense launches for few tokens. This header has no device code, so that tests without a
+// GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +9,18 @@
 
 namespace nibble::cuda {
 
-// Returns the number of CTAs that share a dense matrix. Each gets at least one unit.
+// Returns the number of CTAs that share a dense matrix: at most one per SM and one per strip.
 inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }
 
-// The launch of a dense product for few tokens: CTAs per pass, number of passes, and shape.
+// The launch of a dense product for few tokens: CTAs of a pass, number of passes, and warps with their
+// memory.
 struct DenseLaunch {
   unsigned num_ctas{0}, num_passes{0};
   StreamShape stream{};
 };
-// Returns the launch of a kernel that shares strips evenly (dense/stream.cu).
+// Returns the launch of a kernel whose CTAs get equal shares of the matrix (dense/stream.cu).
 inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
   const unsigned ctas = num_ctas_for(target, weights);
   const int units =
@@ -30,7 +32,8 @@ inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int
 // Returns the launch of the kernel that schedules strips dynamically (dense/unembed_dealt.cu).
 inline DenseLaunch dealt_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
   const unsigned ctas = num_ctas_for(target, weights);
-  // A CTA needs room for the most units it can get: a fast one takes up to twice its even share.
+  // A CTA needs room for the largest number of units that it can get: a fast CTA takes up to twice the mean
+  // share.
   const int units = 2 * (weights.num_strips / static_cast<int>(ctas) + 1) * weights.num_segments;
   const StreamShape stream = stream_shape(target.budget, weights, cols, num_tokens, units);
   return {ctas, static_cast<unsigned>((num_tokens + stream.columns - 1) / stream.columns), stream};

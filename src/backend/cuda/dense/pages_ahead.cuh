@@ -8,19 +8,22 @@
 
 namespace nibble::cuda {
 
-// Each of the launch's first threads prefetches one page of a row; last pages come first, as attention reads
-// them. A page's id is loaded together with data for which the thread waits anyway.
+// Each of the launch's first threads prefetches one page of a row. The last pages of all rows come first, as
+// attention reads them first. The loads that find the page are issued in two calls, read_row() and read_id(),
+// each before a point at which the thread waits for other data anyway.
 class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}
 
+  // Loads the row's position and page table, if this thread has a page to prefetch.
   __device__ void read_row() {
     if (from_last() >= ahead_.max_pages) return;
     const RowInput& row = ahead_.input.rows[own() - from_last() * num_rows_];
     position_ = row.position;
     id_ = row.full_pages;
   }
-  // Skips short rows, because attention requests all their pages at once.
+  // Loads the page's id. Rows whose position is in the first chunk are skipped, because attention requests
+  // all pages of one chunk at the same time.
   __device__ void read_id() {
     const int page = position_ / kPagePositions - from_last();
     id_ = position_ >= kChunkPages * kPagePositions && page >= 0
@@ -41,7 +44,7 @@ class PageAhead {
   const PagesAhead& ahead_;
   const int num_rows_;
   int position_{0};
-  uint32_t id_{kNone};  // index of the row's first page in page_ids; after read_id(), the page's id
+  uint32_t id_{kNone};  // after read_row(), where the row's page ids begin; after read_id(), the page's id
 };
 
 }  // namespace nibble::cuda

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kWarps{16}, kThreads{32 * kWarps};
 
-// Normalises this CTA's token. Leaves the norm in `row`, in shared memory, zero-padded to whole tiles.
+// Normalises this CTA's token. Stores the normalised row in global memory and, padded with zeros to whole
+// tiles, in `row` in shared memory.
 using NormRow = __nv_bfloat16[kMaxHidden];
 template <int ahead>
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
@@ -17,7 +18,8 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   const NormWeights<kWarps, ahead> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const int from = args.rows ? args.rows[token] : token;  // read after the wait: embed may write the rows
+  // args.rows is read after the wait, because the previous kernel may be embed, which copies args.rows.
+  const int from = args.rows ? args.rows[token] : token;
   const NormedRows out{args.normed.data, hidden, args.normed.image_rows};
   norm_weights.load(
       args.norm, [&](int) { return from; }, {row, activation_stride(hidden), 1},
@@ -28,8 +30,8 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   out.pad(token);
 }
 
-// Each CTA handles one token. With more tokens than SMs, two CTAs share an SM: one loads while the other adds
-// up, and each has half the registers for loads in flight.
+// Each CTA handles one token. If there are more tokens than SMs, two CTAs share an SM: one loads while the
+// other adds up, and each has half the registers for loads in flight.
 template <int ctas>
 __global__ void __launch_bounds__(kThreads, ctas)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
@@ -45,7 +47,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ __align__(16) NormRow row;
   rms_norm_token<1>(args, timestamps, row);
   const int num_eights = padded_cols(args.norm.residual.hidden) / 8, eight = static_cast<int>(threadIdx.x);
-  static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);  // each thread stores at most one eight
+  // Each thread stores at most eight elements.
+  static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);
   store_eight<format>(args.blocks, static_cast<int>(blockIdx.x), eight, eight < num_eights, row + 8 * eight);
 }
 

@@ -1,4 +1,4 @@
-// Dense matrix products for few tokens: qkv, project, unembed.
+// Dense matrix products of few tokens: qkv, project, unembed.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/launch.h"
@@ -16,17 +16,18 @@ namespace {
 struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
-  bool whole_strips{false};  // each CTA computes whole strips; false: whole segments
-  bool spares{false};        // prefetch one slot fewer per ring until the activations have arrived
+  bool whole_strips{false};  // share whole strips among CTAs; false: segments
+  bool spares{false};        // until the activations have arrived, prefetch one slot fewer per ring
 };
 
 // The functions that a kernel passes to stream_matrix():
 //
-//  load(to, first column, count, fill)   loads the activations. Calls fill(), which prefetches into the rest
-//      of the rings, as soon as that no longer delays the activations
+//  load(to, first column, count, fill)   loads the activations of the pass to shared memory. load() must
+//      call fill(), which fills the rings with weights, as soon as that no longer delays the activations
 //  prepare(row, column)   returns data to be added to the sum, such as a bias. Called before the products
-//  take(row, column, sum, prepared, part, is_whole)   receives each sum of the CTA's strips
-//  at_end()   called after the last weights have arrived, before their sums are taken
+//  take(row, column, sum, prepared, part, is_whole)   receives each sum of the CTA's strips. `part`: 1 if
+//      the strip begins in another CTA, otherwise 0. `is_whole`: whether the CTA has the whole strip
+//  at_end()   called after the last weights have arrived, before take() gets their sums
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 struct StreamSteps {
   Load load;
@@ -37,6 +38,7 @@ struct StreamSteps {
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 StreamSteps(Load, Prepare, Take, AtEnd) -> StreamSteps<Load, Prepare, Take, AtEnd>;
 
+// Computes one pass of a matrix in this CTA: streams the CTA's share of the weights, and passes on the sums.
 template <Layout layout, int warps, int slots, bool is_short, typename Steps>
 __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix& matrix,
                               const Steps& steps) {
@@ -78,7 +80,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, row % kStripRows, column);
-      if constexpr (layout == Layout::kE4m3)  // prefill rounds the product before adding, so no FMA
+      if constexpr (layout == Layout::kE4m3)  // no FMA: prefill rounds the product before the addition
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       steps.take(row, first_column + column, sum,
@@ -90,19 +92,21 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether a warp of qkv() and project() has few units: in MXFP4 on Hopper 1 or 2, each of which fills a slot.
+// Whether each warp of qkv() and project() has few units. With MXFP4 weights on Hopper it has 1 or 2 units,
+// each of which fills a slot.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
-// Whether qkv() fills its rings once the norm's terms have arrived, before computing the norm. On an H100
-// this saved 0.4 us per layer in BF16, but cost 0.3 us in FP8 and 0.1 us in MXFP4 (docs/decisions/0016).
+// Whether qkv() fills its rings when the terms of the residual stream have arrived, before it computes their
+// norm. On an H100 this order saved 0.4 us per layer in BF16, but cost 0.3 us in FP8 and 0.1 us in MXFP4
+// (docs/decisions/0016).
 template <Layout layout>
 inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-// A batch of sums ends with a strip or with the CTA's range. If the CTA's first strip begins in the previous
-// CTA, that CTA stores part 0 of its sums, and this CTA part 1. For whole strips, a CTA stores 0 as part 1.
+// The kernel of qkv(). If the CTA's first strip begins in the previous CTA, that CTA stores part 0 of the
+// strip's sums, and this CTA stores part 1. For a whole strip, the CTA stores part 0, and zeros as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
@@ -131,10 +135,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Whether project() prefetches one slot per ring fewer while attention may still run, because attention's
-// reads queue after the prefetches. With FP8 weights and short attention, steps of 1, 2, 4 and 8 rows took
-// 0.4, 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain. Steps of one row took 0.8
-// % longer in BF16 and 0.4 % in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
+// Whether project() prefetches one slot per ring fewer until its activations have arrived: while attention
+// still runs, attention's reads queue after the prefetches. With FP8 weights and short attention, steps of 1,
+// 2, 4 and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain.
+// Steps of one row took 0.8 % longer in BF16, and 0.4 % longer in MXFP4, whose rings have only one slot to
+// spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};
@@ -164,7 +169,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto take = [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
     const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                  at = size_t{1} * token * residual.hidden + row;
-    // Keeps the compiler from adding the terms before the products, where the warp would wait for them.
+    // Keeps the compiler from adding the terms before the products: the warp would wait there for the loads
+    // of the terms.
     terms.residual.x = from_here(terms.residual.x);
     const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
     args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
@@ -232,10 +238,12 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;  // measured only on this family
+  // The gain of prefetching less (spares_attention()) was measured only on this family.
+  if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }
-// Like project(), but the activations are norms, and no residual is added.
+// qkv_normed() runs the kernel of project(), with the normalised rows (args.normed) as activations and
+// without a residual stream.
 void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
   ResidualInput none;
   none.hidden = args.weights.rows;

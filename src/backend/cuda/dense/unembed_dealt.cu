@@ -1,5 +1,6 @@
-// unembed of few rows, with dynamic scheduling of strips (dealt.cuh). It reads more than any other launch:
-// 1.2 GB in bfloat16. In MXFP4 dynamic scheduling gains nothing, so dense/stream.cu shares the strips evenly.
+// unembed of few rows, with dynamic scheduling of strips (dealt.cuh). unembed reads more memory than any
+// other launch: 1.2 GB of bfloat16 weights. For MXFP4 weights dynamic scheduling gains nothing, so
+// dense/stream.cu multiplies those.
 #include <algorithm>
 #include <climits>
 
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     unembed_dealt_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns,
                          Timestamps timestamps) {
   using Hands = DealtHands<layout>;
-  // Units in the slots of all warps, and the unit that each warp prefetches next.
+  // Largest number of units that the CTA's warps have in the slots of their rings or will prefetch next.
   constexpr int kMostAhead{(slots + 1) * warps};
   static_assert(Hands::most_between_syncs(kMostAhead, 1) > 0);
   const EndTimestamp end_timestamp(timestamps);
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
                 row = hands.strip_of(strip) * kStripRows + strip_row;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, strip_row, column);
-      if constexpr (layout == Layout::kE4m3)  // prompts round the product before adding, so no FMA
+      if constexpr (layout == Layout::kE4m3)  // no FMA: prefill rounds the product
         sum = __fmul_rn(load_now(weights.row_scales + row), sum);
       args.logits[size_t{1} * (first_column + column) * args.row_stride + row] = sum;
     }

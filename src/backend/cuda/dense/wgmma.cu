@@ -10,7 +10,7 @@ namespace {
 
 template <Layout layout>
 using WideShape = ImageShape<layout, layout == Layout::kMxfp4 ? kMostColumns : 128, 2>;
-// Two CTAs share an SM: while one waits for memory, the other multiplies.
+// The shape for batches: two CTAs share an SM, and while one waits for memory, the other multiplies.
 template <Layout layout>
 using NarrowShape = ImageShape<layout, kManyColumns, 1, 2>;
 using RouterShape = NarrowShape<Layout::kBf16>;

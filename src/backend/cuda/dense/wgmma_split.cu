@@ -1,10 +1,11 @@
-// qkv and project for a batch, by wgmma. An item is one segment of four strips: gpt-oss has 720 items, spread
-// over all CTAs. With whole strips there would be only 80 (qkv) and 45 (project) items for 132 SMs, each as
-// slow as 45 or 64 tiles one after another. Two CTAs share an SM: while one waits, the other multiplies.
+// qkv and project for a batch, by wgmma. An item is one segment of four strips. So gpt-oss has 720 items to
+// spread over all CTAs. With whole strips there would be only 80 (qkv) and 45 (project) items for 132 SMs,
+// each as slow as 45 or 64 tiles one after another. Two CTAs share an SM: while one waits for memory, the
+// other multiplies.
 //
 // The sums of segments go through memory: 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
-// the order of DenseSums (items.cuh): bias and residual, then the partial sums before and after the strip's
-// cut. So the bits equal those of the other kernels.
+// the order of DenseSums (items.cuh): bias and residual stream, then the segments before the strip's cut,
+// then those after it. So the results have the bits of the other kernels.
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/dense/launch.h"
@@ -22,7 +23,7 @@ struct SplitArgs {
   Strips weights;
   const __nv_bfloat16* activations;  // [T, cols], as an image of image_rows rows
   int image_rows, num_tokens;
-  float* sums;  // [segments, T, rows in whole strips], output
+  float* sums;  // [segments, T, rows padded to strips], output
 };
 
 template <typename Shape>
@@ -48,19 +49,20 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
 
 struct JoinArgs {
   Strips weights;
-  const float* sums;  // [segments, T, rows in whole strips], written by split_kernel
+  const float* sums;  // [segments, T, rows padded to strips], written by split_kernel
   int num_tokens;
-  unsigned cuts;  // number of CTAs for which cut_of() tells where strips are cut
+  unsigned cuts;  // number of CTAs that share the matrix in kernels for few tokens, see cut_of()
   DenseOutput to;
 };
-constexpr int kJoinThreads{64};  // small: 16 tokens of 2,880 rows have 192 CTAs
+constexpr int kJoinThreads{64};  // few, to have many CTAs: 192 for 16 tokens and 2,880 matrix rows
 
 constexpr int kFour{4};
 
-// Each thread adds up four adjacent rows of a token. A matrix has 32 n rows (heads of 64, or hidden size).
+// Adds up the sums of segments. Each thread handles four adjacent rows of the matrix for one token. A matrix
+// has a multiple of 32 rows (heads of 64 elements, or the hidden size), so all four rows exist or none.
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
-  constexpr int kRun{16};  // segments requested at once; 4,096 columns have 13 segments
+  constexpr int kRun{16};  // segments whose sums are requested at once; 4,096 columns have 16 segments
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const DenseOutput& to = args.to;
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   const float4 x = to.x ? __ldcg(reinterpret_cast<const float4*>(to.x + at)) : float4{};
   const auto* sums = reinterpret_cast<const float4*>(args.sums) + (token * width + row) / kFour;
   const auto stride = static_cast<unsigned>(args.num_tokens * width / kFour);
-  float parts[2][kFour];  // partial sums before and after the cut
+  float parts[2][kFour];  // sums of the segments before and after the cut
 #pragma unroll
   for (int i = 0; i < kFour; ++i) parts[0][i] = parts[1][i] = -0.0f;  // -0 + x is x, even if x is -0
   for (int first = 0; first < segments; first += kRun) {
@@ -106,7 +108,8 @@ __global__ void __launch_bounds__(kJoinThreads)
   float joined[kFour];
 #pragma unroll
   for (int i = 0; i < kFour; ++i) {
-    // __fmul_rn rounds the product separately, as all kernels do. A whole strip's second part is zero.
+    // __fmul_rn rounds the product before the addition, as in all kernels. A strip that is not cut has 0 as
+    // its second part.
     joined[i] = (to.x ? x_of[i] + bias[i] : bias[i]) + __fmul_rn(scale[i], parts[0][i]);
     joined[i] += cut < segments ? __fmul_rn(scale[i], parts[1][i]) : 0.0f;
   }

@@ -16,22 +16,25 @@ namespace nibble::cuda {
 namespace {
 
 static_assert(kNumTaps == DraftHeadConfig::kNumTaps);
-static_assert(kMaxDraftingRuns <= kOutputRows);  // sampling has scratch for kOutputRows rows
+static_assert(kMaxDraftingRuns <= kOutputRows);  // sampling has scratch memory for kOutputRows rows
 
 // Logit of an absent sink. It is finite, because the difference of two infinite logits would be NaN.
 constexpr float kNoSinkLogit{-1e30f};
-// Rows whose K and V the head computes at a time: enough for fast products, few enough for a small scratch.
+// Number of rows in a slice, whose K and V the head computes at a time: enough for fast products, few enough
+// for a small scratch memory.
 constexpr int kSliceRows{512};
 
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Returns the number of floats in a product of `rows` rows. Up to kFewTokens rows have two partial sums each.
+// Returns the floats of a product's result for `rows` rows. With up to kFewTokens rows, each sum has two
+// parts.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
-// Options of the head's KV cache. It has the model's pages, the spare page (graph_rows() in step_input.h),
-// and one page per draft chain for slots beyond the pages of the chain's run.
+// Returns the options of the head's KV cache. The cache has the model's number of pages, the spare page
+// (graph_rows() in step_input.h), and one page per draft chain, for slots beyond the pages of the chain's
+// run.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
   own.num_pages = options.num_pages + kMaxDraftingRuns;
@@ -39,6 +42,8 @@ BackendOptions cache_options(const BackendOptions& options) {
   return own;
 }
 
+// Places the head's arrays in memory that begins at `base`, and returns the size of that memory. If `base` is
+// null, only computes the size.
 size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWorkspace& w) {
   size_t size = 0;
   const auto take = [&](auto*& pointer, size_t count) {
@@ -79,7 +84,8 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   return size;
 }
 
-// Returns the bytes from HeadWorkspace::starts to the last result of a step's chains.
+// Returns the bytes from HeadWorkspace::starts to the end of the results of a step's chains, which
+// download() copies.
 size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
   const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
   return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -
@@ -135,7 +141,7 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// Computes W x plus the residual, into `parts`: one or two partial sums. Activations must be plain rows.
+// Computes W x + residual. Stores each sum in `parts`, in one or two parts. `x` must be plain rows.
 ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;
@@ -152,7 +158,7 @@ ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const 
   return y;
 }
 
-// Computes W norm(x) for rows of the chains.
+// Computes W norm(x) for the current row of each chain, and stores it in `parts`.
 ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights,
                                              int num_rows, float* parts) const {
   if (num_rows > kFewTokens) {
@@ -179,8 +185,8 @@ DraftInputArgs HeadDrafter::input_args() const {
   return args;
 }
 
-// Computes K and V of the step's rows first to first + num_rows - 1, and appends them to the head's KV cache.
-// Also stores the first inputs of the draft chains that begin at these rows.
+// Computes K and V of `num_rows` rows of the step, from row `first` on, and appends them to the head's KV
+// cache. Also stores the first inputs of the draft chains that begin after these rows.
 void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputParts& in, int first,
                              int num_rows) const {
   const DraftHeadConfig& config = head_->config;
@@ -219,8 +225,9 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// Runs the head's layer for one draft of every chain, on inputs in the workspace. Returns g
-// (reference/draft_head.h). Stores K and V of all drafts except the first, which fill_slots() has stored.
+// Runs the head's layer for draft number `draft` of every chain, on the inputs in the workspace. Returns g
+// (reference/draft_head.h). Stores K and V of the drafts' rows, except for the first draft, whose row
+// fill_slots() has stored.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

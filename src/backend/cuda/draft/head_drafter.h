@@ -1,10 +1,12 @@
-// Runs a draft head after the model's steps. Formulas: reference/draft_head.h. Interface to a step:
-// backend/draft_chain.h. How the device finds where drafts begin: input/draft_slots.h.
+// Runs a draft head after each step of the model. See reference/draft_head.h for the formulas,
+// backend/draft_chain.h for what a step requests and gets, and input/draft_slots.h for how the device finds
+// where drafts begin.
 //
 // The head's kernels follow the step's kernels in the same stream or graph, without waiting for the host:
-// chosen tokens and drafts stay on the device until the results are copied. The head uses the model's product
-// kernels: up to 16 rows stream the weights (dense/stream.cu); more rows share passes by mma.sync on every
-// chip (dense/mma.cu). K and V are BF16, in the head's own pages.
+// the tokens that the step chose, and the drafts, stay on the device until the results are copied. The head
+// uses the product kernels of the model: for up to 16 rows those that stream the weights (dense/stream.cu),
+// for more rows those that share passes by mma.sync on every chip (dense/mma.cu). K and V are BF16, in the
+// head's own pages.
 #pragma once
 
 #include <memory>
@@ -20,25 +22,27 @@
 
 namespace nibble::cuda {
 
-// The head's arrays for a step of T rows and for N chains. The head computes S rows of the step at a time.
+// The head's arrays, for steps of T rows and for N chains. Rows are computed in slices of S rows.
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]: the residual stream after three layers
-  DraftSlot* slots{nullptr};      // [T]: each row's next token and chain
+  DraftSlot* slots{nullptr};      // [T]: the token after each row, and its chain
   int32_t* kv_slots{nullptr};     // [T], for trees: slot of each row's K and V in the head's cache
-  RowInput* chain_rows{nullptr};  // [drafts, N]: token and position of each chain's rows
-  // Arrays for S rows: f (one or two partial sums), the sums of keys and values, and the layer's input.
+  RowInput* chain_rows{nullptr};  // [drafts, N]: position and pages of each draft's row
+  // For a slice of S rows: f (each sum in one or two parts), the sums of keys and values, and the layer's
+  // input.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
-  // Arrays for N chains: the layer's input, and the activations of the later operations.
+  // For N chains: the layer's input, and the activations of the operations after it.
   __nv_bfloat16 *chain_input{nullptr}, *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
-  unsigned* attend_tickets{nullptr};  // AttendArgs::tickets; zero before and after a launch
-  // starts [N], then results [drafts, N]: contiguous, for one copy to the host. The next step reads both too.
+  unsigned* attend_tickets{nullptr};  // AttendArgs::tickets; zero between launches
+  // starts [N], then results [drafts, N]: contiguous, so that one copy brings both to the host. The next
+  // step reads both.
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
-  // All arrays from here on are constant. sample_rows [2 N]: the first N rows request the likeliest token and
-  // its log-probability; the other N also request the kMaxTop likeliest tokens.
+  // The arrays from here on are constant. sample_rows [2 N]: the first N rows request the likeliest token
+  // and its log-probability; the other N also request the kMaxTop likeliest tokens, for trees.
   SampleRow* sample_rows{nullptr};
   int* row_numbers{nullptr};  // [N]: 0, 1, ..., N - 1
   float *sinks{nullptr}, *rope_frequencies{nullptr};
@@ -50,27 +54,32 @@ struct DraftDownload {
     size_t run;
     int num_drafts, topk;
   };
-  std::vector<Request> requests;  // [chains]: the run of each chain, and what the run requested
+  std::vector<Request> requests;  // [chains]: the run of each chain, and what that run requested
   size_t num_runs{0};
 };
 
 class HeadDrafter {
  public:
-  // Throws InputError if the head cannot run on this GPU. `device` must outlive this object.
+  // Throws InputError if the head cannot run on this GPU. `device` must outlive the drafter.
   HeadDrafter(const Weights& model, const DeviceWeights& device, const BackendOptions& options,
               const Target& target, Stream stream);
 
-  // Call it after each layer. It stores the residual stream if the head reads the stream after this layer.
+  // Call it after each layer of a step. If the head reads the residual stream after this layer (a tap),
+  // stores it.
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
-  // Call it after the sampling of a step: fills the head's KV cache, and drafts for runs that request it.
+  // Call it after the sampling of a step. Fills the head's KV cache, and makes drafts for runs that request
+  // them.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
-  // Returns the chains and drafts that draft() leaves on the device for the next step's embed.
+  // Returns where on the device draft() leaves the starts of chains and the drafts, for the next step's
+  // embed().
   MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
-  // Enqueues the copy of the drafts to the host. read() may be called once the step has ended.
+  // Enqueues the copy of the drafts to the host. read() returns the drafts; call read() after the step has
+  // ended.
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;
   std::vector<Drafts> read(const DraftDownload& from) const;
 
-  // Return the device bytes of the head's KV cache, and of its workspace for options.max_batch_tokens rows.
+  // Return the bytes on the device of the head's KV cache, and of its workspace for options.max_batch_tokens
+  // rows.
   static size_t kv_bytes(const BackendOptions& options);
   static size_t workspace_bytes(const BackendOptions& options);
 

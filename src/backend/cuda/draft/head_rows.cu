@@ -1,4 +1,4 @@
-// The row-wise kernels of a draft head. A row's results do not depend on other rows.
+// The kernels of a draft head that handle rows one by one. A row's results do not depend on other rows.
 #include "backend/cuda/draft/head_rows.h"
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/pdl.cuh"
@@ -9,15 +9,17 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kThreads{256}, kWarps{kThreads / 32};
-constexpr int kFours{kMaxHidden / 4 / kThreads};  // float4s per thread of a row of H elements
+// Number of float4s of a row that a thread holds, for up to kMaxHidden elements.
+constexpr int kFours{kMaxHidden / 4 / kThreads};
 
 __device__ float4 scaled(float4 x, float factor, float4 weights) {
   return make_float4(x.x * factor * weights.x, x.y * factor * weights.y, x.z * factor * weights.z,
                      x.w * factor * weights.w);
 }
 
-// Returns the factor of the RMS norm of a row of `size` elements. Each thread holds `fours` float4s of the
-// row (zeros past its end). All threads must call it. Consecutive calls need different `sums`.
+// Returns the factor of the RMS norm of a row of `size` elements. Each thread passes its `fours` float4s of
+// the row, with zeros past the end. All threads must call it. Consecutive calls need different `sums`,
+// because slower threads may still read the sums of the previous call.
 template <int fours>
 __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, float (&sums)[kWarps]) {
   float squares = 0;
@@ -33,6 +35,7 @@ __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, floa
   return rsqrtf(sum / static_cast<float>(size) + eps);
 }
 
+// Returns the index in a row of this thread's float4 number n.
 __device__ int four_of(int n) { return n * kThreads + static_cast<int>(threadIdx.x); }
 
 __global__ void __launch_bounds__(kThreads)
@@ -66,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
       row[i] = four_bf16(scaled(x[n], factor, reinterpret_cast<const float4*>(args.weights)[i]));
 }
 
-// Each CTA handles one run.
+// Each CTA handles one run of the step.
 __global__ void __launch_bounds__(kThreads)
     place_drafts_kernel(const __grid_constant__ PlaceDraftsArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

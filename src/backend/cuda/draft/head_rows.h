@@ -1,5 +1,6 @@
-// Launch functions of a draft head's row-wise parts, which come between its products. Formulas and names:
-// reference/draft_head.h. Activations to be multiplied are bfloat16. C++17, for device code.
+// Launch functions of the draft head's kernels that handle rows one by one, between the head's matrix
+// products. Formulas and names: reference/draft_head.h. Activations to be multiplied are bfloat16. This
+// header is C++17, because CUDA code includes it.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,15 +15,16 @@ namespace nibble::cuda {
 
 inline constexpr int kNumTaps{3};
 
-// keep_tap() stores taps[t, tap] = the residual stream of token t after a layer.
+// keep_tap() stores a tap: taps[t, tap] = the residual stream of token t after one of three layers of the
+// model.
 struct KeepTapArgs {
-  ResidualInput x;  // [T, H]: the residual stream
-  int tap;
-  __nv_bfloat16* taps;  // [T, 3, H], output: the stream after three layers; one launch stores one of them
+  ResidualInput x;      // [T, H]: the residual stream
+  int tap;              // 0 to 2: which of the three layers
+  __nv_bfloat16* taps;  // [T, 3, H], output: one launch stores one of the three taps
 };
 void keep_tap(const LaunchContext& gpu, int num_rows, const KeepTapArgs& args);
 
-// norm_taps() computes taps = norm(taps) in place. A row's three taps are normalised as one vector.
+// norm_taps() computes taps = norm(taps) in place. The three taps of a row are normalised as one vector.
 struct NormTapsArgs {
   __nv_bfloat16* taps;   // [rows, 3 H]: input and output
   const float* weights;  // [3 H]: weights of the norm
@@ -31,32 +33,38 @@ struct NormTapsArgs {
 };
 void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args);
 
-// place_drafts() finds where draft chains begin, and fills in `slots`, `kv_slots`, `chain_rows` and `starts`.
+// place_drafts() finds where draft chains begin, and fills in the outputs `slots`, `kv_slots`, `chain_rows`
+// and `starts`.
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
-  int num_chains, num_drafts, max_position;
-  DraftSlot* slots;  // [T], output: each row's next token and chain
+  int num_chains, num_drafts, max_position;  // chains; drafts per chain; largest position of a draft
+  DraftSlot* slots;                          // [T], output: the token after each row, and its chain
   // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
-  // [num_drafts, num_chains], output. Positions are limited to max_position; drafts beyond it are not used.
+  // [num_drafts, num_chains], output: a row per draft. Positions are at most max_position; drafts beyond it
+  // are not used.
   RowInput* chain_rows;
   ChainStart* starts;  // [num_chains], output: where each chain's drafts begin
 };
 void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs& args);
 
-// draft_input() computes z = [norm(E[t]), norm(f)] for token t and features f: the input of the head's layer.
+// draft_input() computes z = [norm(E[t]), norm(f)], the input of the head's layer, for token t and features
+// f.
 struct DraftInputArgs {
-  ResidualInput features;                 // [rows, H]: f; for later slots of a chain, g of the previous slot
-  const float* features_norm;             // [H]: weights with which f = norm(features); null: f = features
+  // [rows, H]: f; for later drafts of a chain, the layer's output g for the draft before
+  ResidualInput features;
+  const float* features_norm;             // [H]: set if features must be normalised: f = norm(features)
   const __nv_bfloat16* embedding;         // [V, H]: E
   const float *token_norm, *hidden_norm;  // [H]: weights of norm(E[t]), and of norm(f)
   float eps;
-  const DraftSlot* slots;      // [rows]: t of each slot; null: row n continues chain n after `chosen`
-  const SampleResult* chosen;  // [chains]: the tokens drafted last, as token ids of the head
-  const int* tokens;           // [draft vocabulary]: the model's id for each token id of the head
+  // [rows]: t of each row; null: row n continues chain n, and t is the token in `chosen`
+  const DraftSlot* slots;
+  const SampleResult* chosen;  // [chains]: the tokens drafted last, as ids of the head
+  const int* tokens;           // [draft vocabulary]: the model's id for each id of the head
   __nv_bfloat16* z;            // [rows, 2 H], output, or null
-  // Rows of chains also write z to chain_z, and f (if this is set: norm(f)) to `residual`.
+  // At rows where a chain begins or continues, draft_input() also stores z in `chain_z`, and f (or norm(f),
+  // if norm_before_residual) in `residual`.
   bool norm_before_residual;
   __nv_bfloat16* chain_z;  // [chains, 2 H], output: z of the chains' rows
   float* residual;         // [chains, H], output: the residual stream before attention
@@ -65,8 +73,8 @@ void draft_input(const LaunchContext& gpu, int num_rows, const DraftInputArgs& a
 
 // draft_gate() computes gated = silu(gate) * up.
 struct DraftGateArgs {
-  const float* parts;  // [1 or 2, rows, 2 I]: terms of each sum; a row holds I gates, then I ups
-  bool has_rest;       // whether `parts` has two terms per sum to add
+  const float* parts;  // [1 or 2 parts, rows, 2 I]: products; a row holds I gates, then I ups
+  bool has_rest;       // whether each sum in `parts` is stored in two parts, to be added
   int intermediate;
   __nv_bfloat16* gated;  // [rows, I], output
 };

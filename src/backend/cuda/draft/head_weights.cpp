@@ -26,7 +26,7 @@ struct HeadWidths {
         kv(head.num_kv_heads * head.head_dim) {}
 };
 
-// Whether the head uses the model's unembedding as it is stored on the device.
+// Returns whether the head uses the model's unembedding as it is stored on the device.
 bool shares_unembedding(const BackendOptions& options) {
   return options.draft_head->unembedding.is_gone() && options.draft_head_format == options.dense.unembedding;
 }
@@ -55,7 +55,8 @@ HeadWeights place_head(const BackendOptions& options, Arena& arena) {
   return to;
 }
 
-// Returns the rows of a matrix from first_row on. first_row must be the first row of a strip.
+// Returns a view of a matrix's rows from `first_row` on, which must be the first row of a strip. `cols`:
+// columns of the matrix.
 Strips rows_from(const Strips& strips, int first_row, int cols) {
   Strips rows = make_strips(strips.layout, strips.rows - first_row, cols);
   rows.data =

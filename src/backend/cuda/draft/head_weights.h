@@ -1,4 +1,4 @@
-// A draft head's weights on the device. The names are those of reference/draft_head.h.
+// A draft head's weights on the device. Names and dimensions are those of reference/draft_head.h.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,7 +11,7 @@
 namespace nibble::cuda {
 
 struct HeadWeights {
-  float* features_norm{nullptr};  // [3 H]: norm of the three taps; null if the head has no such norm
+  float* features_norm{nullptr};  // [3 H]: weights of the norm of three taps; null: no such norm
   float *token_norm{nullptr}, *hidden_norm{nullptr}, *mlp_norm{nullptr}, *final_norm{nullptr};  // [H] each
   Strips fc;                                                                                    // [H, 3 H]
   Strips qkv;                               // [Nq D + 2 Nkv D, 2 H]: rows of Wq, Wk, Wv
@@ -25,15 +25,18 @@ struct HeadWeights {
   DeviceBuffer storage;
 };
 
-// Throws InputError if no kernel supports the head's shapes, or if a row needs too much shared memory.
+// Throws InputError if no kernel supports the head's shapes, or if a row of its activations needs too much
+// shared memory.
 void check_head(const DraftHead& head, Format format, const Target& target);
 
-// Returns device bytes, without what the head shares with the model (see upload_head()).
+// Returns the device bytes of the head's weights, without those that it shares with the model
+// (upload_head()).
 size_t head_weight_bytes(const BackendOptions& options);
 
-// Uploads options.draft_head in options.draft_head_format; loading takes up to kStagingBytes more. If the
-// head has no (un)embedding, the model's is used: a view of `device`, which must outlive the result, or an
-// upload of `model` if `device` has another format. Throws InputError for a format that no kernel reads.
+// Uploads options.draft_head in the format options.draft_head_format. Loading takes up to kStagingBytes more
+// memory. If the head has no embedding or unembedding of its own, the model's is used: a view of `device`,
+// which must outlive the result, or an upload from `model` if `device` has it in another format. Throws
+// InputError for a format that no kernel reads.
 HeadWeights upload_head(const Weights& model, const DeviceWeights& device, const BackendOptions& options);
 
 }  // namespace nibble::cuda

@@ -1,6 +1,6 @@
-// Launch functions of the experts' products. Each kernel waits for the kernels before it (pdl.cuh).
-// Dimensions: T tokens, H hidden size, E experts of which K are chosen per token, I units of an expert.
-// Activations are bfloat16 unless their layout says otherwise; sums are float32.
+// Launch functions of the experts' products. Each kernel waits for the results of earlier kernels itself
+// (pdl.cuh). Dimensions: T tokens, H hidden size, E experts of which K are chosen per token, I units of an
+// expert. Activations are bfloat16 unless their layout says otherwise; sums are float32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,24 +10,26 @@
 
 namespace nibble::cuda {
 
-// Weights of gate and up, [E, 2 I, H]. A strip is 8 gate rows and the up rows of the same 8 units.
+// Weights of gate and up, [E, 2 I, H]. A strip holds the gate rows of 8 units, then the up rows of these
+// units.
 struct UpWeights {
   Strips weights;
   const float* bias;  // [E, 2 I]: the bias b; gate and up alternate
   int hidden, intermediate;
-  float limit;
+  float limit;  // of both inputs of swiglu()
 };
 
-// experts_up() computes gated = swiglu(W[e] normed + b[e]) for each pair of a token and an expert e.
+// experts_up() computes gated = swiglu(W[e] normed + b[e]) for each pair of a token and a chosen expert e.
 struct ExpertsUpArgs {
   Activations normed;  // [T, H]: the norm of each token
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: most groups that the grid covers
+  int num_tokens, experts_per_token, max_groups;  // max_groups: limit of the number of groups
   UpWeights up;
-  Activations gated;  // [T K, I], output, in the layout of `normed`; an image has its rows in group order
-  Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): each pair's norm
+  Activations gated;  // [T K, I], output, in the layout of `normed`; image rows are in the order of groups
+  Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): the norm of each pair
   // If `routing` is set, each CTA of experts_up() chooses all tokens' experts from `logits` and groups the
-  // pairs itself; it uses only the size of `groups`. The first CTA publishes the choice in `routing`.
+  // pairs itself; of `groups` only the size is read. The first CTA publishes the choice in `routing` for
+  // experts_down().
   const float* logits{nullptr};  // [T, E]: the router's logits
   RoutingMailbox routing{};
   int num_experts{0};  // E: experts of all ranks together
@@ -35,41 +37,44 @@ struct ExpertsUpArgs {
 };
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
 
-// Computes the norm, the router and experts_up() of up to kOwnNorms tokens in one launch. Its CTAs wait for
-// each other, so all of them must be resident at once: at most one per SM.
+// route_and_experts_up() computes the norm, the router and experts_up() of up to kOwnNorms tokens in one
+// launch. Its CTAs wait for each other, so all of them must be resident at once: at most one per SM.
 struct RouteAndExpertsUpArgs {
-  NormInput norm;  // the residual stream, as the two parts that project() leaves
+  NormInput norm;  // the residual stream, in the two parts that project() stores
   Strips router;   // [E, H]: weights of the router
   const float* router_bias;
   int num_tokens, experts_per_token;
   IndexRange own;  // the experts whose weights this rank holds
-  float* x;        // [T, H], output: the residual stream, the sum of its parts
+  float* x;        // [T, H], output: the residual stream, as one term
   RoutingMailbox routing;
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I], output
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
-// Whether route_and_experts_up() can run. It needs a warp per segment of the router, and all CTAs resident.
+// Returns whether route_and_experts_up() can run: it needs a warp per segment of the router, and all CTAs
+// resident.
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
-// experts_down(): out = weight (W[e] gated + b[e]) for pairs whose expert this rank holds. W [E, H, I]
+// experts_down() computes out = weight * (W[e] gated + b[e]) for each pair of a token and a chosen expert e
+// that this rank holds, with W [E, H, I] and the pair's weight from the routing.
 struct ExpertsDownArgs {
   Activations gated;       // [T K, I], in the layout that experts_up() writes
   Groups groups;           // the pairs to compute; if `routing` is set, only groups.size is read
-  RoutingMailbox routing;  // set for few tokens (are_matched()), and always for one token
+  RoutingMailbox routing;  // set if the choice arrives by mailbox: few tokens (are_matched()), or one token
   IndexRange own;          // the experts whose weights this rank holds; read only with `routing`
   int num_experts;         // E: experts of all ranks together
   int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;
-  const float* bias;         // [E, H]: the bias b of each expert
-  float* out;                // [T K, H], output: one row per pair
-  unsigned* turns{nullptr};  // [K]: counters that number a slot's CTAs by start; zero between launches
+  const float* bias;  // [E, H]: the bias b of each expert
+  float* out;         // [T K, H], output: one row per pair
+  // [K]: counters by which CTAs learn the order of their starts (TurnShares); zero between launches
+  unsigned* turns{nullptr};
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-// Variants for many tokens, by mma.sync. Weights are read once per kManyColumns tokens.
+// Variants for many tokens, by mma.sync. An expert's weights are read once per kManyColumns pairs.
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
 // Variants for many tokens, by wgmma.

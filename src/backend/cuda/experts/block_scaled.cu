@@ -1,6 +1,7 @@
-// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads the
-// result of rms_norm(), and writes its results in the same format for experts_down. Activations are rounded
-// to bfloat16 before they are quantised, so MXFP8x2 computes the same model as bfloat16.
+// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads norms
+// that rms_norm() has quantised, and writes its results in the same format for experts_down. Activations are
+// rounded to bfloat16 before they are quantised, so MXFP8x2 represents almost exactly the numbers that
+// bfloat16 kernels use.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"
@@ -16,7 +17,7 @@ namespace nibble::cuda {
 namespace {
 
 // A block of 32 results of experts_up comes from four strips of 8 units, which four adjacent warps compute.
-// The warps gather the block in shared memory, [columns of the item, 32], and quantise it from there.
+// The warps gather the results in shared memory, [columns of the item, 32], and quantise them from there.
 constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
 static_assert(kGatherWarps * kStripUnits == kBlockCols);
 
@@ -26,7 +27,8 @@ template <BlockFormat format>
 using UpShape = BlockShape<format, PromptWarps::kWarps / kGatherWarps * PromptWarps::kWarpColumns *
                                        kBlockCols* static_cast<int>(sizeof(__nv_bfloat16))>;
 
-// Shared memory in which four warps gather their results, before each lane visits its share of all results.
+// Shared memory in which four warps gather their results. Each lane then quantises eight adjacent results at
+// a time.
 template <typename Shape>
 class Gathered {
  public:
@@ -40,9 +42,10 @@ class Gathered {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     numbers_[column * kBlockCols + warp % kGatherWarps * kStripUnits + unit] = __float2bfloat16_rn(x);
   }
-  // Synchronizes the four warps. Must be called before put(), and again before for_each_eight().
+  // Synchronizes the four warps. Call it before put(), and again before for_each_eight().
   __device__ void sync() const { sync_warps(1 + static_cast<int>(threadIdx.x) / kThreads, kThreads); }
-  // Calls visit(column, t, numbers) for results 8 t to 8 t + 7 of each column; a quad's lanes share a column.
+  // Calls visit(column, t, numbers) for results 8 t to 8 t + 7 of each column. The four lanes of a quad get
+  // the same column.
   template <typename Visit>
   __device__ void for_each_eight(const Visit& visit) const {
     for (int i = static_cast<int>(threadIdx.x) % kThreads; i < Shape::kColumns * 4; i += kThreads)
@@ -54,8 +57,8 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// Items start at multiples of 12 strips, and matrices have whole blocks: all four warps have a strip, or
-// none.
+// The kernel of experts_up. Either all four warps that gather a block have a strip, or none of them: items
+// start at multiples of 12 strips, and matrices have whole blocks.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -78,7 +81,8 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
           });
           gathered.sync();
           const int block = strip / kGatherWarps;
-          // A tile has two blocks. If the matrix ends after a tile's first, the second is stored as zeros.
+          // A tile has two blocks. If the matrix ends after the first block of a tile, zeros are stored as
+          // the second.
           const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
           gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
             const bool is_there = column < item.columns;

@@ -1,5 +1,6 @@
-// Items of the experts' products (pipeline.cuh): a group of pairs, with a block of rows of its expert. A
-// group's items are adjacent: L2 serves their activations, and also the weights if an expert has two groups.
+// Items of the experts' products of many tokens (pipeline.cuh). An item is a group of pairs, with a block of
+// rows of the group's expert. Items of a group are adjacent, so L2 serves the group's activations. If an
+// expert has two groups, their items are adjacent too, and L2 also serves the weights.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -11,8 +12,9 @@
 
 namespace nibble::cuda {
 
-// `first_column`: index of the group's first pair in Groups::pairs. A lane holds the pairs of columns 32 n +
-// lane of its warp. Pairs are loaded with the item, so that no lane waits for them when the sums are ready.
+// An item of a group. `first_column`: index of the group's first pair in Groups::pairs. pairs[n]: the pair
+// of the warp's column 32 n + lane. Pairs are loaded with the item, so that no lane waits for them when the
+// sums are ready.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
@@ -25,14 +27,15 @@ __device__ int column_of_lane(int part) {
          min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
 }
 
-// wgmma kernels read groups before the previous launch has ended, when the groups are already complete. The
-// launch that ranks experts writes the groups; then come gather, experts_up and experts_down. Each waits for
-// its predecessor before it lets the next launch start (pdl.cuh), and a launch starts once every CTA of the
-// previous one allows it. So when experts_up starts, all CTAs of gather have seen the ranking end. __ldcg
-// reads the groups from L2. experts_down starts later still.
+// The items of all groups, which are read from memory. wgmma kernels read the groups before the previous
+// launch has ended. The groups are complete by then: the launch that ranks experts writes them, then come the
+// launches gather, experts_up and experts_down. Each waits for the previous launch before it lets the next
+// one start, and a launch starts once every CTA of the previous one has let it (pdl.cuh). So when experts_up
+// or experts_down starts, all CTAs of gather have seen the end of the ranking. __ldcg reads from L2, because
+// L1 may be stale.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // each group reads its weights once
+  static constexpr bool kAreReadOnce{true};  // weights of a group are read once
   const Groups& groups;
   const RowOf& row_of;  // row_of(pair): the row of the activations for that pair
   int num_row_blocks;
@@ -47,7 +50,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // numbers beyond the group are not used
+    for (int part = 0; part < item.kParts; ++part)  // pairs beyond the group are not used
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }
@@ -57,7 +60,8 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// multiply_groups() calls store(pair, load(pair), upper, lower) for each pair, with sums of rows g and g + 8.
+// What a kernel does with the sums of a product. For each pair, multiply_groups() calls store(pair,
+// load(pair), sum of row g, sum of row g + 8); g = lane / 4.
 template <typename Load, typename Store>
 struct PairSums {
   Load load;
@@ -65,15 +69,16 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-// The lane's pairs and the data loaded for them, held until the item's sums are ready.
+// The pairs that a lane holds, and the data loaded for them, until the item's sums are ready.
 template <typename Shape, typename Loaded>
 struct PairsOfLane {
   int pair[GroupItem<Shape>::kParts];
   Loaded loaded[GroupItem<Shape>::kParts]{};
 };
 
-// Multiplies each group's pairs with the expert's strips. begin(expert, strip, g) returns PairSums. The lane
-// that holds a pair calls PairSums::load before the products; afterwards lanes exchange the loaded data.
+// Multiplies the activations of each group's pairs with the expert's strips. begin(expert, strip, g) returns
+// the PairSums of rows g and g + 8 of a strip. Before the products, the lane that holds a pair calls load()
+// for the pair; after them, the lanes exchange the loaded data.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                 const Groups& groups, const RowOf& row_of, const Begin& begin) {
@@ -105,7 +110,7 @@ __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
 }
 
-// Returns PairSums that write rows g and g + 8 of a strip to the result of experts_down().
+// Returns PairSums that store the results of experts_down() in rows `g` and `g` + 8 of a strip.
 __device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int strip, int g) {
   const int row = strip * kStripRows + g;
   const float* bias = args.bias + size_t{1} * expert * args.hidden + row;

@@ -5,9 +5,10 @@
 
 namespace nibble::cuda {
 
-// The activations of a CTA's groups in experts_down(), one row per pair. prefetch() requests a group's rows;
-// take() waits for them and synchronizes the CTA; then prefetch() may request the next group's rows. This
-// variant has shared memory for one group; registers hold as many of the next group's rows as fit.
+// The activations of a CTA's groups in experts_down(), one row per pair. prefetch() requests a group's rows.
+// take() waits for them, and synchronizes the CTA; after take(), prefetch() may request the next group's
+// rows. This variant has shared memory for one group, and prefetches the next group's rows into registers as
+// far as they fit.
 template <int warps, bool has_two>
 class GroupRows {
  public:
@@ -28,7 +29,8 @@ class GroupRows {
   __nv_bfloat16* const to_;
   RowPrefetch<warps> rows_;
 };
-// If shared memory has room for two groups of `columns` rows, the next group's rows arrive during products.
+// The variant with shared memory for two groups of `columns` rows: the next group's rows are copied there
+// during the products of the current group.
 template <int warps>
 class GroupRows<warps, true> {
  public:

@@ -1,48 +1,54 @@
-// Divides the strips of several groups among CTAs. Needs no GPU. C++17, for device code.
+// Divides the strips of several groups among CTAs. This header has no device code, so that tests without a
+// GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"
 
 namespace nibble::cuda {
 
-// A CTA that moves on to the next group pauses for about as long as two strips take (1.8 us on Hopper): it
-// adds up the sums of one group and brings the activations of the next into place. Shares take equally long
-// if each such crossing counts as kCrossingStrips strips.
+// A crossing is the change of a CTA from one group to the next. It takes about as long as two strips (1.8 us
+// on Hopper), in which the CTA adds up the sums of the first group and loads the activations of the second.
+// So shares take equal time if each crossing counts as kCrossingStrips strips.
 inline constexpr int kCrossingStrips{2};
 
-// Returns the number of places: a place is a strip of a group, or a part of the crossing between two groups.
+// Returns the number of places, the unit in which shares are counted: a strip takes one place, a crossing
+// takes kCrossingStrips places.
 constexpr unsigned num_places(const Strips& weights, int num_groups) {
   return num_groups == 0
              ? 0
              : static_cast<unsigned>(num_groups * (weights.num_strips + kCrossingStrips) - kCrossingStrips);
 }
-// Returns the first strip of the share that begins at `place`.
+// Returns the first strip, counted over all groups, of the share that begins at `place`.
 constexpr int first_strip_at(const Strips& weights, unsigned place) {
   const int pitch = weights.num_strips + kCrossingStrips;
-  // The quotient is the place's group or a later one, because crossings take places too.
+  // The division ignores the places of crossings, so the quotient may be too large. The loop corrects it.
   auto group = static_cast<int>(weights.by_strips.quotient(place));
   while (group * pitch > static_cast<int>(place)) --group;
   const int strip = static_cast<int>(place) - group * pitch;
   return group * weights.num_strips + (strip < weights.num_strips ? strip : weights.num_strips);
 }
-// Returns the first strip of a CTA's share if shares are even. The share ends where the next CTA's begins.
+// Returns the first strip of a CTA's share, if the strips are divided into shares of equal size (in places).
+// The share ends where that of the next CTA begins.
 constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta) {
   return first_strip_at(weights, part_of(num_places(weights, num_groups), cta, weights.by_ctas));
 }
 
 // Shares for CTAs that start one by one, as CTAs of the previous launch end. A turn is a CTA's number in the
-// order of starts. The first CTA requests weights about 3 us before the last, whose requests then queue after
-// all others. So shares shrink evenly from turn to turn (gain: docs/decisions/0016).
+// order of starts. The first CTA requests weights about 3 us earlier than the last CTA, whose requests then
+// queue after all others. So the share of each turn is smaller than that of the turn before, each time by the
+// same amount (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // First share: mean (1 + slope / kSlopeOne). Last: mean (1 - slope / kSlopeOne). slope < kSlopeOne.
+  // The first turn's share is mean * (1 + slope / kSlopeOne), the last turn's mean * (1 - slope / kSlopeOne).
+  // `slope` must be below kSlopeOne.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),
         factor_((uint64_t{1} << 48) / (kSlopeOne * num_ctas * num_ctas) + 1) {}
-  // Returns the first of `count` items of a turn's share. The share ends where the next turn's begins.
+  // Returns the first item of a turn's share, if all turns share `count` items. The share ends where that of
+  // the next turn begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
-    const unsigned part = turn * (first_ - slope_ * turn);  // in units of count / (kSlopeOne num_ctas^2)
+    const unsigned part = turn * (first_ - slope_ * turn);  // unit: count / (kSlopeOne * num_ctas^2)
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);
   }
 

@@ -1,6 +1,6 @@
-// Streams the weights of groups in the experts' kernels for few tokens, and computes results from sums. A CTA
-// has a share of the strips of all groups (group_share.h), for example the end of one group and the start of
-// the next. A single token has one group per chosen expert (slot), so each slot has its own CTAs.
+// Streams the weights of groups of pairs in the experts' kernels for few tokens, and computes results from
+// sums. A CTA has a share of the strips of all groups (group_share.h), for example the end of one group and
+// the start of the next. In steps of a single token, each chosen expert (slot) has its own CTAs instead.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 
 namespace nibble::cuda {
 
-// Returns this CTA's share in whole strips. `num_rows` rows of CTAs divide them evenly; `row`: the CTA's row.
+// Returns this CTA's share of num_strips strips, in units. The strips are divided evenly among `num_rows`
+// rows of CTAs (blockIdx.y); `row`: the index of this CTA's row among them.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
@@ -29,14 +30,15 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
   return {first(cta), first(cta + 1)};
 }
 
-// The part of a single token's experts that one row of CTAs (blockIdx.y) computes: a slot, or a part of a
-// slot. If other ranks hold some of the chosen experts, the rows that become free help: with two of four
-// chosen experts on this rank, each gets two rows; with three, the fourth row does nothing.
+// What one row of CTAs (blockIdx.y) computes for a single token: a slot (one of the token's chosen experts),
+// or a part of a slot. CTA rows of experts that other ranks hold help this rank's experts: with two of four
+// chosen experts on this rank, each of the two gets two rows; with three, the fourth row does nothing.
 struct SlotWork {
-  int slot, expert;        // slot: index among the token's experts; expert: among this rank's
-  unsigned row, num_rows;  // this row's index among the slot's rows, and their number (0: no work)
+  int slot, expert;        // index among the token's chosen experts; index among this rank's experts
+  unsigned row, num_rows;  // index of this row among the slot's rows; number of these rows (0: no work)
 };
-// Returns the work of this CTA's row. `expert`: in lane n, the expert of slot n. A whole warp must call it.
+// Returns the work of this CTA's row. `expert`: in lane n, the expert chosen for slot n. A whole warp must
+// call it.
 __device__ inline SlotWork work_of_slots(const IndexRange& own, int expert) {
   unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
   const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;
@@ -45,6 +47,7 @@ __device__ inline SlotWork work_of_slots(const IndexRange& own, int expert) {
   const int slot = __ffs(static_cast<int>(here)) - 1;
   return {slot, __shfl_sync(~0u, expert, slot) - own.first, blockIdx.y / count, num_rows};
 }
+// Returns this CTA's share of the strips of all groups, in units.
 __device__ inline UnitRange share_of_groups(const Strips& weights, int num_groups) {
   const auto first = [&](unsigned cta) {
     return first_strip_of(weights, num_groups, cta) * weights.num_segments;
@@ -52,7 +55,7 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
   return {first(blockIdx.x), first(blockIdx.x + 1)};
 }
 
-// The part of a CTA's share that belongs to one group: units first to last - 1.
+// The part of a CTA's share that belongs to one group: units [first, last), counted over all groups.
 struct GroupUnits {
   int group, first_strip, first, last;  // first_strip: number of strips of all earlier groups
 };
@@ -67,6 +70,7 @@ __device__ inline GroupUnits units_from(const Strips& weights, const UnitRange& 
 inline constexpr int kExpertSlots{2};  // slots of a warp's ring
 static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
 
+// Gives UnitStream the weights of each group's expert.
 struct GroupMatrices {
   static constexpr bool kMayEnd{false};
   const Strips& weights;
@@ -78,18 +82,21 @@ struct GroupMatrices {
 template <int warps, typename Matrices>
 using ExpertStream = UnitStream<Layout::kMxfp4, warps, kExpertSlots, Matrices>;
 
-// Returns the columns of a group, if shared memory holds one row for each token of the step.
+// Returns the columns of a pass over a group. Shared memory must hold one row of activations for each token
+// of the step.
 __device__ inline Columns columns_of(const Group& group, int experts_per_token,
                                      const __nv_bfloat16* activations, int stride) {
   return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
 }
 
-// Adds up the segments of units, and computes kRows values per strip and column. prepare(strip, row)
-// prefetches biases. take(strip, row, column, prepared, sum) stores a value; sum(row) is a strip row's sum.
+// Computes results from the sums of units: adds up the segments of each strip, and gives kRows values per
+// strip and column. prepare(strip, row) prefetches biases. take(strip, row, column, prepared, sum) stores a
+// value; sum(row) returns the sum of a row of the strip.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Prefetches the biases of the first sums before any weights; these loads would queue after the weights.
+  // Prefetches the biases of the first values. Construct the epilogue before weights are requested: otherwise
+  // these loads would queue after the weights.
   __device__ Epilogue(const Strips& weights, const GroupUnits& units, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), units_(units), count_(count), prepare_(prepare), take_(take) {
@@ -142,7 +149,7 @@ class Epilogue {
 template <int warps>
 __device__ auto up_epilogue(const UpWeights& up, const GroupUnits& units, const Group& group,
                             __nv_bfloat16* gated) {
-  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; the strip's up rows follow them
+  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; the same number of up rows comes after them
   const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
   const auto prepare = [=, &up](int strip, int row) {
     const int unit = strip * kUnits + row;

@@ -1,11 +1,13 @@
-// Groups as the experts' decode kernels read them: an expert, and up to 8 pairs of a token and a slot.
+// Groups as the experts' kernels for few tokens read them: an expert, and up to 8 pairs of a token and the
+// expert.
 #pragma once
 
 #include "backend/cuda/route/args.h"
 
 namespace nibble::cuda {
 
-// An expert and its pairs: the list `pairs`, the bits of `matched` or, if both are unset, only `slot`.
+// An expert and its pairs. The pairs are given as the list `pairs`; as the bits of `matched` (bit n: pair n
+// of the step); or, if `pairs` is null and `matched` is 0, as the single pair `slot`.
 struct Group {
   int expert, count;
   const int* pairs;
@@ -21,8 +23,9 @@ struct Group {
   }
 };
 
-// Finds a CTA's groups. All groups are loaded at once, because one load takes as long as streaming a strip.
-// Few pairs (are_matched()) are grouped here, one pair per lane: an expert's first lane holds its group.
+// The groups of a step. The first 32 are loaded at once, one per lane, because a load takes as long as
+// streaming a strip. Few pairs (are_matched()) are grouped here instead, one pair per lane: the first lane
+// with an expert then holds the expert's group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
@@ -34,7 +37,7 @@ class GroupTable {
     }
     count_ = __ldcg(groups.count);
   }
-  // Groups few pairs (are_matched()). The lane of a pair calls expert_of(pair).
+  // Groups few pairs (are_matched()). Lane n calls expert_of(n) for pair n.
   template <typename ExpertOf>
   __device__ GroupTable(const Groups& groups, int num_pairs, const ExpertOf& expert_of) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -53,7 +56,8 @@ class GroupTable {
   }
 
  private:
-  // Groups one pair per lane. `expert`: the pair's expert; negative: no pair, or another rank has its expert.
+  // Groups one pair per lane. `expert`: the pair's expert; negative if the lane has no pair, or if another
+  // rank holds the expert.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;
@@ -71,7 +75,9 @@ class GroupTable {
   const Groups& groups_;
   int expert_{0}, index_{-1}, count_{0};  // expert and index (-1: none) of the lane's group; number of groups
   bool is_matched_{false};
-  unsigned pairs_{0};  // is_matched_: bit n for pair n of the lane's group; otherwise the number of its pairs
+  // If is_matched_, a mask of the pairs in the lane's group (bit n: pair n of the step); otherwise the number
+  // of pairs in that group.
+  unsigned pairs_{0};
 };
 
 }  // namespace nibble::cuda

@@ -1,4 +1,5 @@
-// Grid, warps and kernel of the experts' launches for few tokens. Needs no GPU. C++17, for device code.
+// Grid, warps and kernel of the experts' launches for few tokens. This header has no device code, so that
+// tests without a GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <vector_types.h>
@@ -12,15 +13,18 @@
 
 namespace nibble::cuda {
 
-// Returns the grid for a single token: one row of CTAs per slot. The slots divide the SMs evenly.
+// Returns the grid for a single token: one row of CTAs for each of the token's chosen experts (the token's
+// slots). The SMs are divided evenly among the rows.
 inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
   const int share = std::max(1, target.num_multiprocessors / num_slots);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots), 1};
 }
+// Returns the grid for groups of pairs, whose CTAs share the strips of all groups.
 inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
 }
-// Returns the most units of one expert per CTA, if all CTAs of the grid share `num_strips` strips.
+// Returns the largest number of units of one expert that a CTA gets, if all CTAs of the grid share
+// `num_strips` strips.
 inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
   const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
@@ -49,24 +53,27 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 
 struct ExpertsDownLaunch {
   bool is_single{false};  // the step has one token; each of its experts has its own CTAs
-  bool has_all{true};     // used with one token: this rank holds all experts
-  bool has_two{false};    // whether shared memory fits the activations of two groups (GroupRows)
-  unsigned slope{0};      // (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne
+  bool has_all{true};     // whether this rank holds all experts; read only for one token
+  bool has_two{false};    // whether the activations of two groups fit in shared memory (GroupRows)
+  // How unequal the CTAs' shares are: (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne.
+  unsigned slope{0};
   dim3 grid{};
   StreamShape stream{};
 
   TurnShares shares() const { return TurnShares(grid.x, slope); }
 };
 
-// Returns the slope of TurnShares, for an average of `mean` strips per CTA. On an H100 the first CTA gets 1.4
-// strips more and the last 1.4 fewer. Steps of more tokens gained nothing; other chips were not measured.
+// Returns the slope of TurnShares for launches with `mean` strips per CTA: on Hopper, the first CTA gets 1.4
+// strips more than `mean`, the last CTA 1.4 fewer (measured on an H100). Steps of more than kOwnNorms tokens
+// gained nothing; other chips were not measured.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
   return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
 }
 
-// The work of experts_down. `has_mailbox`: whether the routing arrives by mailbox instead of in groups.
+// The work of a launch of experts_down(). `has_mailbox`: the routing arrives in a mailbox; false: as groups
+// in memory.
 struct ExpertsDownWork {
   int num_tokens, group_size, max_groups;
   bool has_mailbox, has_all_experts;

@@ -1,4 +1,5 @@
-// experts_up (with SwiGLU) and experts_down of many tokens by mma.sync. Each item is a part of one group.
+// experts_up (with SwiGLU) and experts_down of many tokens, by mma.sync. An item is a block of rows of an
+// expert, for one group of pairs.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"

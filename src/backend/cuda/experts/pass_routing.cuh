@@ -1,5 +1,5 @@
-// Passes on the choice of experts for few tokens by mailbox (RoutingMailbox): to the other CTAs of a launch,
-// and to the next launch while this one still runs.
+// Passes on the choice of experts for few tokens by mailbox (RoutingMailbox): to the other CTAs of the same
+// launch, and to the next launch, which may already run.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"
@@ -8,9 +8,11 @@
 
 namespace nibble::cuda {
 
+// Stores `bits` in a mailbox word, under the tag (of step and layer) for which readers poll.
 __device__ inline void publish(uint64_t* to, uint32_t tag, uint32_t bits) {
   store_relaxed(to, uint64_t{tag} << 32 | bits);
 }
+// Polls a word until it carries the tag, and returns its data.
 __device__ inline uint32_t wait_for(const uint64_t* from, uint32_t tag) {
   uint64_t word = load_relaxed(from);
   while (word >> 32 != tag) word = load_relaxed(from);
@@ -25,17 +27,18 @@ struct TokenRouting {
   const IndexRange& own;  // the experts whose weights this rank holds
   const RoutingMailbox& mailbox;
   uint32_t tag;
-  bool publishes;  // whether to write the choice to the mailbox for experts_down
+  bool publishes;  // write the choice to the mailbox for experts_down
 };
-// Chooses a token's experts by logit_of(expert), and writes them to `chosen`. A whole warp must call it.
+// Chooses a token's experts by logit_of(expert), and writes them to `chosen`, [T, K]. A whole warp must call
+// it.
 template <typename LogitOf>
 __device__ void choose_experts(const TokenRouting& routing, int token, const LogitOf& logit_of, int* chosen) {
   const int experts_per_token = routing.experts_per_token;
   const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
   Ranking ranking(routing.num_experts, logit_of);
   float logit = -INFINITY;
-  int expert = 0;  // expert of the slot whose number is `lane`
-#pragma unroll 1   // a short loop, because each launch first has to fetch its instructions
+  int expert = 0;  // the token's chosen expert number `lane`
+#pragma unroll 1   // keeps the code short: a launch must first fetch its instructions
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     if (lane == k) logit = place.logit, expert = place.expert;

@@ -1,4 +1,5 @@
-// The norm, router and experts_up of one or two tokens in one launch. Its CTAs exchange the router's sums.
+// The norm, the router and experts_up of one or two tokens in one launch, whose CTAs exchange the router's
+// sums.
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_stream.cuh"
 #include "backend/cuda/experts/launch.h"
@@ -13,7 +14,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Waits until `count` words carry the tag, and copies their payloads. All threads of the CTA must call it.
+// Polls `count` mailbox words until they carry the tag, and copies their data. All threads of the CTA must
+// call it.
 template <int threads>
 __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, float* to) {
   constexpr int kAhead{4};
@@ -37,24 +39,28 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
 // A warp's part of the router: one segment of one strip.
 struct RouterShare {
   RouterSegment segment;
-  int unit;  // index of the segment among the segments of all router strips
+  int unit;  // index of the segment, counted over all strips of the router
   uint32_t tag;
-  float bias;  // router bias of the expert whose logit this thread adds up
+  float bias;  // the router's bias for the expert whose logit this thread adds up
 };
-// Shared memory for all sums and logits of the router. It may overlap the rings, which are still empty.
+// Shared memory for all sums and logits of the router. It may overlap the rings, which are not in use before
+// the logits are known.
 struct RouterMemory {
   float *sums, *logits;
 };
 
 // Computes the router's logits of one or two tokens in shared memory, kMaxExperts per token, and synchronizes
-// the CTA. One warp of the launch computes and publishes a segment's sums; every CTA polls for all sums and
-// adds them up, which needs no kernel boundary. Calls `meanwhile` once the CTA has published its own sums.
+// the CTA. Each segment is multiplied by one warp of the launch, which publishes the segment's sums; every
+// CTA polls for the sums of all segments and adds them up. Calls `meanwhile` after publishing the CTA's own
+// sums.
 template <int warps, int tokens, typename Meanwhile>
 __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterShare& share,
                               const Columns& columns, const RouterMemory& memory,
                               const Meanwhile& meanwhile) {
   const RouterSegment& segment = share.segment;
-  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n: sums of both tokens
+  // A product's columns 0 and 1 are in lanes 4 n, so these lanes have the sums of at most two tokens. One
+  // thread adds up the logit of a token and an expert.
+  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;
   const int expert = thread - token * kMaxExperts, lane = thread % 32, strip = expert / kStripRows;
@@ -83,7 +89,7 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
   __syncthreads();
 }
 
-// Chooses a single token's experts in the first warp of a CTA. `has_all`: this rank holds all experts.
+// Chooses a single token's experts, in the first warp of a CTA. `has_all`: this rank holds all experts.
 template <bool has_all>
 class SlotRouting {
  public:
@@ -94,12 +100,14 @@ class SlotRouting {
 
   static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp makes the choice
   static __device__ int slot() { return static_cast<int>(blockIdx.y); }
-  // Returns this CTA's work. If this rank has all experts, the choice stops at the CTA's slot, to save time.
+  // Chooses experts, and returns this CTA's work. If this rank holds all experts, the choice stops at the
+  // expert of the CTA's slot, to save time.
   __device__ SlotWork choose() {
     const int expert = take(0, has_all ? slot() + 1 : args_.experts_per_token);
     return has_all ? SlotWork{slot(), expert, 0, 1} : work_of_slots(args_.own, of_lane_);
   }
-  // Publishes the expert and the weight of this CTA's slot for experts_down.
+  // Publishes the expert at this CTA's slot (index among the token's chosen experts), and its weight, for
+  // experts_down. Only the slot's first CTA does so.
   __device__ void pass_on(const SlotWork& work) {
     if (!chooses() || blockIdx.x > 0) return;
     if (has_all) take(slot() + 1, args_.experts_per_token);
@@ -111,10 +119,11 @@ class SlotRouting {
   }
 
  private:
-  // Chooses the experts of slots `from` to `to` - 1. Returns the last chosen expert.
+  // Chooses the experts with indices `from` to `to` - 1 among the token's chosen experts (their slots).
+  // Returns the last of these experts.
   __device__ int take(int from, int to) {
     int expert = 0;
-#pragma unroll 1  // not unrolled, as in choose_experts()
+#pragma unroll 1  // keeps the code short, as in choose_experts()
     for (int k = from; k < to; ++k) {
       const Ranking::Place place = ranking_.next();
       if (lane_ == k) logit_ = place.logit;
@@ -128,8 +137,8 @@ class SlotRouting {
   const uint32_t tag_;
   const int lane_{static_cast<int>(threadIdx.x) % 32};
   Ranking ranking_;
-  float logit_{-INFINITY};  // logit of slot number lane_; -infinity: none chosen
-  int of_lane_{0};          // index of the expert chosen for slot number lane_
+  float logit_{-INFINITY};  // logit of chosen expert number lane_; -infinity: not chosen yet
+  int of_lane_{0};          // chosen expert number lane_
 };
 
 // The kernel for one token. `has_all`: this rank holds all experts.
@@ -146,7 +155,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
-  // The router's sums overlap the last warps' rings; the other rings are initialized while sums arrive.
+  // The router's sums overlap the rings of the last warps. The rings of the other warps are initialized
+  // while the sums arrive.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, Later());
   const int sums_bytes = args.router.num_strips * args.router.num_segments * static_cast<int>(unit_bytes(1));
@@ -157,7 +167,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // lets the compiler omit the experts' outputs from the sum
+  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
   norm_weights.load(
       norm, [](int) { return 0; }, {shared.activations, activation_stride(cols), 1},
       [&](int, int i, float4 x, uint2) {
@@ -191,8 +201,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
   epilogue.run(stream, {shared.activations, activation_stride(cols), 1}, shared);
 }
 
-// The kernel for two tokens. Every CTA ranks the experts of both: CTAs share the strips of all groups, so the
-// experts decide what a CTA computes. Both norms stay in shared memory, so nothing is loaded between groups.
+// The kernel for two tokens. Every CTA ranks the experts of both tokens, because CTAs share the strips of
+// all groups: what a CTA computes depends on all chosen experts. The norms of both tokens stay in shared
+// memory, so nothing is loaded between groups.
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_two_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args,
@@ -211,7 +222,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // lets the compiler omit the experts' outputs from the sum
+  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
   norm_weights.template load<kTokens>(
       norm, [](int column) { return column; }, {shared.activations, stride, kTokens},
       [&](int column, int i, float4 x, uint2) {
@@ -239,7 +250,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.fill_ring();
     }
     auto epilogue = up_epilogue<warps>(args.up, units, group, args.gated);
-    // A group's columns are the norm of its one token, or the norms of both tokens, which are adjacent.
+    // A group has one token or both. The columns of its product are norms that are adjacent in shared memory.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
     from = units.last;

@@ -1,4 +1,5 @@
-// experts_up (with SwiGLU; for very few tokens it also chooses the experts) and experts_down, for few tokens.
+// experts_up (with SwiGLU) and experts_down for few tokens. For very few tokens experts_up also chooses the
+// experts.
 #include <algorithm>
 #include <type_traits>
 
@@ -13,8 +14,8 @@
 namespace nibble::cuda {
 namespace {
 
-// `ranks`: the step has few pairs (are_matched()). Each CTA then chooses the experts itself, and before it
-// knows its groups it loads all tokens' activations to shared memory.
+// `ranks`: the step has few pairs (are_matched()), and each CTA chooses all tokens' experts itself. Before a
+// CTA knows its groups, it loads the activations of all tokens to shared memory.
 template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
           {args.num_experts, K, args.own, args.routing, tag_of(args.routing), blockIdx.x == 0}, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
           chosen);
-    // The warps that rank no token load the rows of activations.
+    // The warps that do not rank a token load the activations.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
       prefetch_rows(normed, {shared.activations, stride, args.num_tokens},
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const GroupTable table =
       ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
   const UnitRange share = share_of_groups(weights, table.count());
-  if (ranks && share.first == share.last) return wait_for_rows();  // this rank has none of the experts
+  if (ranks && share.first == share.last) return wait_for_rows();  // this CTA has no strips
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
   RowPrefetch<warps> rows;
   const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const GroupUnits units = units_from(weights, share, from);
     const Group group = table.group(units.group);
     const bool is_first = from == share.first;
-    // Activations are requested before the weights; their loads would otherwise queue after the weights.
+    // The activations are requested first: otherwise their loads would queue after those of the weights.
     if (!ranks && is_first) rows.prefetch(normed, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
@@ -76,6 +77,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   }
 }
 
+// Returns the epilogue of experts_down, which adds the bias and multiplies by the pair's weight.
 template <int warps, typename WeightOf>
 __device__ auto down_epilogue(const ExpertsDownArgs& args, const GroupUnits& units, const Group& group,
                               const WeightOf& weight_of) {
@@ -93,11 +95,13 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const GroupUnits& uni
                                                                         prepare, take);
 }
 
-// A CTA of experts_down(). It multiplies one group after another. Parameters: see experts_down_kernel().
+// A CTA of experts_down(), which multiplies one group after another. experts_down_kernel() explains the
+// parameters.
 template <int warps, bool is_single, bool has_two>
 class DownCta {
  public:
-  // `weights_of_pairs`: shared memory for the pairs' weights, used if the routing arrives by mailbox.
+  // `weights_of_pairs`: shared memory for the weights of all pairs, used if the routing arrives in a
+  // mailbox.
   __device__ DownCta(const ExpertsDownArgs& of, int pass_columns, const Timestamps& of_launch,
                      float* weights_of_pairs)
       : args(of),
@@ -113,13 +117,14 @@ class DownCta {
 
   const ExpertsDownArgs& args;
   const Timestamps& timestamps;
-  int slot;  // for a single token: index among its chosen experts
+  int slot;  // only for a single token: index of this CTA's expert among the token's chosen experts
 
-  // Whether this warp polls for a single token's experts. The polling warp calls init_ring() after polling;
-  // the other warps initialize their rings earlier.
+  // Returns whether this warp polls for the experts of a single token. The polling warp calls init_ring()
+  // only after polling, to poll as early as possible; the other warps initialize their rings in the
+  // constructor.
   __device__ bool polls() const { return is_single && threadIdx.x < 32; }
   __device__ void init_ring() const { ring_.init(); }
-  // Whether the previous launch has chosen the experts, so that this kernel forms the groups.
+  // Returns whether the routing arrives in a mailbox, so that this kernel forms the groups itself.
   __device__ bool has_mailbox() const { return has_two || args.routing.experts; }
   __device__ int num_pairs() const { return args.num_tokens * args.experts_per_token; }
 
@@ -128,8 +133,8 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a group's units. Before the CTA's first group it waits for the previous launch. Calls
-  // prefetch_next() once the group's rows have arrived.
+  // Multiplies a group's units. For the CTA's first group, prefetches weights and then waits for the previous
+  // launch. Calls prefetch_next() once the group's activations have arrived.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const GroupUnits& units, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
@@ -164,7 +169,8 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. It requests weights as soon as route_and_experts_up has published its choice.
+// experts_down() of one token. The kernel requests weights as soon as route_and_experts_up() has published
+// the chosen experts.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -204,6 +210,7 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   cta.multiply(stream, units_of_slot(share), {expert, 1, nullptr, 0, cta.slot}, true, [] {});
 }
 
+// experts_down() of several tokens.
 template <int warps, typename Cta>
 __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -236,12 +243,12 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
     });
     from = units.last;
   }
-  // A rank without any of the pairs' experts must wait too: a launch must not end before the previous one.
+  // A CTA without strips must also wait: this launch must not end before the previous one.
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);
 }
 
-// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: shared memory fits
-// the activations of two groups (GroupRows).
+// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: the activations of
+// two groups fit in shared memory (GroupRows).
 template <int warps, bool is_single, bool has_all, bool has_two>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,

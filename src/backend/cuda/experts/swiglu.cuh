@@ -1,4 +1,4 @@
-// SwiGLU as gpt-oss defines it: with limits on both inputs, and 1 added to the linear one.
+// SwiGLU as gpt-oss defines it: both inputs are limited, and 1 is added to the linear input.
 #pragma once
 
 #include "backend/cuda/ptx/exp2.cuh"

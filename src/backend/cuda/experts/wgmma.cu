@@ -1,6 +1,7 @@
 // experts_up (with SwiGLU) and experts_down of many tokens on Hopper, by wgmma or, for a batch, by mma.sync
-// (image_columns.cuh). A group's pairs are adjacent rows of images. A separate kernel gathers the pairs'
-// norms before experts_up; experts_up writes its results in the same order for experts_down.
+// (image_columns.cuh). The pairs of a group are adjacent rows of an image. A separate kernel gathers the
+// norms of all pairs in an image before experts_up; experts_up writes its results in the same order of rows
+// for experts_down.
 #include <algorithm>
 
 #include "backend/cuda/chip/target.h"
@@ -16,20 +17,23 @@
 namespace nibble::cuda {
 namespace {
 
-// If few pairs share an expert (a batch), two CTAs share an SM, so that memory is always being read.
+// For a batch, in which few pairs share an expert, two CTAs share an SM, so that memory is always being
+// read.
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
+// Threads of a CTA of gather_kernel, and the largest number of pairs that the CTA copies.
 constexpr int kGatherThreads{256};
 constexpr int gathered_rows(int columns) { return std::min(columns, 16); }
 static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
               kManyColumns % gathered_rows(kManyColumns) == 0 &&
               kMostColumns % gathered_rows(kMostColumns) == 0);
 
-// Copies the norms of up to `rows` pairs of a group to the image of pairs. 16-byte pieces change places,
-// because the swizzle depends on the row modulo 8. In a batch a group has two or three pairs. All threads
-// share the pieces of each pair, and load the group's data before they know whether the group exists: 2.4 us
-// instead of 6.4 with one thread for each of 16 pairs (16 rows of gpt-oss-120b, an H200).
+// Copies the norms of up to `rows` pairs of a group from the image of tokens to the image of pairs. 16-byte
+// pieces change places, because the swizzle depends on the row modulo 8. In a batch a group has two or three
+// pairs, so all threads share the pieces of each pair, and load the group's data before they know whether the
+// group exists. The kernel takes 2.4 us; with one thread for each of 16 pairs it took 6.4 us (16 rows of
+// gpt-oss-120b on an H200).
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -50,7 +54,7 @@ __global__ void __launch_bounds__(kGatherThreads)
   const int pieces_of_row = args.up.weights.num_tiles * kCellPieces, num_pieces = num_rows * pieces_of_row;
   const auto* const from = reinterpret_cast<const uint8_t*>(args.normed.data);
   auto* const to = reinterpret_cast<uint8_t*>(args.gathered.data);
-  constexpr int kAhead{4};  // number of pieces that a thread requests at once
+  constexpr int kAhead{4};  // pieces that a thread requests at once
   for (int i = own; i < num_pieces; i += kAhead * kGatherThreads) {
     uint4 pieces[kAhead];
     const auto visit = [&](const auto& f) {
@@ -73,7 +77,8 @@ __global__ void __launch_bounds__(kGatherThreads)
     });
   }
   const int padding = own % kCellPieces, row = first_row + own / kCellPieces;
-  // Zeros the padding of experts_up's results, which experts_up does not write.
+  // Zeros the columns that pad the last tile of experts_up's results; experts_up does not write these
+  // columns.
   if (has_padding(args.up.intermediate) && padding >= kFirstPaddingPiece && own / kCellPieces < num_rows)
     *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated.data) +
                               cell_of(row, args.up.intermediate / kTileCols, args.gated.image_rows) +
@@ -93,8 +98,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // Lanes of adjacent g hold one unit each, in two columns. They swap: each gets two units of one
-          // column.
+          // A lane has one unit in two adjacent columns. The lane swaps a value with the lane of the adjacent
+          // g, so that each lane has two adjacent units of one column, which it stores together.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

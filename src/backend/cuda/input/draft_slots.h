@@ -1,6 +1,7 @@
 // Finds on the device which drafts of a run are accepted (right_drafts.h), from the tokens that the step
-// chose, and where the next drafts begin. draft_slots() of backend/draft_chain.h does the same on the host.
-// Tested without a GPU: tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
+// sampled, and where new drafts begin. draft_slots() of backend/draft_chain.h does the same on the host. All
+// functions here are constexpr, so that tests/backend/cuda/host/draft_slots_test.cpp needs no GPU. This
+// header is C++17, because CUDA code includes it.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +12,40 @@
 
 namespace nibble::cuda {
 
-// A run (adjacent rows of one sequence), with the data needed to accept its drafts and to make new ones.
+// A run (adjacent rows of one sequence), with the data that is needed to accept its drafts and to make new
+// ones.
 struct DraftRun {
-  int32_t first_row, num_rows;        // rows of the step; num_rows 0: an unused entry of the array
+  int32_t first_row, num_rows;        // rows of the step; num_rows = 0: this entry of the array is unused
   int32_t num_drafted;                // the last num_drafted of these rows are drafts
   OptionalIndex next;                 // the token after the last row; none: the step samples it from that row
   int32_t first_output, num_outputs;  // the run's range of ChosenTokens::output_rows
-  OptionalIndex chain;                // index of the chain that makes drafts for the run
+  OptionalIndex chain;                // the chain that makes drafts after the run; none: no drafts are made
   int32_t is_tree;                    // 1: the drafts are a tree (ChosenTokens::parents), 0: a chain
 };
 
-// Input of the draft head for a row of the step or of a chain. The head fills the row's KV cache slot.
+// Input of the draft head for a row of the step or of a chain. For this row, the head computes K and V, which
+// fill a slot of the head's KV cache.
 struct DraftSlot {
-  int32_t token;  // the token that follows the row in the text
-  int32_t chain;  // index of the chain whose first draft follows `token`; -1: no chain
+  int32_t token;  // the token that follows the row in the text, an input of the head
+  int32_t chain;  // chain whose first draft follows `token`; -1: none
 };
 
+// Where the drafts of a chain begin.
 struct ChainStart {
   int32_t position;  // position of the last accepted row of the run
-  int32_t token;     // token sampled from that row, before the first draft; -1: the chain is absent
+  int32_t token;     // token sampled from that row, before the first draft; -1: the drafts are not used
 };
 
-// The draft chains that a step made. The next step reads them.
+// The draft chains that a step made, for the next step's embed().
 struct MadeDrafts {
   const ChainStart* starts;     // [chains]: where each chain's drafts begin
   const SampleResult* results;  // [drafts, chains]: drafted tokens, as ids of the draft head
   const int* tokens;            // [draft vocabulary]: the model's id for each token id of the head
 };
 
-// Fills in a row from a draft chain. The first row of its run gets the token before the drafts, the other
-// rows get the drafts. If the chain is absent, the run has pages for its positions, but its results are not
-// used.
+// Returns `row` with the token and position that its draft chain gives. row.position is 0 for the token
+// before the drafts, n for draft n - 1. If the chain's drafts are not used, the row gets token 0; it has
+// pages for its position, and its results are not used either.
 constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
@@ -56,20 +60,21 @@ constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput
 }
 
 struct ChosenTokens {
-  const RowInput* rows;         // [T]: the step's rows
-  const int* parents;           // [T], for trees only: index in the run of the row that each row follows
+  const RowInput* rows;         // [T]: rows of the step
+  const int* parents;           // [T], only for trees: the row of the run that each row of the run follows
   const int* output_rows;       // [outputs]: row of the step for each output, ascending within a run
   const SampleRow* sample;      // [outputs]: sampling parameters of each output
   const SampleResult* results;  // [outputs]: the token sampled for each output
 };
 
-struct DraftStart {  // the last row of a run whose token is certain
+struct DraftStart {  // the last row of a run that has a certain token: new drafts begin after it
   int32_t row;       // index of the row in the run
   int32_t token;     // the token after that row
-  bool is_chosen;    // whether the step sampled `token` from this row; if so, a chain of drafts may follow
+  bool is_chosen;    // whether the step sampled `token` from this row; only then may a chain follow
 };
 
-// Returns the output in which a row of the run chooses a token, or -1 if the row has no output.
+// Returns the index of the output that samples a token from a row of the run; -1 if no token is sampled from
+// the row.
 constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int row) {
   int first = run.first_output, end = run.first_output + run.num_outputs;
   while (first < end) {
@@ -85,8 +90,9 @@ constexpr int output_at(const DraftRun& run, const ChosenTokens& choices, int ro
   return is_there ? first : -1;
 }
 
-// Returns the token that follows a row without an output: the next row's token, unless that row is a draft of
-// a tree; otherwise DraftRun::next or, if unknown, the row's own token. A later step then rewrites the slot.
+// Returns the token that follows a row from which no token is sampled: the token of the next row, unless that
+// row is a draft of a tree; otherwise DraftRun::next. If that is unknown too, returns the row's own token as
+// a placeholder: a later step computes the slot again.
 constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();
@@ -96,14 +102,15 @@ constexpr int32_t known_token(const DraftRun& run, const ChosenTokens& choices, 
 constexpr int parent_of_row(const DraftRun& run, const ChosenTokens& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
-// Whether a draft can follow its parent: the parent chose the draft's token, or has no output because only
-// this draft can follow it.
+// Returns whether a draft can follow its parent: the step sampled the draft's token from the parent, or
+// sampled none there because only this draft can follow.
 constexpr bool fits(const DraftRun& run, const ChosenTokens& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();
 }
 
-// Calls follow(row, next) for each accepted draft `next` that follows `row`. Returns where new drafts begin.
+// Calls follow(row, next) for each accepted draft `next`, which follows `row`. Returns where new drafts
+// begin.
 template <typename Follow>
 constexpr DraftStart draft_start(const DraftRun& run, const ChosenTokens& choices, const Follow& follow) {
   const int last_known = run.num_rows - 1 - run.num_drafted;

@@ -1,14 +1,15 @@
-// The input of a step in device memory: one row per token.
+// The input of a step in device memory: one row per token, with its tables. This header is C++17, because
+// CUDA code includes it.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-// Equals kPageTokens in the host's headers, which kernels do not include.
+// Positions per page. Equals kPageTokens in the host's headers, which kernels do not include.
 inline constexpr int kPagePositions{32};
 
-// An optional index. Replaces std::optional in device code and in data that is copied to the device.
+// An optional index. It replaces std::optional in device code, and in data that is copied to the device.
 struct OptionalIndex {
   int32_t bits;  // the index; negative: none
 
@@ -19,18 +20,21 @@ struct OptionalIndex {
   constexpr int value() const { return bits; }  // call it only if has_value()
 };
 
-// The source of a row's token. The previous step may still be running when the host writes the row.
+// Where a row's token comes from. The host may write the row while the previous step, which chooses tokens,
+// still runs.
 enum class TokenSource : uint32_t {
-  kKnown = 0,                       // the host knows the token
-  kOutputRow = uint32_t{1} << 30,   // the previous step chose the token for one of its output rows
-  kDraftChain = uint32_t{1} << 31,  // a draft, or the token before a chain's drafts (row_of_chain())
+  kKnown = 0,                      // the host knows the token
+  kOutputRow = uint32_t{1} << 30,  // the previous step samples the token, for one of its output rows
+  // The previous step's draft chain has the token: a draft, or the token before the drafts.
+  kDraftChain = uint32_t{1} << 31,
 };
 
-// A token, or the index of the output row or draft chain that has it. embed replaces the index by the token.
+// A row's token; if the host does not know it yet, the index of the output row or draft chain that gives it.
+// embed() then replaces the index by the token.
 struct TokenInput {
   static constexpr uint32_t kSourceBits{uint32_t{3} << 30};
 
-  uint32_t bits;  // kSourceBits: the source; other bits: token, or index of output row or chain
+  uint32_t bits;  // source in kSourceBits; other bits: token, or index of the output row or chain
 
   static constexpr TokenInput of(int token) { return of(TokenSource::kKnown, token); }
   static constexpr TokenInput of_output_row(int row) { return of(TokenSource::kOutputRow, row); }
@@ -41,39 +45,42 @@ struct TokenInput {
 
   constexpr TokenSource source() const { return static_cast<TokenSource>(bits & kSourceBits); }
   constexpr int index() const { return static_cast<int>(bits & ~kSourceBits); }
-  // Returns the token of a known row. The source kKnown is 0, so there are no bits to remove.
+  // Returns the token. Call it only if the source is kKnown, which is 0, so that no bits need to be removed.
   constexpr int id() const { return static_cast<int>(bits); }
 };
 
 struct alignas(16) RowInput {
   TokenInput token;
-  // With source kDraftChain, until embed resolves it: offset from the position after the last accepted draft.
+  // The row's position. If the source is kDraftChain, embed() computes it; until then the field is 0 for the
+  // token before the chain's drafts, and n for draft n - 1 of the chain.
   int32_t position;
-  // Start of the row's page tables among the step's page ids, minus the tables' first_page: position p is in
-  // page page_ids[full_pages + p / kPagePositions].
+  // Where the ids of the row's pages begin in StepInput::page_ids, minus the page table's first_page:
+  // position p is in page page_ids[full_pages + p / kPagePositions], and likewise for sliding_pages.
   uint32_t full_pages, sliding_pages;
 };
 
-// Consecutive rows of one sequence, with consecutive positions.
+// A tile of attend_tiles(): consecutive rows of one sequence, with consecutive positions.
 struct TileInput {
   int32_t first_row, num_rows;  // rows of the step; num_rows is at most kTileRows
 };
 inline constexpr int kTileRows{24};
 
-// Path of a row of a draft tree: KV cache slots of its last positions. Without a tree, slots are positions.
+// The KV cache slots of a row's last positions, if the row belongs to a draft tree. In other rows, position p
+// has slot p.
 struct RowPath {
-  // Positions from `first` to the row's own are on the path. Earlier positions equal their slots.
+  // First position on the row's path. From there to the row's own position, slots are listed in page_ids; an
+  // earlier position p has slot p.
   int32_t first;
-  uint32_t slots;  // index into page_ids, minus `first`: slot of position p is page_ids[slots + p]
+  uint32_t slots;  // index into page_ids, minus `first`: the slot of position p is page_ids[slots + p]
 };
-inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first if slot and position are equal for every position
+inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first of a row without a path
 
 struct StepInput {
   const RowInput* rows;      // [T]: token, position and page tables of each row
   const TileInput* tiles;    // the rows of each tile of attend_tiles()
-  const uint32_t* page_ids;  // ids of the pages in both page tables of every run; then the slots of paths
-  // [T], null except in steps with trees: the slot for each row's K and V (-1: do not store them), and each
-  // row's path. If null, every row's slot is its position.
+  const uint32_t* page_ids;  // ids of the pages in both page tables of every run, then the slots of all paths
+  // [T], only in steps with draft trees: the slot in which each row stores K and V (-1: it stores none), and
+  // each row's path. null: the slot of every row is the row's position.
   const int32_t* slots{nullptr};
   const RowPath* paths{nullptr};
 };

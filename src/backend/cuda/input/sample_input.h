@@ -1,4 +1,4 @@
-// Sampling parameters and results in device memory.
+// Sampling parameters and results in device memory. This header is C++17, because CUDA code includes it.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,25 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kMaxVocab{1 << 19};  // up to this size, 64 bits can hold sample.cu's sum of weights
-// Equals kMaxLogprobs in the host's headers, which kernels do not include.
+// Largest vocabulary: the weights of all its tokens in sample.cu have a sum below 2^64.
+inline constexpr int kMaxVocab{1 << 19};
+// Largest number of log-probabilities per token. Equals kMaxLogprobs in the host's headers, which kernels do
+// not include.
 inline constexpr int kMaxTop{20};
 
+// SampleRow::top_p of a row that keeps all tokens.
 inline constexpr uint64_t kAllTokens{~uint64_t{0}};
 
-// A token whose logit is changed by a bias or by penalties.
+// A token whose logit is changed, by a bias or by penalties, before a row's token is sampled.
 struct Adjustment {
   int32_t token;
   float bias;
-  int32_t count;  // occurrences of the token in the output; -1: no penalties apply
+  int32_t count;  // how often it was output; 0: it is in the prompt; -1: no penalties apply
   float raw;      // the model's logit, saved by the device while the adjusted logit replaces it
 };
 
-// The position of a token to sample. If the host does not know the position, it gives the index of the step's
-// row that the token follows, because the device knows that row's position.
+// The position of a token to sample. If the host does not know the position, SamplePosition holds the step's
+// row after which the token comes: the device knows the position of that row.
 struct SamplePosition {
   int32_t bits;  // the position, or -1 - index of the row
 
@@ -36,19 +39,21 @@ struct SamplePosition {
 
 struct SampleRow {
   uint64_t seed;
-  // top_p in units of 2^-64, rounded up, minus 1: sums above this share of the total reach top_p.
+  // The option top_p as a share of the total weight, in units of 2^-64, rounded up, minus 1: likeliest tokens
+  // are kept until the sum of their weights exceeds this share.
   uint64_t top_p;
   Adjustment* adjustments;  // [num_adjustments]: at most one per token
   const uint32_t* mask;     // [V / 32, rounded up]: one bit per allowed token; null: all are allowed
   int32_t num_adjustments;
-  // Row of the step whose token, not yet known to the host, counts as one more output token; -1: none. If
-  // set, `adjustments` has space for one more entry, in case the token has none yet. (OptionalIndex would
-  // change the machine code of sample_kernel.)
+  // A row of the step whose token the host does not know yet; -1: no such row. The device counts that token
+  // as one more output token. If `follows` is set, `adjustments` has space for one more entry, in case no
+  // entry is for that token. (An OptionalIndex instead of the int would change the machine code of
+  // sample_kernel.)
   int32_t follows;
   SamplePosition position;  // position of the token to sample
-  int32_t top_k;            // only this number of likeliest tokens may be sampled; 0: all tokens
+  int32_t top_k;            // number of likeliest tokens that may be sampled; 0: all tokens
   int32_t num_logprobs;     // number of likeliest tokens to report, at most kMaxTop; -1: no logprobs
-  float temperature;        // negative: no token is sampled for the row
+  float temperature;        // 0: take the likeliest token; negative: sample no token
   float min_p, repetition_penalty, presence_penalty, frequency_penalty;
 };
 

@@ -1,4 +1,5 @@
-// Activations that one kernel writes and another multiplies. There are three layouts. C++17, for device code.
+// Activations that one kernel writes and another multiplies, in one of three layouts. This header is C++17,
+// because CUDA code includes it.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -40,13 +41,14 @@ static_assert(std::is_trivially_copyable_v<Activations>);
 // An image holds activations as [tile][row][128 bytes], in the swizzled order that wgmma reads from shared
 // memory (ptx/wgmma.cuh). One bulk copy, which cannot reorder, then loads a tile of 64 columns of consecutive
 // rows; writing in this order costs nothing extra. A cell is a row's 128 bytes in a tile: 64 columns in the
-// lane order of wgmma, with 16-byte piece p of row r at p ^ (r % 8). The kernel that writes a row zeros the
-// columns that pad its last tile. The number of rows is a multiple of 8.
+// lane order of wgmma, with 16-byte piece p of row r stored as piece number p ^ (r % 8). The kernel that
+// writes a row zeros the columns that pad the row's last tile. The number of rows is a multiple of 8.
 
 inline constexpr int kCellBytes{2 * kTileCols}, kRowsOfSwizzle{8};
 
-// Position of a column in the lane order of wgmma. Pairs of columns stay together: column 8 t + 4 m + 2 h + c
-// of a group of 32 is at 16 m + 8 h + 2 t + c. A lane of mma.sync instead loads 8 adjacent columns.
+// Returns the place of a column in a cell: column 8 t + 4 m + 2 h + c of a group of 32 is at place 16 m +
+// 8 h + 2 t + c. There, wgmma multiplies it with the weights that lane t holds for product m (strips.h).
+// Pairs of columns stay together.
 constexpr int lane_order(int col) {
   const int t = col / 8 % 4, m = col / 4 % 2, h = col / 2 % 2;
   return col / 32 * 32 + 16 * m + 8 * h + 2 * t + col % 2;
@@ -62,18 +64,20 @@ constexpr int place_in_cell(int row, int col) {  // byte offset within the cell
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }
-// Index of a row's first element in a tile, in an image or, if image_rows is 0, in an array of rows.
+// Returns the index of a row's first element in a tile, in an image; if image_rows is 0, in plain rows.
 constexpr size_t first_of_tile(int row, int tile, int num_tiles, int image_rows) {
   return image_rows
              ? cell_of(row, tile, image_rows) / 2
              : (static_cast<size_t>(row) * static_cast<size_t>(num_tiles) + static_cast<size_t>(tile)) *
                    kTileCols;
 }
+// Returns the index of the row's element in column `col` of the tile, in an image or in plain rows.
 constexpr size_t element_of(int row, int tile, int num_tiles, int image_rows, int col) {
   return first_of_tile(row, tile, num_tiles, image_rows) +
          static_cast<size_t>(image_rows ? place_in_cell(row, col) / 2 : col);
 }
-// If the last tile has only 32 columns, pieces p >= kFirstPaddingPiece of each of its cells are padding.
+// If the last tile has only 32 columns, pieces from kFirstPaddingPiece on are padding, counted before
+// swizzling.
 inline constexpr int kFirstPaddingPiece{4}, kCellPieces{kCellBytes / 16};
 constexpr bool has_padding(int cols) { return cols % kTileCols != 0; }
 constexpr size_t image_bytes(int image_rows, int cols) {

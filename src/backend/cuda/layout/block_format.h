@@ -1,5 +1,6 @@
-// Formats of activations for block-scaled products: one scale per 32 columns (block_rows.h). An option
-// selects the format. Needs no CUDA; C++17, for device code.
+// Formats of activations for block-scaled products, with one scale per 32 columns (block_rows.h). An option
+// of the program selects the format. This header has no device code. It is C++17, because CUDA code includes
+// it.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Activations as prompt kernels pass them to block-scaled products (ptx/block_mma.cuh): codes, and one scale
-// per 32 columns (ptx/quantise_block.h computes both). MXFP8 and MXFP4 have one code per value. MXFP8x2
-// stores a value as the sum of two MXFP8 terms, each with a code and a scale. C++17, for device code.
+// per 32 columns, both computed by ptx/quantise_block.h. MXFP8 and MXFP4 have one code per value. MXFP8x2
+// stores a value as the sum of two terms, each with a code and a scale. This header is C++17, because CUDA
+// code includes it.
 //
 // Rows are zero-padded to tiles of 64 columns. A tile's codes are in the order of the lanes t = 0..3 that
 // multiply them (block_codes.h). In MXFP8x2 the first terms of all 64 columns precede the second terms:
@@ -24,7 +25,8 @@ constexpr BlockForm form_of(BlockFormat format) {
   return format == BlockFormat::kMxfp4 ? BlockForm::kMxfp4 : BlockForm::kMxfp8;
 }
 constexpr int num_terms(BlockFormat format) { return format == BlockFormat::kMxfp8x2 ? 2 : 1; }
-// eight_bytes(): code bytes of 8 adjacent columns, one lane's share. row_tile_bytes(): of a row in one tile.
+// eight_bytes(): bytes of the codes of 8 adjacent columns, in one of the format's terms. row_tile_bytes():
+// bytes of a row's codes in one tile of 64 columns, in all its terms.
 constexpr int eight_bytes(BlockFormat format) { return form_of(format) == BlockForm::kMxfp8 ? 8 : 4; }
 constexpr int row_tile_bytes(BlockFormat format) { return num_terms(format) * 8 * eight_bytes(format); }
 
@@ -44,8 +46,9 @@ constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) /
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
-// Byte offsets of the first terms of columns 8 eight to 8 eight + 7, in a row of codes and in a row of
-// scales. The codes of the second terms are half a tile later, their scale two bytes later.
+// place_of_codes() and place_of_scale() return the byte offset of the first terms of 8 columns, from column
+// 8 * `eight` on: in a row's codes, and in a row's scales. The codes of the second terms are half a tile
+// later, their scale two bytes later.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

@@ -1,5 +1,6 @@
-// Divides small numbers by a divisor that the host knows. A kernel starts with several dependent divisions of
-// about a hundred cycles each; the multiplication used here takes four. C++17, for device code.
+// Divides small numbers by a divisor that the host knows. A kernel starts with several dependent divisions;
+// each would take about a hundred cycles, the multiplication used here takes four. This header is C++17,
+// because CUDA code includes it.
 #pragma once
 
 #include <cstdint>

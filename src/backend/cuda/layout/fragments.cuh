@@ -1,7 +1,8 @@
 // A lane's operands for the tensor cores: converts the words of a tile (strips.h) to bfloat16 weights. MXFP4
-// weights include their scale, so that one sum accumulates a whole segment, which is fastest for mma.sync and
-// wgmma. The product with the scale is exact: a code has two significant bits, and a scale is a power of two
-// (packing rejects scales beyond bfloat16's range). The scale of an E4M3 row is applied to the sum instead.
+// weights include their scale, so that one sum accumulates a whole segment; mma.sync and wgmma are fastest
+// that way. The product with the scale is exact: a code has two significant bits, and a scale is a power of
+// two (packing rejects scales beyond bfloat16's range). The scales of E4M3 weights are per row, and are
+// applied to the sums.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,17 +18,18 @@ __device__ inline uint32_t multiply_pair(uint32_t a, __nv_bfloat162 b) {
   return reinterpret_cast<const uint32_t&>(product);
 }
 
-// A lane's A registers for the products m = 0 (`first`) and m = 1 (`second`) of a group of 32 columns.
+// A lane's A registers for the two products of a group of 32 columns: m = 0 (`first`) and m = 1 (`second`).
 struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Unpacks a word of MXFP4 codes to four A registers. The masked bits are the value times 2^-126; the scale
-// includes 2^126. The lower half of `scales` is the scale of row g, the upper half that of row g + 8.
+// Unpacks a word of MXFP4 codes to four A registers. As bfloat16, the masked bits are the value times 2^-126;
+// the scale includes a factor of 2^126. `scales`: those of row g = lane / 4 (lower half) and row g + 8 (upper
+// half).
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
-                       lower = __high2bfloat162(pair);  // no instruction: HMUL2 selects the half
+                       lower = __high2bfloat162(pair);  // takes no instruction, because HMUL2 selects a half
   constexpr uint32_t kCode{0x81C081C0};
   const uint32_t turned = __funnelshift_l(word, word, 6);
   a[0] = multiply_pair(word & kCode, upper);
@@ -36,7 +38,7 @@ __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a
   a[3] = multiply_pair((turned & 0x001B001Bu) * (1u << 14 | 1u << 8 | 1u << 3) & kCode, lower);
 }
 
-// Unpacks two words of E4M3 codes, of rows g and g + 8, to four A registers.
+// Unpacks two words of E4M3 codes, of rows g = lane / 4 and g + 8, to four A registers.
 __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
   const __nv_bfloat162 kScale = __float2bfloat162_rn(0x1p120f);
   const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
@@ -46,7 +48,8 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[3] = multiply_pair(second(lower), kScale);
 }
 
-// Returns the weights of one group of 32 columns in the tile at shared address `tile`. Uses few registers.
+// Returns a lane's weights of one group of 32 columns. `tile`: shared address of the strip's tile. Needs
+// fewer registers than TileWords.
 template <Layout layout>
 __device__ GroupWeights group_weights(uint32_t tile, int group) {
   const int lane = threadIdx.x % 32;
@@ -73,7 +76,8 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// A tile's weights, unpacked by group; a[m]: registers of product m. MXFP4 and E4M3 codes are loaded once.
+// A lane's words of a tile. unpack(group, a) gives the A registers a[m] of product m of a group of 32
+// columns. The codes of MXFP4 and E4M3 are loaded only once, in the constructor.
 template <Layout layout>
 class TileWords {
  public:
@@ -102,7 +106,7 @@ class TileWords {
   static constexpr int kLoads{layout == Layout::kE4m3 ? 2 : 1};
   uint32_t lane_;
   uint4 words_[kLoads]{};
-  uint32_t scales_{0};  // MXFP4 only: the scales of rows g and g + 8, for both groups of 32 columns
+  uint32_t scales_{0};  // MXFP4 only: scales of rows g = lane / 4 and g + 8, for both groups of 32 columns
 };
 
 }  // namespace nibble::cuda

@@ -1,17 +1,19 @@
-// The layout of matrices on the device: in register order of the tensor cores, read once and in sequence.
+// The layout of matrices on the device: in the order of the tensor cores' registers, so that a product reads
+// a matrix once, from beginning to end.
 //
 // A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. Zeros pad the
-// contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8 (g =
-// lane / 4) in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32 columns. It
-// multiplies them with 16 contiguous bytes of activations per group. Each group takes two products m = 0, 1
-// of mma.m16n8k16, whose A registers hold these pairs of columns:
+// contraction to whole tiles and the rows to whole strips. In each tile a lane owns rows g and g + 8
+// (g = lane / 4) in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32
+// columns. The lane multiplies these weights with 16 contiguous bytes of activations per group. Each group
+// takes two products m = 0, 1 of mma.m16n8k16, whose A registers hold these pairs of columns:
 //
 //  a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same columns of row g + 8
 //
 //  BF16   2,048 bytes per tile: for each G = 0, 1 and m = 0, 1, 16 bytes per lane: a0, a1, a2, a3.
 //  E4M3   1,024 bytes: for each G = 0, 1, 16 bytes per lane: for m = 0, 1, a word of a0 and a2, then one of
-//         a1 and a3. In each 16-bit half, the first has its sign at bit 15 and the rest at bits 10-4, the
-//         second its sign at bit 11 and the rest at bits 14-12 and 3-0. Read as bfloat16: value * 2^-120.
+//         a1 and a3. In each 16-bit half of a word, the code of a0 (or a1) has its sign at bit 15 and the
+//         rest at bits 10-4, the code of a2 (or a3) its sign at bit 11 and the rest at bits 14-12 and 3-0.
+//         At the place of a0's code and read as bfloat16, a code is value * 2^-120.
 //  MXFP4  512 bytes: a lane's 16 bytes are four words (G, m). One shift and one mask extract each of a0..a2
 //         from a word's 8 codes. In each 16-bit half (low: the even column), sign and then exponent and
 //         mantissa are at bits 15 and 8-6 for a0, 12 and 5-3 for a1, 9 and 2-0 for a2. a3 takes the bits left
@@ -21,8 +23,8 @@
 //         tensor cores take. Then 32 bytes of scales: a word per g, bytes (row g, G = 0), (row g + 8, G = 0),
 //         (row g, G = 1), (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
 //
-// A segment is a run of tiles of a strip that one warp sums from zero; then the sums of segments are added in
-// order. So the order of additions does not depend on the rest of the batch.
+// A segment is several adjacent tiles of a strip, which one warp sums from zero; then the sums of segments
+// are added in order. So the order of additions does not depend on the rest of the batch.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +38,8 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-// Tiles per segment of the router: few enough that a warp loads them to registers before activations arrive.
+// Tiles per segment of the router: few enough that a warp can hold them in registers until activations
+// arrive.
 inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
@@ -74,15 +77,17 @@ struct Strips {
   int num_segments{0};   // segments per strip
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
-  // Distances from a warp's segment to its next: advance_segments and advance_bytes, plus wrap_bytes at the
-  // end of a strip. The host computes them (stream_shape.h), because divisions in kernels are slow.
+  // Distances from a warp's segment to the warp's next: advance_segments and advance_bytes, plus wrap_bytes
+  // if the next is past the end of a strip. The host computes them (stream_shape.h), because divisions in
+  // kernels are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that compute the matrix together
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
 
-// Describes a matrix of `rows` x `cols`. For example, 2880 columns are 45 tiles, and 4096 columns are 64.
+// Returns the description of a matrix of `rows` x `cols`, without data. For example, 2880 columns are 45
+// tiles, and 4096 columns are 64.
 constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_tiles = kMaxSegmentTiles) {
   Strips strips;
   strips.layout = layout;
@@ -98,17 +103,20 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
-// Number of floats for separate sums of every segment: [segments, columns, rows padded to whole strips].
+// Returns the number of floats for separate sums of each segment: [segments, columns, rows padded to whole
+// strips].
 constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
   return size_t{1} * static_cast<size_t>(strips.num_segments) * static_cast<size_t>(num_columns) *
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// Returns the first unit of CTA n if `num` CTAs divide `count` units evenly. 32 bits hold count * n:
-// kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, and there are a few hundred CTAs.
+// Returns the first unit of CTA n if `num` CTAs divide `count` units evenly. The product `count` * n must fit
+// in 32 bits. It always does: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a
+// few hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // The units [first, last) of one CTA. A unit is one segment of one strip; units are numbered strip by strip.
-// share_of() divides a matrix between any two segments or, if whole_strips, only between strips.
+// share_of() returns a CTA's share, which may begin at any segment or, if `whole_strips` is true, only at the
+// first segment of a strip.
 struct UnitRange {
   int first, last;
 };
@@ -121,7 +129,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
 // Returns the segment of a strip at which a second CTA takes over, or num_segments if one CTA has the whole
-// strip. A divided strip's sums have two parts (dense/args.h): CTAs never outnumber strips.
+// strip. As CTAs never outnumber strips, no strip has a third CTA: the sums of a strip have at most two parts
+// (dense/args.h).
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

@@ -1,5 +1,5 @@
-// Matrix products of many tokens (pipeline.cuh) with bfloat16 activations. The results have the same bits as
-// those of stream.cuh. Rows and columns of a CTA's item depend on the format of the weights:
+// Matrix products of many tokens (pipeline.cuh) with bfloat16 activations, by mma.sync. The results have the
+// same bits as those of stream.cuh. The size of a CTA's item depends on the format of the weights:
 //  MXFP4        12 warps divide the rows:                192 rows x  64 columns
 //  E4M3, BF16   6 warps divide the rows, 2 the columns:   96 rows x 128 columns
 #pragma once
@@ -9,6 +9,7 @@
 
 namespace nibble::cuda {
 
+// Plain rows of activations in global memory, `cols` elements each.
 struct Bf16Rows {
   const __nv_bfloat16* data;
   int cols;
@@ -16,7 +17,8 @@ struct Bf16Rows {
   __device__ const uint8_t* row(int i) const {
     return reinterpret_cast<const uint8_t*>(data + size_t{1} * i * cols);
   }
-  __device__ bool has_piece(int piece) const { return 8 * piece < cols; }  // exact: cols is a multiple of 32
+  // `cols` is a multiple of 32, so no piece (8 elements) is cut.
+  __device__ bool has_piece(int piece) const { return 8 * piece < cols; }
 };
 
 template <Layout layout>
@@ -52,13 +54,14 @@ class Bf16Lane {
                         (group ^ (g % 2)) * 64 + lane % 4 * 16;
   }
 
-  // Adds the products of the stage's first 8 * tiles columns. Sums past the end of the item are not used.
+  // Multiplies the first 8 * `tiles` columns of a stage. Sums of columns past the end of the item are not
+  // used.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const GroupWeights w = group_weights<layout>(stage + weights_, group);
-      // Up to 4 sums take turns, because a sum's second product must wait for its first product.
+      // Products of up to 4 sums alternate, because the second product of a sum must wait for its first.
       constexpr int kAtOnce{tiles < 4 ? tiles : 4};
 #pragma unroll
       for (int first = 0; first < tiles; first += kAtOnce) {
@@ -78,7 +81,8 @@ class Bf16Lane {
   }
 
  private:
-  // Byte offsets in a stage: the lane's weights; its activations in columns 32 i to 32 i + 31 (columns_[i]).
+  // Byte offsets in a stage: of the lane's weights, and of its activations in columns 32 i to 32 i + 31 of a
+  // tile (columns_[i]).
   uint32_t weights_, columns_[2];
 };
 

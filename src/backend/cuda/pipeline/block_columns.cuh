@@ -1,7 +1,8 @@
 // Matrix products of many tokens (pipeline.cuh): MXFP4 weights times block-scaled activations (block_rows.h).
-// An item is 192 rows x 64 columns. GPUs without the instruction run its software twin (ptx/block_mma.cuh).
-// For each tile, a sum adds the products of columns 0-31, then of 32-63; in MXFP8x2 it then adds the second
-// terms' products. The order within the instruction is unknown, so bits differ from stream.cuh.
+// An item is 192 rows x 64 columns. GPUs without the block-scaled instruction emulate it (ptx/block_mma.cuh).
+// For each tile, a sum adds the products of columns 0-31, then those of columns 32-63; with MXFP8x2
+// activations it then adds the products of the second terms. The order of additions within one instruction is
+// unknown, so the results have other bits than those of stream.cuh.
 #pragma once
 
 #include "backend/cuda/layout/block_rows.h"
@@ -11,7 +12,7 @@
 
 namespace nibble::cuda {
 
-struct WholeBlockRows : BlockRows {  // rows are padded to whole tiles, in global memory
+struct WholeBlockRows : BlockRows {  // in global memory; rows are padded to whole tiles
   __device__ explicit WholeBlockRows(const BlockRows& rows) : BlockRows(rows) {}
   __device__ const uint8_t* row(int i) const { return codes + i * row_bytes(*this); }
   __device__ bool has_piece(int) const { return true; }
@@ -21,7 +22,8 @@ struct WholeBlockRows : BlockRows {  // rows are padded to whole tiles, in globa
 template <BlockFormat format>
 class BlockLane;
 
-// `gathered_bytes`: shared memory after the stages, which the kernel may use to gather rows.
+// `gathered_bytes`: shared memory after the stages, in which the kernel gathers rows of results
+// (experts_up).
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};
@@ -29,7 +31,7 @@ struct BlockShape : PromptWarps {
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
   static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
       kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
-  // The number of stages that fit, but at most kMostStages: more stages bring no gain.
+  // The number of stages that fit, but at most kMostStages, because more bring no gain.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
       kStages{kFitting < kMostStages ? kFitting : kMostStages};
@@ -61,7 +63,8 @@ class BlockLane {
     const uint4 codes = load_shared_16(stage + weights_ + lane_ * 16);
     const uint32_t a_scales =
         weight_scales(load_shared_4(stage + weights_ + kTileCodeBytes + lane_ / 4 * 4), lane_);
-    // Two sums take turns, because a sum's products wait for each other. More would need too many registers.
+    // Products of two sums alternate, because the products of one sum wait for each other. Four sums would
+    // need too many registers.
     constexpr int kAtOnce{2};
     static_assert(tiles % 2 == 0);
     if constexpr (kForm == BlockForm::kMxfp8) {
@@ -97,7 +100,7 @@ class BlockLane {
   }
 
  private:
-  // The lane's A registers for the first and second 32 columns of a tile, and the scales of both.
+  // A lane's A registers for columns 0-31 (first) and 32-63 (second) of a tile, and the scales of both.
   struct Weights {
     uint32_t first[4], second[4], scales;
   };

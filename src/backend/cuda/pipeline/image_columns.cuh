@@ -1,17 +1,20 @@
-// Matrix products of many tokens (pipeline.cuh) on Hopper. They use wgmma or, if columns are few, mma.sync,
-// which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image (activations.h). One
-// to three warpgroups each multiply four strips (64 rows) with the item's columns. One more warp makes the
-// copy engine fill the stages with weights, and another warp makes it fill them with activations.
+// Matrix products of many tokens (pipeline.cuh) on Hopper. The products use wgmma or, if columns are few,
+// mma.sync, which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image
+// (activations.h). Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns.
+// One more warp makes the copy engine fill the stages with weights, and another warp makes it fill the stages
+// with activations.
 //
 // The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
-// the first stages while that kernel ends. Items must therefore be known earlier (group_items.cuh). This warp
-// cannot run ahead further than the stages, because the warps that empty stages wait for the previous kernel.
+// the first stages while that kernel ends. So this warp also reads the items before that kernel has ended
+// (group_items.cuh). The copying warp cannot get further ahead than the number of stages, because the warps
+// that empty stages do wait.
 //
-// An MXFP4 stage is a whole segment (five tiles), multiplied in an unrolled loop with two sets of A
-// registers: while products read one, the next tile is unpacked into the other. BF16 and E4M3 weights have 4
-// and 2 times the bytes, so their stages are one tile. Three warpgroups share each copy of the columns. A
-// small batch has few columns and items: one warpgroup per CTA makes three times the items, which keeps
-// memory busy.
+// A stage of MXFP4 weights is a whole segment (five tiles). Such a stage is multiplied in an unrolled loop
+// with two sets of A registers: while products read one set, the next tile is unpacked into the other. BF16
+// and E4M3 weights have 4 and 2 times the bytes, so their stages are one tile.
+//
+// With three warpgroups, all of them use the same copy of the activations. A small batch has few items: with
+// one warpgroup per CTA, the batch has three times the number of items, which keeps memory busy.
 #pragma once
 
 #include "backend/cuda/layout/activations.h"
@@ -32,13 +35,13 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for each item of this CTA, and begin() once the first item is known. Reading an item takes as
-// long as multiplying a stage, so the next item is read while the current one is multiplied.
+// Calls f(item) for each item of this CTA, and begin() once the first item is known. To read an item takes
+// as long as to multiply a stage, so the next item is read while f() multiplies the current one.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  if (index >= count) return begin();  // ranks without any of the chosen experts have no items
+  if (index >= count) return begin();  // a rank without any of the chosen experts has no items
   auto next = items.at(index);
   begin();
   for (; index < count; index += step) {
@@ -48,14 +51,15 @@ __device__ __forceinline__ void for_each_item(const Items& items, const Begin& b
   }
 }
 
-// `ctas`: CTAs per multiprocessor. With two, one CTA multiplies while the other waits for memory.
+// `columns`: largest number of columns of an item. `ctas`: CTAs per SM; with two, one multiplies while the
+// other waits for memory.
 template <Layout layout, int columns, int warpgroups, int ctas = 1>
 struct ImageShape {
   static constexpr bool kTakesImage{true};
   static constexpr Layout kLayout{layout};
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
-  // A stage holds the tiles of columns, which wgmma requires at multiples of 1,024 bytes, then the strips.
+  // A stage holds the activations' tiles, which wgmma requires at multiples of 1,024 bytes, then the strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
   static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
@@ -65,23 +69,28 @@ struct ImageShape {
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // A variant is compiled for every kStep-th count of 8-column tiles. With more than 8 variants the compiler
-  // makes products wait. Groups of pairs (MXFP4) have any number of columns; most items of tokens are full.
+  // multiply_item() is compiled for every kStep-th number of tiles of 8 columns. kStep keeps these variants
+  // at 8 or fewer: with more, the compiler makes each product wait for the previous one. Groups of pairs
+  // (MXFP4, three warpgroups) have any number of columns, so they get more variants than items of tokens,
+  // most of which are full.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
-  // With few columns, mma.sync multiplies: wgmma makes warps wait for each other (docs/decisions/0015).
+  // With few columns mma.sync is faster, because wgmma makes warps wait for each other
+  // (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // True if the copying warps give registers to the multiplying warps; they are padded to a whole warpgroup
-  // for that. Sums of 64 rows x 128 columns take 64 registers per thread, and their totals another 64.
+  // Whether the copying warps give registers to the multiplying warps. For that, two idle warps complete
+  // their warpgroup. Sums of 64 rows x 128 columns take 64 registers per thread, and their totals another
+  // 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
       kProductRegisters{warpgroups > 2 ? 160 : 232};
   static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
 
-  // The body is empty for GPU families without wgmma; kernel_table.cpp has no row for them.
+  // Multiplies all items of this CTA. Without wgmma the body is empty: kernel_table.cpp then has no row that
+  // launches such kernels.
   template <typename Items, typename Begin>
   static __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<ImageShape>& input,
                                         const Items& items, Stages<ImageShape>& stages, const Begin& begin) {
@@ -107,7 +116,8 @@ struct ImageShape {
 
 #if NIBBLE_WGMMA
  private:
-  // Runs multiply_item() with the smallest number of tiles, from `tiles` on, that holds the item's columns.
+  // Calls multiply_item() for the smallest compiled number of tiles, from `tiles` on, that holds the item's
+  // columns.
   template <int tiles, typename Item, typename Begin>
   static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const Item& item,
                                                           unsigned cuts, Stages<ImageShape>& stages,
@@ -133,8 +143,8 @@ struct ImageShape {
     return kTiles == 1 ? 1 : min(weights.segment_tiles, weights.num_tiles - first_tile);
   }
 
-  // Each lane copies one strip's part of a stage. Only the first lane arrives at the barrier, and it
-  // announces the bytes of all lanes: 32 arrivals made a dense product of 16 tokens 8 to 15 % slower.
+  // Each lane copies one strip's part of a stage. Only the first lane arrives at the barrier, and announces
+  // the bytes of all lanes: with an arrival per lane, a dense product of 16 tokens took 8 to 15 % longer.
   template <typename Items>
   static __device__ void copy_weights(const Strips& weights, const Items& items, Stages<ImageShape> stages) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -163,7 +173,8 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Copies only the item's own columns: a group of two pairs, for example, has six rows of padding.
+          // Copies only the image rows of the item's columns, not the rows that pad a group to a multiple of
+          // 8.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +
@@ -175,7 +186,7 @@ struct ImageShape {
           });
         });
   }
-  // Waits for each stage of an item to be empty, and then calls f(number of tiles in the stage).
+  // For each stage of an item: waits until the stage is empty, then calls f(number of tiles in the stage).
   template <typename Item, typename F>
   static __device__ __forceinline__ void for_each_stage(const Strips& weights, const Item& item,
                                                         Stages<ImageShape>& stages, const F& f) {
@@ -193,7 +204,7 @@ struct ImageShape {
     const uint8_t* from;
     int num_bytes;
   };
-  // Copies a warp's part of a stage, all_bytes in total. Each lane with has_piece copies one piece.
+  // Starts one warp's copies to a stage, of all_bytes in total. Each lane with has_piece copies one piece.
   static __device__ __forceinline__ void copy_part(const Stages<ImageShape>& stages, bool has_piece,
                                                    StagePiece piece, int all_bytes, uint64_t policy) {
     if (threadIdx.x % 32 == 0) arrive_and_expect(stages.full(), all_bytes);
@@ -202,7 +213,7 @@ struct ImageShape {
       bulk_copy(stages.address() + piece.place, piece.from, piece.num_bytes, stages.full(), policy);
   }
 
-  // Adds the products of one tile, as two groups of 32 columns with A registers of their own. Calls between()
+  // Adds the products of one tile: two groups of 32 columns, each with its own A registers. Calls between()
   // once all products of the previous tile have ended.
   template <bool first, int tiles, typename Between>
   static __device__ __forceinline__ void add_tile(uint32_t strip, uint32_t cells, uint32_t (&a)[2][2][4],
@@ -211,7 +222,7 @@ struct ImageShape {
     const uint32_t b = describe_columns(cells);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
-      if (!first) wait_for_products<1>();  // a[group] is still in use by earlier products
+      if (!first) wait_for_products<1>();  // products of the previous tile may still read a[group]
       if (group == 1) between();
       words.unpack(group, a[group]);
       fence_products();
@@ -224,12 +235,14 @@ struct ImageShape {
     }
   }
 
-  // Computes a segment's sums for the warp's strip by mma.sync. The stage is MXFP4 with up to 8 columns.
+  // Computes the sums of a segment for the warp's strip by mma.sync, from one MXFP4 stage of up to 8
+  // columns.
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    // Byte offset in a tile of the row that the lane loads by load_matrices(): elements 0 to 31. Elements 32
-    // to 63 are at this offset XOR 64, because pieces are swizzled.
+    // Byte offset in a tile of the 16-byte piece whose address the lane passes to load_matrices(), for
+    // elements 0 to 31 of the rows. The piece for elements 32 to 63 is at this offset XOR 64, because pieces
+    // are swizzled.
     const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;
@@ -246,7 +259,8 @@ struct ImageShape {
         mma_bf16(sums, a[1], b[2], b[3]);
       }
     };
-    // The loop over a whole segment has no branch: the next tile's loads overlap with this tile's products.
+    // For a whole segment the loop has no branch, so the next tile's loads overlap with this tile's
+    // products.
     if (num_tiles == kMaxSegmentTiles) {
 #pragma unroll
       for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);
@@ -257,14 +271,14 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // Computes a segment's sums by wgmma, for items with more columns than add_few() takes.
+  // Computes the sums of a segment by wgmma, from one MXFP4 stage.
   template <int tiles>
   static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                    float (&sums)[tiles][4]) {
     const auto nothing = [] {};
     uint32_t a[2][2][4];
     stages.wait_until_full();
-    // The shuffle makes the address warp-uniform, so its descriptors are computed in uniform registers.
+    // The shuffle makes the address warp-uniform: descriptors are then computed in uniform registers.
     const uint32_t at = __shfl_sync(~0u, stages.address(), 0);
     add_tile<true>(at + strip, at, a, sums, nothing);
 #pragma unroll
@@ -275,7 +289,8 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // add_stage() for stages of one tile. Releases a stage once the next stage's first products are in flight.
+  // Computes the sums of a segment by wgmma, from stages of one tile each. Releases a stage once the first
+  // products of the next stage are in flight.
   template <int tiles>
   static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                     float (&sums)[tiles][4]) {
@@ -315,7 +330,7 @@ struct ImageShape {
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const Item& item, unsigned cuts,
                                                        Stages<ImageShape>& stages, const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
-    // wgmma needs all warps of a warpgroup: a warp without a strip multiplies unused bytes of the stage.
+    // wgmma needs all warps of a warpgroup, so a warp without a strip multiplies bytes that are not used.
     const bool has_strip = strip < weights.num_strips;
     const auto take = begin(item, has_strip ? strip : 0);
     const int cut = cuts && has_strip ? cut_of(weights, strip, cuts) : weights.num_segments;

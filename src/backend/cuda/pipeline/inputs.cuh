@@ -1,4 +1,4 @@
-// Loads the activations of up to 8 tokens into shared memory, for one pass over the weights.
+// Loads the activations of up to 8 tokens to shared memory, where one pass over the weights multiplies them.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"
@@ -20,6 +20,7 @@ struct SharedRows {  // `count` rows in shared memory, `stride` elements apart
   int stride, count;
 };
 
+// The terms of the residual stream for one element, or for four adjacent elements if T is float4.
 template <typename T>
 struct ResidualTerms {
   T x, rest, experts[kMaxExpertsPerToken];
@@ -28,7 +29,7 @@ struct ResidualTerms {
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Loads x and its terms at element i of a token. If T is float4, loads elements 4 i to 4 i + 3.
+  // Loads the terms of element i of a token; if T is float4, of elements 4 i to 4 i + 3.
   template <typename T>
   __device__ ResidualTerms<T> request(int token, int i) const {
     const auto at = [this, i](const float* rows, int row) {
@@ -42,7 +43,7 @@ struct Residual : ResidualInput {
       if (experts && k < num_experts) terms.experts[k] = at(experts, token * num_experts + k);
     return terms;
   }
-  // Adds up the terms of the residual stream, always in the same order.
+  // Adds up the terms, always in the same order.
   template <typename T>
   __device__ T sum(const ResidualTerms<T>& terms) const {
     T sum = terms.x;
@@ -75,11 +76,12 @@ __device__ inline float4 four_floats(uint2 four) {
   return make_float4(low.x, low.y, high.x, high.y);
 }
 
-// RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers, if
-// possible before the activations arrive. Squares are always summed in the order of 16 warps: thread i adds
-// float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are added in order. With 8
-// warps, each warp does the work of two. `ahead`: number of float4s that a thread loads at the same time.
-// Each takes 4 registers per term of the sum; a smaller number means more trips to L2.
+// RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers:
+// construct the object before waiting for the activations. Squares are always summed in the order of 16
+// warps: thread i adds float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are
+// added in order. If the CTA has 8 warps, each does the work of two. `ahead`: number of float4s of a row that
+// a thread loads at the same time. Each float4 takes 4 registers per term of the residual stream; with a
+// smaller `ahead`, the thread waits for L2 more often.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:
@@ -90,10 +92,11 @@ class NormWeights {
       if (4 * i < hidden) fours_[n] = reinterpret_cast<const float4*>(weights)[i];
     }
   }
-  // Stores to[column] = bf16(norm of row token_at(column)). All threads of the CTA call it; it synchronizes
-  // them at the end. Calls visit(column, i, x, normed) for every four elements, and when_here() once the last
-  // row's terms have arrived. `at_once`: number of rows that are summed together. With 512 threads, each row
-  // takes 8 registers per thread, and 8 more for each of its terms that is still being loaded.
+  // Stores the norm of row token_at(column), in bfloat16, as row `column` of `to`. All threads of the CTA
+  // must call load(), which synchronizes them at the end. Calls visit(column, i, x, normed) for elements 4 i
+  // to 4 i + 3 of a row, and when_here() once the terms of the last rows have arrived. `at_once`: number of
+  // rows that are computed together. With 512 threads, each row takes 8 registers per thread, and 8 more for
+  // each of its terms that is being loaded.
   template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere = Ignore>
   __device__ void load(const NormInput& args, const TokenAt& token_at, SharedRows to, const Visit& visit,
                        const WhenHere& when_here = {}) const {
@@ -106,7 +109,7 @@ class NormWeights {
       rows.count = to.count;
       rows.num_fours = num_fours;
       rows.load(residual, token_at);
-      // The sums are double-buffered, because other warps may still read the previous rows' sums.
+      // The sums are double-buffered, because slower warps may still read the sums of the previous rows.
       auto& of_rows = sums[first / at_once % 2];
       rows.sum_squares(of_rows);
       if (first + at_once >= to.count) when_here();
@@ -121,7 +124,8 @@ class NormWeights {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
   static_assert(kFours % ahead == 0);
 
-  // The rows that are loaded and summed together: columns first to first + at_once - 1, if below `count`.
+  // Rows that are loaded and summed together: columns `first` to `first` + `at_once` - 1 of the pass, if
+  // below `count`.
   template <int at_once>
   struct Rows {
     int first, count;
@@ -156,7 +160,8 @@ class NormWeights {
         });
       }
     }
-    // Stores 16 partial sums of squares per row, one for each warp of the fixed summing order.
+    // Stores 16 partial sums of squares per row, as if 16 warps (kOrderWarps) had made them: the order of
+    // summation then does not depend on the number of warps of the CTA.
     __device__ void sum_squares(float (&sums)[at_once][kOrderWarps]) const {
       for_each([&](int row, int) {
 #pragma unroll
@@ -207,12 +212,13 @@ struct RowMatrix {  // a row-major matrix in global memory with `cols` elements 
   const __nv_bfloat16* data;
   int cols;
 };
-struct WorkThread {  // the calling thread's index among num_threads threads that share a task
+struct WorkThread {  // the calling thread, as number `index` of num_threads that share a task
   int index, num_threads;
 };
 
-// Starts to copy rows to[n] = row row_at(n) to shared memory, zero-padded to whole tiles; wait_for_rows()
-// waits. All copies are in flight at once: through registers, 8 rows of 4,096 took 5 us longer than one row.
+// Starts to copy row row_at(n) of `from` to row n of `to`, for all n < to.count, padded with zeros to whole
+// tiles. wait_for_rows() waits for the copies. All copies are in flight at once: with copies through
+// registers, 8 rows of 4,096 elements took 5 us longer than one row.
 template <typename RowAt>
 __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
   for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {
@@ -228,13 +234,15 @@ __device__ inline void prefetch_rows(RowMatrix from, SharedRows to, WorkThread t
   prefetch_rows(
       from, [](int row) { return row; }, to, thread);
 }
-// Waits for the copies of prefetch_rows(). All threads of the CTA must call it; it synchronizes them.
+// Waits for the copies of prefetch_rows(), and synchronizes the CTA: all its threads must call
+// wait_for_rows().
 __device__ inline void wait_for_rows() {
   wait_for_copies<0>();
   __syncthreads();
 }
 
-// Prefetches rows of a matrix into registers; store() later writes them to shared memory.
+// Prefetches rows of a matrix into registers; store() later writes them to shared memory. Rows that do not
+// fit in the registers are loaded by store().
 template <int warps>
 class RowPrefetch {
  public:
@@ -246,7 +254,8 @@ class RowPrefetch {
       if (i < count * padded_cols(from.cols) / 4) prefetched_[n] = four(from, i, row_at);
     }
   }
-  // Writes the prefetched rows: to[column] = row row_at(column). Synchronizes the CTA at the end.
+  // Stores row row_at(column) of `from` as row `column` of `to`, padded with zeros to whole tiles.
+  // Synchronizes the CTA at the end.
   template <typename RowAt>
   __device__ void store(RowMatrix from, const RowAt& row_at, SharedRows to) const {
     const int num_fours = padded_cols(from.cols) / 4;
@@ -265,7 +274,8 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // kAhead: for rows of up to 4,096
+  // kAhead: enough for one row of 4,096 elements.
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};
 
   template <typename RowAt>
   static __device__ uint2 four(RowMatrix from, int i, const RowAt& row_at) {

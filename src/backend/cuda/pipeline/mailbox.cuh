@@ -1,5 +1,6 @@
-// A mailbox is memory in which CTAs leave float32 words for other CTAs. A word of 0 has not arrived: zeros
-// are stored as -0, which changes no sum that starts with 0. A word's only reader resets the word to 0.
+// A mailbox is memory in which CTAs leave float32 words for other CTAs that poll. 0 means that a word has
+// not arrived. A value of 0 is stored as -0, which changes no sum that starts with 0. A word has only one
+// reader, which resets it to 0.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"
@@ -11,7 +12,7 @@ __device__ inline bool has_arrived(const float4& words) {
   return has_arrived(words.x) && has_arrived(words.y) && has_arrived(words.z) && has_arrived(words.w);
 }
 __device__ inline float as_word(float value) { return has_arrived(value) ? value : -0.0f; }
-// Reloads words that have not arrived. Loads of several calls overlap if the caller tests the words later.
+// Reloads words that have not arrived. If the caller tests them only after several calls, the loads overlap.
 template <typename T>
 __device__ inline void reload(T& words, const T* from) {
   if (!has_arrived(words)) words = load_relaxed(from);

@@ -2,10 +2,10 @@
 
 namespace nibble::cuda {
 
-// The residual stream is x + x_rest + the experts' outputs; readers add them in this order.
+// The terms of the residual stream: x + x_rest + the experts' outputs. Readers add them in this order.
 struct ResidualInput {
-  const float* x{nullptr};        // [T, H]: the stream without the other terms
-  const float* x_rest{nullptr};   // [T, H] or null: second part of each sum in x (dense/args.h)
+  const float* x{nullptr};        // [T, H]: the stream, or the first part of each sum if x_rest is set
+  const float* x_rest{nullptr};   // [T, H] or null: the second part of each sum (dense/args.h)
   const float* experts{nullptr};  // [T, K, H] or null: weighted outputs of the chosen experts
   int num_experts{0};             // K, experts per token
   int hidden{0};                  // H, elements per token

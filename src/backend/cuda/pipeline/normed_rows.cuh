@@ -1,4 +1,5 @@
-// The memory where kernels store norms: plain rows, or an image of swizzled tiles (layout/activations.h).
+// The memory in which kernels store normalised rows: plain rows, or an image of swizzled tiles
+// (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>

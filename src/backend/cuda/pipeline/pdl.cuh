@@ -1,9 +1,13 @@
 // Programmatic dependent launch: a kernel may start while the previous one still runs. Until
 // wait_for_predecessor() returns, a kernel may read only weights and data of earlier steps; afterwards it
-// sees all writes of earlier kernels (PTX ISA: griddepcontrol). A kernel starts once the previous one has
-// passed its own wait, when all kernels before that have ended. So it may read the step's input, which embed
-// copies, before its own wait, unless it directly follows embed. The kernel after attend_rows() starts even
-// earlier, when qkv() has passed its wait; embed has ended by then as well.
+// sees all writes of earlier kernels (PTX ISA: griddepcontrol).
+//
+// Normally every CTA of a kernel calls let_successor_start() after this wait. So when a kernel starts, all
+// kernels before the previous one have ended, and the started kernel may read their writes. Thus a kernel may
+// read the step's input, which embed copies, before its own wait, unless the kernel directly follows embed.
+// attend_rows() calls let_successor_start_early() instead, before attend_rows() itself has waited. The next
+// kernel may still read the step's input before its own wait: qkv() precedes attend_rows(), so all kernels
+// before qkv(), including embed, have ended when attend_rows() starts.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,12 +23,14 @@
 
 namespace nibble::cuda {
 
+// Waits until all earlier kernels have ended. A thread must call it before it reads what they wrote; thread 0
+// also writes the begin timestamp.
 __device__ inline void wait_for_predecessor(const Timestamps& timestamps) {
   wait_for_dependencies();
   if (timestamps.begin && threadIdx.x == 0) atomicMin(timestamps.begin, now_ns());
 }
 
-// Writes the launch's end timestamp when the kernel returns. Does nothing if the launch is not recorded.
+// Writes the launch's end timestamp when the kernel returns, if the launch is recorded.
 class EndTimestamp {
  public:
   __device__ explicit EndTimestamp(const Timestamps& timestamps) : timestamps_(timestamps) {}
@@ -38,11 +44,11 @@ class EndTimestamp {
   const Timestamps& timestamps_;
 };
 
-// Lets the next kernel start. Call it after wait_for_predecessor(), when all earlier kernels have ended: the
-// next kernel then sees their writes even before its own wait.
+// Lets the next kernel start. Call it after wait_for_predecessor(): all earlier kernels have then ended, so
+// the next kernel sees their writes even before its own wait.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Lets the next kernel start even before this kernel's wait_for_predecessor(). Until its own wait, the next
-// kernel may read only weights and the step's input; afterwards it sees all earlier writes.
+// Lets the next kernel start, even if this kernel has not yet returned from wait_for_predecessor(). Until
+// its own wait, the next kernel may then read only weights and the step's input.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {
@@ -50,13 +56,13 @@ struct LaunchShape {
   int threads;
   size_t shared_bytes{0};
   unsigned cluster_ctas{1};  // CTAs per cluster, along x; chips without clusters ignore it
-  // Requests more than half of the chip's shared memory, whatever the budget, so that no two CTAs share an
-  // SM. Launches with one CTA per SM need this: if two CTAs fit, some SMs get two and others none, which made
-  // experts_down() of one token take a third longer.
+  // Whether no other CTA may share the SM. The launch then requests more than half of the chip's shared
+  // memory, whatever the budget. Launches with one CTA per SM need this: if two CTAs fit, some SMs get two
+  // and others none, which made experts_down() of one token take a third longer.
   bool is_alone{false};
 };
 
-// Launches the kernel with `args` and, as its last argument, the addresses of the launch's timestamps.
+// Launches the kernel with `args` and, as its last argument, the addresses for the launch's timestamps.
 template <typename... Params, typename... Args>
 void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params...), const LaunchShape& shape,
             const Args&... args) {
@@ -88,7 +94,8 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
         "launching a kernel");
 }
 
-// Gives every kernel of a step the same split between L1 and shared memory: only an idle SM can change it.
+// Requests that an SM gives the kernel as much shared memory as possible, and the rest as L1. Every kernel of
+// a step requests the same split, because only an idle SM can change it.
 template <typename... Args>
 void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
@@ -96,14 +103,15 @@ void prefer_shared_memory(void (*kernel)(Args...)) {
         "dividing its memory");
 }
 
-// Allows a kernel `bytes` of dynamic shared memory. Call it once for each kernel that uses more than 48 KB.
+// Allows a kernel `bytes` of dynamic shared memory. Call it once for each kernel that needs more than 48 KB.
 template <typename... Args>
 void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   prefer_shared_memory(kernel);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");
 }
-// Allows the chip's maximum per CTA, whatever the budget. For kernels whose launches differ in shared memory.
+// Allows a kernel the largest amount of dynamic shared memory that the chip has, whatever the budget. Call it
+// for kernels whose launches need different amounts.
 template <typename... Args>
 void allow_all_shared_bytes(void (*kernel)(Args...)) {
   allow_shared_bytes(kernel, usable_bytes(device_shared_bytes()));

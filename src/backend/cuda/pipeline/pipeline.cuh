@@ -1,7 +1,8 @@
-// Matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns (tokens, or
-// pairs of a token and an expert). A warp takes one strip and up to 64 columns. A shape defines how warps
-// divide rows and columns, what a stage holds, and which instruction multiplies: see bf16_columns.cuh,
-// block_columns.cuh, and image_columns.cuh, which divides the work differently for wgmma.
+// Matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns (tokens,
+// or pairs of a token and an expert). A warp takes one strip and up to 64 columns. A shape (template
+// parameter) defines how warps divide rows and columns, what a stage holds, and which instruction
+// multiplies. Shapes are in bf16_columns.cuh, block_columns.cuh, and image_columns.cuh, which divides the
+// work differently for wgmma.
 //
 // The contraction passes through 3 to 8 stages in at most 99 KB of shared memory. A stage holds one tile of
 // 64 columns of the weights and of the activations. Four more warps fill stages with cp.async, which every
@@ -24,16 +25,17 @@
 
 namespace nibble::cuda {
 
-// The warps of a CTA that multiplies for many tokens. All shapes for mma.sync derive from it.
+// The warps of a CTA that multiplies many tokens. All shapes for mma.sync derive from it.
 struct PromptWarps {
   static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)}, kCtas{1};
-  static constexpr int kWarpTiles{8};  // tiles of 8 columns (tokens or pairs, n of mma.sync) per warp
+  static constexpr int kWarpTiles{8};  // tiles of 8 columns (n of mma.sync) per warp
   static constexpr int kWarpColumns{8 * kWarpTiles};
   static constexpr int kCopyLanes{32 * kCopyWarps};  // number of arrivals that make a stage full
   static constexpr bool kTakesImage{false};
 };
 
-// Warps along the columns of a bfloat16 item. E4M3 and BF16 weights are larger: fewer rows, more columns.
+// Returns the number of warps that divide the columns of an item with bfloat16 activations. E4M3 and BF16
+// weights have more bytes than MXFP4, so their items have fewer rows and more columns.
 constexpr int prompt_column_warps(Layout layout) { return layout == Layout::kMxfp4 ? 1 : 2; }
 constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / prompt_column_warps(layout); }
 
@@ -46,19 +48,21 @@ constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / pro
 //                before 16-byte piece p. scales_of(i): scales of a row, if kScaleBytes is 4
 //  Lane          one lane's part of a product: add_stage<tiles>(stage, sums)
 
-// A warp's sums: in lane 4 g + t, element [n][i] is of row g + 8 (i / 2), column 8 n + 2 t + i % 2.
+// A warp's sums: element [n][i] in lane 4 g + t is of row g + 8 (i / 2) and column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// A CTA's unit of work: rows and columns of a product. `columns`: number of columns with a token or a pair.
+// What a CTA computes at a time: rows of matrix number `matrix` from first_strip on, and `columns` tokens or
+// pairs.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // the row of an image of activations for first_column
+  int image_row{0};  // row of the first column in the image of activations, if there is one
 };
-struct SegmentItem : PromptItem {  // covers only one segment of each strip
+struct SegmentItem : PromptItem {  // an item that covers only one segment of each strip
   int segment;
 };
 
-// `cuts`: number of CTAs for which cut_of() tells where strips are cut into two parts; 0: strips stay whole.
+// `cuts`: number of CTAs among which the kernels for few tokens divide this matrix. Strips that they divide
+// between two CTAs are summed in two parts here too (cut_of()). With `cuts` = 0, no strip is divided.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;
@@ -66,6 +70,7 @@ struct ProductInput {
   unsigned cuts{0};
 };
 
+// Returns the number of blocks of rows, one per item, into which a matrix is divided.
 template <typename Shape>
 constexpr int row_blocks(const Strips& weights) {
   return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
@@ -78,8 +83,9 @@ LaunchShape shape_for_items(const Target& target, int num_items) {
           Shape::kThreads, Shape::kBytes};
 }
 
-// Copies the stages of all items. The copy warps call it. `Items` has count(), at(index), and row(item,
-// column), the row of `activations` for a column. A lane copies pieces at the same offsets in every stage.
+// Copies the stages of all items of this CTA. Only the copy warps call it. `Items` has count(), at(index),
+// and row(item, column), the row of `activations` for a column. A lane copies to the same offsets in every
+// stage.
 template <typename Shape, typename Items>
 __device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
                            Stages<Shape> stages) {
@@ -90,7 +96,8 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
       kRowCopies{Shape::kColumns / kRowsAtOnce};
   const int lane = static_cast<int>(threadIdx.x) - 32 * Shape::kWarps;
   const int row = lane / kRowPieces, piece = lane % kRowPieces;
-  // If a row has 8 pieces, odd rows swap their halves, so that lanes of two rows access different banks.
+  // If a row has 8 pieces, odd rows swap their halves, so that lanes that read two rows access different
+  // banks.
   constexpr int kSwap{kRowPieces == 8 ? 4 : 0};
   const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
   constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
@@ -140,6 +147,7 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
 struct SegmentRange {
   int first, last;
 };
+// Adds up segments [first, last) of the warp's strip, each from zero, in order.
 template <typename Shape, int tiles>
 __device__ void add_segments(const Strips& weights, SegmentRange segments, const typename Shape::Lane& lane,
                              Stages<Shape>& stages, PromptSums& totals) {
@@ -160,6 +168,7 @@ __device__ void add_segments(const Strips& weights, SegmentRange segments, const
   }
 }
 
+// Releases the stages of an item in which this warp has no strip or no columns.
 template <typename Shape>
 __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
   for (int tile = 0; tile < weights.num_tiles; ++tile) {
@@ -185,7 +194,7 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
-    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // read one item ahead
+    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // one item ahead
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
     if (strip >= weights.num_strips || columns <= 0) {
@@ -211,10 +220,11 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   }
 }
 
-// Waits for the previous kernel and multiplies all items of this CTA. The stages are at the start of its
-// dynamic shared memory. Shapes for wgmma read items and prefetch weights before the wait. begin(item, strip)
-// may prefetch data to be added to a strip's sums, and returns the function that receives the sums:
-// take(part, is_whole, sums), or take(sums) for a SegmentItem.
+// Waits for the previous kernel, and multiplies all items of this CTA. The stages are at the start of the
+// CTA's dynamic shared memory. Shapes for wgmma read items and prefetch weights before the wait. begin(item,
+// strip) may prefetch data to be added to a strip's sums. begin() returns the function that receives the
+// sums: take(part, is_whole, sums), with `part` 0 or 1, and `is_whole` true if the strip's sums have only
+// part 0; or take(sums) for a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                const Items& items, const Begin& begin) {
@@ -229,13 +239,14 @@ __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<
   }
 }
 
+// Returns the first of the lane's columns in the item.
 template <typename Shape>
 __device__ int first_column_of_lane() {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
          static_cast<int>(threadIdx.x) % 4 * 2;
 }
 
-// Calls visit(i, sum of row g, sum of row g + 8) for the lane's columns first_column_of_lane() + i.
+// Calls visit(i, sum of row g, sum of row g + 8) for each column first_column_of_lane() + i of the lane.
 template <typename Shape, int tiles, typename Visit>
 __device__ void for_each_column(const PromptItem& item, const float (&sums)[tiles][4], const Visit& visit) {
   const int count = item.columns - first_column_of_lane<Shape>();

@@ -1,5 +1,6 @@
-// Numbers of rows at which a step switches kernels, and limits of groups. A group is the pairs (a token and
-// one of its experts) that share a pass over an expert's weights. Needs no GPU.
+// Numbers of tokens at which a step switches kernels, and the largest sizes and numbers of groups. A group is
+// the pairs (a token and one of its experts) that share a pass over an expert's weights. This header has no
+// device code, so that tests without a GPU can include it.
 #pragma once
 
 #include <algorithm>
@@ -8,44 +9,51 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. Larger steps
-// read the weights once per kManyColumns tokens or pairs (pipeline.cuh).
+// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. In the kernels
+// for larger steps (pipeline.cuh), kManyColumns tokens or pairs share one reading of the weights (in some
+// kernels, more or fewer).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
-// Up to kOwnNorms tokens, each kernel computes the norm that it reads, and one launch routes and starts the
-// experts. Larger steps launch rms_norm once, because every CTA would read the rows one after another: 8 rows
-// took 8 us, a launch of rms_norm takes 4.
+// Up to kOwnNorms tokens, each kernel that reads a norm computes it, and one launch both routes and starts
+// the experts. Larger steps launch rms_norm once: otherwise every CTA would read all rows, one after
+// another, which took 8 us for 8 rows. A launch of rms_norm takes 4 us.
 inline constexpr int kOwnNorms{2};
-// Up to kRouterNorms tokens, the router's launch computes the norm (route/logits.cu). It has 4 CTAs per
-// token. All of them must fit on the SMs at once; otherwise some start late.
+// Up to kRouterNorms tokens, the router's launch computes the norm (route/logits.cu). That launch has 4 CTAs
+// per token. All CTAs must fit on the SMs at once; otherwise some start late.
 inline constexpr int kRouterNorms{32};
-// Columns of a wgmma pass over MXFP4 if there are enough pairs. With 128 columns the tensor cores could be 2
-// % busier, but the sums need more registers, and ptxas then makes each product wait for the previous one.
+// Largest number of columns of a wgmma pass over MXFP4 weights. Such passes are used if there are enough
+// pairs. With 128 columns the tensor cores could be 2 % busier, but the sums need more registers, and ptxas
+// then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of a wgmma pass for batches, in which few pairs share an expert. It is the smallest pass that wgmma
-// allows, and leaves shared memory for more stages.
+// Columns of a pass for batches, in which few pairs share an expert: the smallest number that wgmma allows.
+// It leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
-// From kManyTokens tokens on, wgmma groups have up to kManyColumns pairs; from kWideTokens on, kMostColumns.
+// Numbers of tokens from which the experts' wgmma groups have up to kManyColumns pairs (kManyTokens on) and
+// up to kMostColumns (kWideTokens on). With fewer tokens they have up to kBatchColumns.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
-// Up to kSplitTokens tokens, CTAs share the contraction of qkv and project by wgmma (dense/wgmma_split.cu).
-// The sums of segments go through memory, which takes longer with more tokens.
+// Up to kSplitTokens tokens, the wgmma kernels of qkv and project divide the contraction among CTAs
+// (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.
 inline constexpr int kSplitTokens{kManyColumns};
-// Up to kNarrowTokens tokens, dense products by wgmma use the kernels for batches, with more and smaller
-// items. project has half the rows of qkv: up to kNarrowProject tokens, all its items run at once (gpt-oss).
+// Up to kNarrowTokens tokens, dense products by wgmma use the kernels for batches (qkv_narrow() and so on),
+// which have more and smaller items. The limit of project is kNarrowProject: in gpt-oss, project has about
+// half the rows of qkv, and up to this number of tokens all items of project run at once.
 inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
-// Columns (tokens or pairs) of a pass for few tokens. It is n of mma.m16n8k16.
+// Largest number of columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};
 
-// Up to this number of pairs, the kernels that read pairs also form groups: one pair per lane of a warp.
+// Largest number of pairs in a step at which the kernels that multiply the pairs also form the groups: one
+// pair per lane of a warp.
 inline constexpr int kMatchedPairs{32};
-// Whether the kernels that read a step's pairs also form groups; no expert then has more than `size` pairs.
-// If pairs are gathered in an image (`in_image`), the gathering kernel reads groups from memory instead.
+// Returns whether the kernels that multiply a step's pairs also form the groups. No expert then has more
+// than `size` pairs, so each has one group. `in_image`: the pairs' activations are gathered in an image, by
+// a kernel that reads groups from memory.
 constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool in_image) {
   return size == kMaxColumns && !in_image && num_tokens <= size &&
          num_tokens * experts_per_token <= kMatchedPairs;
 }
 
-// Most groups (of up to `size` pairs) that any routing of a step can give: each expert has at most one group
-// that is not full. With a single token every pair is a group, even if a rank has fewer experts than pairs.
+// Returns the largest number of groups (of up to `size` pairs) that any routing of a step can give: each
+// expert has at most one group that is not full. A single token has one group per pair, even if a rank has
+// fewer experts.
 constexpr int max_num_groups(int num_tokens, int num_experts, int experts_per_token, int size) {
   const int num_pairs = num_tokens * experts_per_token;
   return std::min(num_pairs, std::max(num_experts, experts_per_token) + num_pairs / size);

@@ -1,6 +1,7 @@
 // Stages in shared memory, through which producer warps pass data to consumer warps of a CTA. A stage's
-// `full` barrier signals that its data has arrived, `empty` that all consumers have read it. A shape has
-// kStages, kStageBytes, kCopyLanes (arrivals that make a stage full) and kWarps (warps that read a stage).
+// barrier `full` signals that the stage's data has arrived, `empty` that all consumers have read the data.
+// Shape defines kStages, kStageBytes, kCopyLanes (arrivals that make a stage full) and kWarps (warps that
+// read each stage).
 #pragma once
 
 #include "backend/cuda/ptx/copy.cuh"
@@ -25,11 +26,14 @@ class Stages {
   __device__ uint32_t address() const { return stage_; }
   __device__ uint32_t full() const { return full_; }
   __device__ void wait_until_full() const { wait(full_, phase_); }
-  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // all stages start empty
+  __device__ void wait_until_empty() const {
+    wait(full_ + kToEmpty, phase_ ^ 1);
+  }  // at first this returns at once, because all stages are empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
-  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // the whole warp calls it
-  // These functions are for warps that count stages: n is the stage's number in the order of filling. If n is
-  // the same in the whole warp, the compiler uses uniform registers.
+  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // call it in whole warps
+  // The functions with an argument `n` are for warps that count the stages themselves. `n`: number of stages
+  // that were filled earlier, since the kernel began. If `n` is the same in the whole warp, the compiler uses
+  // uniform registers.
   __device__ uint32_t address(unsigned n) const {
     return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
   }

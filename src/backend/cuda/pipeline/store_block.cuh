@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Quantises and stores columns 8 eight to 8 eight + 7 of a row. The four lanes of a quad hold one block of 32
-// columns. All lanes of the warp must call it; lanes with is_there == false store nothing.
+// Quantises and stores `x`: the 8 columns of a row from column 8 * `eight` on. The four lanes of a quad must
+// hold a block of 32 columns. All lanes of the warp must call it; lanes with is_there == false store nothing.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there, const float (&x)[8]) {
   const uint32_t largest = block_largest(x);
@@ -41,7 +41,8 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// store_eight() for eight bfloat16 numbers at a 16-byte aligned address in shared memory.
+// As the other store_eight(), but reads the eight numbers as bfloat16 from shared memory; `from` must be
+// 16-byte aligned.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
                             const __nv_bfloat16* from) {

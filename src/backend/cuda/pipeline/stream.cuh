@@ -1,8 +1,7 @@
 // Streams weights from memory into the tensor cores, for all matrix products of few tokens. A unit is one
-// segment of one strip. A CTA computes units `first` to `last`, which its warps take in turn. Each warp has
-// its own ring buffer in shared memory for the weights that its lanes read, so warps do not wait for each
-// other. A unit yields 16 sums per column (token) in `partials`; then the CTA adds up the units of each
-// strip.
+// segment of one strip. A CTA computes a range of units, which its warps take in turn. Each warp has its own
+// ring buffer in shared memory for the weights that its lanes read, so warps do not wait for each other. A
+// unit yields 16 sums per column (token) in `partials`; then the CTA adds up the units of each strip.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,15 +21,17 @@
 
 namespace nibble::cuda {
 
-// Kernels declare __launch_bounds__(32 * warps, 1). Without the 1 the compiler limits them to 64 registers,
-// and one token takes a sixth longer (measured on an H100).
+// Kernels declare __launch_bounds__(32 * warps, 1). Without the 1, the compiler limits threads to 64
+// registers, and one token takes a sixth longer (measured on an H100).
 
+// Returns the shape of a launch with one CTA per SM.
 inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
   return {grid, shape.threads(), shape.shared_bytes, /*cluster_ctas=*/1, /*is_alone=*/true};
 }
 
 // A warp's ring buffer. A slot's barrier signals that the slot is full; the slot is empty once the warp, its
-// only reader, has read it. From sm_90 on, one lane starts a bulk copy per slot; before, all lanes copy.
+// only reader, has read it. From sm_90 on, one lane starts one bulk copy per slot; on older GPUs all lanes
+// copy.
 template <Layout layout, int slots>
 class Ring {
  public:
@@ -48,7 +49,8 @@ class Ring {
     __syncwarp();
   }
 
-  // Refills the slot that was read longest ago, which no lane may still read. num_bytes: a multiple of 16.
+  // Starts to refill the slot that was read longest ago, which no lane may still read. `num_bytes`: a
+  // multiple of 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);
     if constexpr (kHasBulkCopies) {
@@ -63,7 +65,8 @@ class Ring {
     prefetch_slot_ = prefetch_slot_ + 1 == slots ? 0 : prefetch_slot_ + 1;
   }
 
-  // All lanes wait until the oldest requested slot has arrived. Returns the slot's shared-memory address.
+  // Waits until the oldest requested slot has arrived, in all lanes. Returns the slot's shared-memory
+  // address.
   __device__ uint32_t next() {
     wait(barrier(slot_), phase_);
     const uint32_t slot = address(slot_);
@@ -91,19 +94,20 @@ __device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Later... later) {
   return {rings + thread / 32 * warp_ring_bytes(layout, slots), thread % 32, later...};
 }
 
-// Activations of a pass: rows in shared memory, `stride` elements apart. `count`: columns that hold a token.
+// Activations of a pass: rows in shared memory, `stride` elements apart. `count`: columns of the pass that
+// hold a token.
 struct Columns {
   const __nv_bfloat16* activations;
   int stride, count;
-  int row;  // the row of `activations` that this lane multiplies
+  int row;  // the row that this lane multiplies
 
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
       : activations(activations), stride(stride), count(count), row(row) {}
   // This constructor lets column n of the pass read row n of the activations.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
-  // The column that a lane reads: g = lane / 4, but at most the last column. Products of columns past the end
-  // affect no other column, and their sums are not used.
+  // Returns the column that a lane reads: lane / 4, or the last column if that is past the end. Products of
+  // columns past the end affect no other column, and their sums are not used.
   static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
@@ -111,7 +115,7 @@ class LaneColumn {
  public:
   __device__ LaneColumn(const Columns& columns, int lane)
       : address_(shared_address(columns.activations + columns.row * columns.stride + lane % 4 * 8)) {}
-  // Returns a lane's B registers for both products of a group of 32 columns of the contraction.
+  // Returns the lane's B registers for a group: 32 columns of the contraction, which take two mma.m16n8k16.
   __device__ uint4 activations(int tile, int group) const {
     return load_shared_16(address_ +
                           (tile * kTileCols + 32 * group) * static_cast<int>(sizeof(__nv_bfloat16)));
@@ -121,13 +125,14 @@ class LaneColumn {
   const uint32_t address_;
 };
 
-// A position among the units (segments) of one matrix or of several of equal shape, numbered strip by strip.
+// A position among the units (segments) of one matrix, or of several matrices of equal shape. Units are
+// numbered strip by strip.
 struct UnitCursor {
   int unit, segment;
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  // Moves to the warp's next unit, and returns the distance to it in bytes.
+  // Moves to the warp's next unit, and returns the distance to that unit in bytes.
   __device__ int advance(const Strips& strips, int warps) {
     unit += warps;
     segment += strips.advance_segments;
@@ -141,20 +146,23 @@ struct UnitCursor {
   }
 };
 
-// Maps a matrix index to an address; this type serves a single matrix. Types with kMayEnd also return the
-// number of strips: a matrix with fewer strips than the others ends the range of units (dealt.cuh).
+// A type `Matrices` gives UnitStream the address of matrix number i; this type serves a single matrix. With
+// kMayEnd, `Matrices` also returns the matrix's number of strips. The first matrix with fewer strips than the
+// others then ends the range of units (dealt.cuh).
 struct OneMatrix {
   static constexpr bool kMayEnd{false};
   const uint8_t* data;
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// `is_short`: each warp has only one or two units. Fetching unrolled code to run it once is slower than a
-// loop over a slot's tiles: 1,402 against 1,387 us per MXFP4 token on an H200 (docs/decisions/0016).
+// Streams the units of a CTA's range, and multiplies them. `is_short`: each warp has only one or two units.
+// The tiles of a slot are then multiplied in a loop, because unrolled code that runs only once takes longer
+// to fetch than a loop: one token took 1,402 instead of 1,387 us with MXFP4 weights on an H200
+// (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
-  // A warp takes units first + warp, first + warp + warps, and so on below `last`.
+  // A warp takes units first + warp, first + warp + warps, and so on, below `last`.
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last,
                         const Ring<layout, slots>& ring)
       : strips_(strips),
@@ -169,7 +177,8 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
-  // start_prefetch() requests the first `ahead` slots; fill_ring(), after the activations, requests the rest.
+  // start_prefetch() requests the first `ahead` slots of the ring; fill_ring(), called after the activations
+  // were requested, requests the other slots.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
@@ -179,7 +188,7 @@ class UnitStream {
     prefetch<slots - ahead>();
   }
 
-  // Multiplies the warp's units below `end`.
+  // Multiplies the warp's units below `end`, after those of earlier calls.
   // The sums go to partials[(unit - base) * 16 * columns.count + row * columns.count + column].
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     if (columns.count == 1)
@@ -189,7 +198,8 @@ class UnitStream {
   }
 
  private:
-  // With a single column, only every fourth lane has sums that are needed, and only half of them.
+  // With a single column, only every fourth lane has sums that are needed, and only half of that lane's sums
+  // are needed.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),
@@ -281,8 +291,8 @@ class UnitStream {
 
   const Strips& strips_;
   const Matrices matrices_;
-  const unsigned thread_;                 // index in the CTA; a member, because reading threadIdx is slow
-  int last_;                              // end of the range of units; a matrix that ends early lowers it
+  const unsigned thread_;                 // index in the CTA; a member, because to read threadIdx is slow
+  int last_;                              // end of the range of units; lowered by a matrix that ends early
   UnitCursor to_prefetch_, to_multiply_;  // the units to prefetch and to multiply next
   const uint8_t* from_{nullptr};          // global address of the unit to prefetch
   int matrix_end_{0};                     // index of the next matrix's first unit
@@ -293,7 +303,8 @@ class UnitStream {
 // Returns i / count. Most passes have one column and need no division.
 __device__ inline int divide(int i, int count) { return count == 1 ? i : i / count; }
 
-// A CTA's dynamic shared memory: the rings, then activations; the sums of units fill the rest.
+// A CTA's dynamic shared memory: the rings, then the activations; sums of units (num_partials floats) fill
+// the rest.
 struct CtaMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
@@ -310,17 +321,18 @@ __device__ CtaMemory cta_memory(int cols, int columns) {
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
 }
 
-// Returns the end of a batch of units that begins at `from`: whole strips, up to `capacity` units, or `last`.
+// Returns the end of the batch of units from `from` on whose sums fit in memory: `last`, or the end of the
+// last strip that ends within `capacity` units.
 __device__ inline int batch_end(int from, int last, int num_segments, int capacity) {
   return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }
 
-// The sums of units from `from` to `end` (exclusive), as UnitStream::run() leaves them in shared memory.
+// The sums of units [from, end), as UnitStream::run() leaves them in shared memory.
 struct BatchSums {
   const float* partials;
   int from, end, num_segments, num_columns;
 
-  // Adds up, in order, the segments of `strip` that are in the batch.
+  // Adds up, in order, those segments of `strip` that are in the batch.
   __device__ float sum_segments(int strip, int row, int column) const {
     const int first = max(from, strip * num_segments), last = min(end, (strip + 1) * num_segments);
     const float* at = partials + ((first - from) * kStripRows + row) * num_columns + column;

@@ -1,5 +1,6 @@
 // Chooses warps, ring slots and shared memory for launches that stream weights for few columns (stream.cuh).
-// No choice changes a bit, because a warp adds up whole segments. Needs no GPU; C++17, for device code.
+// The choice changes no bit of a result, because a warp adds up whole segments. This header has no device
+// code, so that tests without a GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <algorithm>
@@ -11,44 +12,51 @@
 
 namespace nibble::cuda {
 
-// Number of tiles in a ring slot; a slot is copied at once. A slot of MXFP4 holds a whole segment.
+// Returns the number of tiles in a ring slot, which is filled by one copy. A slot of MXFP4 holds a whole
+// segment.
 constexpr int slot_tiles(Layout layout) {
   return layout == Layout::kBf16 ? 1 : layout == Layout::kE4m3 ? 2 : kMaxSegmentTiles;
 }
 constexpr int slot_bytes(Layout layout) { return slot_tiles(layout) * tile_bytes(layout); }
 inline constexpr int kMaxSlots{4};
 
-// Warps per CTA, and slots of each warp's ring. Kernels are compiled for each entry of kStreamWarps.
+// Warps per CTA, and slots of each warp's ring. Kernels are compiled for the entries of kStreamWarps.
 struct StreamWarps {
   int warps, slots;
 };
-// A warp's ring is its slots, followed by their barriers.
+// Returns the bytes of a warp's ring: its slots, then their barriers.
 constexpr int warp_ring_bytes(Layout layout, int slots) { return slots * slot_bytes(layout) + 8 * kMaxSlots; }
 constexpr size_t ring_bytes(Layout layout, StreamWarps of) {
   return static_cast<size_t>(of.warps) * static_cast<size_t>(warp_ring_bytes(layout, of.slots));
 }
-// Slots prefetched before the activations are requested. Filling all slots would delay the activations.
+// Number of slots prefetched before the activations are requested. To prefetch all would delay the
+// activations.
 constexpr int slots_ahead(int slots) { return slots - 1; }
 
-// Warps per CTA and slots per ring, best first. On an H100, 12, 18, 20 and 24 warps and other slot counts
-// were slower (docs/decisions/0005); {16, 2} costs 1 %. Chips with room for only 8 warps need no more.
+// Warps per CTA and slots per ring, best first: a launch takes the first entry that fits. On an H100, 16
+// warps are 1 % slower with 2 slots than with 3; 12, 18, 20 and 24 warps and other slot counts were slower
+// (docs/decisions/0005). Chips with room for only 8 warps need no more.
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
+// Returns whether kernels are compiled for these warps and slots: for MXFP4, only with 2 slots.
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 
-// Distance in elements between tokens' rows in shared memory. The 32 extra put tokens into different banks.
+// Distance in elements between tokens' rows in shared memory. The 32 extra elements put tokens into
+// different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 constexpr size_t activation_bytes(int cols, int columns) {
   return size_t{2} * static_cast<size_t>(columns) * static_cast<size_t>(activation_stride(cols));
 }
-// Bytes of the sums of a unit (one segment of a strip). A CTA must have room for the units of a whole strip.
+// Bytes of the sums of a unit (one segment of a strip). A CTA must have room for the units of one strip at
+// least.
 constexpr size_t unit_bytes(int columns) { return sizeof(float) * kStripRows * static_cast<size_t>(columns); }
 
-// Shared memory of a CTA that holds `rows` rows of activations and the sums of `units` units.
+// Shared memory of a CTA with `rows` rows of activations, and with the sums of `units` units of `columns`
+// columns.
 constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows, int columns, int units) {
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
 }
-// Least shared memory per CTA that any entry of kStreamWarps needs for a pass of `columns` columns.
+// Smallest amount of shared memory with which any entry of kStreamWarps can run a pass of `columns` columns.
 constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
   const int num_segments = make_strips(layout, kStripRows, cols).num_segments;
   size_t least = 0;
@@ -62,11 +70,11 @@ constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
 
 struct StreamShape {
   StreamWarps of;
-  int columns;  // number of tokens, or pairs of a token and an expert, that share a pass
+  int columns;  // largest number of columns (tokens or pairs) that share a pass
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }
-  // Sets the fields of `strips` that depend on this shape and on the number of CTAs.
+  // Returns `strips` with the fields set that depend on this shape and on the number of CTAs.
   Strips strips(Strips strips, unsigned num_ctas) const {
     strips.advance_segments = of.warps % strips.num_segments;
     strips.advance_bytes =
@@ -77,9 +85,11 @@ struct StreamShape {
   }
 };
 
-// `columns`: tokens or pairs. `cols`: width of the matrix. `units`: most units of a CTA. `buffers`: passes
-// whose activations are in shared memory at once. Takes the first of kStreamWarps that fits up to kMaxColumns
-// columns into a pass; if none does, takes equal smaller passes. The remaining memory holds sums.
+// Returns the shape of a launch for `columns` tokens or pairs. `cols`: columns of the matrix. `units`:
+// largest number of units of a CTA. `buffers`: number of passes whose activations are in shared memory at
+// once. Takes the first entry of kStreamWarps with which a pass of min(columns, kMaxColumns) columns fits; if
+// no entry does, divides the columns into more passes of equal size. The sums of units get the shared memory
+// that is left.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

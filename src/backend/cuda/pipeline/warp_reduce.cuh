@@ -15,9 +15,10 @@ __device__ T reduce_warp(T value, Op op) {
   return groups::reduce(groups::tiled_partition<32>(groups::this_thread_block()), value, op);
 }
 
-// Reduces over each group of `lanes` lanes, adjacent first: lanes i and i ^ 1, then i ^ 2, ... i ^ (lanes /
-// 2). All 32 lanes must call it. CUB's WarpReduce<T, lanes> uses one mask per group, for which the compiler
-// adds a loop (MATCH, 32 instructions on attention's critical path).
+// Reduces over each group of `lanes` lanes, adjacent first: lanes i and i ^ 1, then i ^ 2, ...
+// i ^ (lanes / 2). All 32 lanes must call it. CUB's WarpReduce<T, lanes> is not used: it has one mask per
+// group of lanes, for which the compiler adds a loop with MATCH (32 instructions on attention's critical
+// path).
 template <int lanes, typename T, typename Op>
 __device__ T reduce_neighbours(T value, Op op) {
 #pragma unroll

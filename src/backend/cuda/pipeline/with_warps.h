@@ -1,4 +1,5 @@
-// Selects the kernel that is compiled for a number of warps and of ring slots (stream_shape.h).
+// Selects the kernel that is compiled for a number of warps and of ring slots (kStreamWarps in
+// stream_shape.h).
 #pragma once
 
 #include <type_traits>

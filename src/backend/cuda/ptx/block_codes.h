@@ -5,7 +5,7 @@
 //  kMxfp8   m16n8k32: A is E2M1 in 8-bit containers: sign, exponent and mantissa at bits 5-2, zeros elsewhere
 //           (the hardware reads bits 1 and 0 as more mantissa); B is E4M3. a0, a1: rows g, g + 8, columns
 //           4 t + {0..3}; a2, a3: the same rows, columns 16 + 4 t + {0..3}; b0, b1: the columns of a0, a2.
-//  kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
+//  kMxfp4   m16n8k64: A and B are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
 //           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: the columns of a0, a2.
 //
 // Within a block of 32 columns, any order that A and B share gives the same product. A lane's eight adjacent
@@ -21,20 +21,23 @@
 
 namespace nibble::cuda {
 
-// Packing adds kScaleOffset to E8M0 bytes up to kLargestScale: 2^1, for weights up to 12 (gpt-oss: 2^-3).
+// Packed weights store E8M0 scale bytes plus kScaleOffset. Packing accepts scale bytes up to kLargestScale,
+// which is 2^1 and allows weights up to 12; the scales of gpt-oss are at most 2^-3.
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // format of the activations; weights are MXFP4 in both
 
 inline constexpr int kBlockCols{32};  // columns that share one scale
+// Returns the number of columns of the contraction that one product sums.
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
-constexpr int place_of(BlockForm form, int c) {  // returns the place, 0 to 7, of column c
+constexpr int place_of(BlockForm form, int c) {  // returns the place (0 to 7) of column c of a lane's eight
   return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
 }
 
-// Selects four of the eight bytes of x (0-3) and y (4-7). Each hex digit of `bytes` selects one; the lowest
-// digit gives the lowest byte. The compiler does not find this instruction itself.
+// Returns four of the eight bytes of x (numbers 0 to 3) and y (4 to 7). Each hex digit of `bytes` is the
+// number of a byte; the lowest digit selects the lowest byte. The compiler does not find __byte_perm in
+// shifts and masks.
 __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_t bytes) {
 #ifdef __CUDA_ARCH__
   return __byte_perm(x, y, bytes);
@@ -47,13 +50,14 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 #endif
 }
 
-// Unpacks the two words of a group of 32 columns to A registers of kMxfp8, in 19 instructions for 16 codes.
-// First interleaves the words' bytes, so that later shifts stay within bytes.
+// Unpacks a lane's two MXFP4 words (layout/strips.h) of a group of 32 columns to A registers of kMxfp8.
+// Takes 19 instructions for 16 codes: the words' bytes are interleaved first, so that shifts move codes only
+// within bytes.
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
   const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
   const uint32_t high_left_4 = high << 4;
   const uint32_t other_left_2 =
-                     high << 18 | high >> 14,  // rotated by 16, then shifted left by 2; below, right by 3
+                     high << 18 | high >> 14,  // `high` rotated by 16, then left by 2; below: then right by 3
       other_right_3 = high << 13 | high >> 19;
   a[0] = (high >> 2 & 0x20202020u) | (high_left_4 & 0x10101010u) | (low >> 4 & 0x0C0C0C0Cu);
   a[1] = (high << 1 & 0x20202020u) | (low >> 1 & 0x1C1C1C1Cu);
@@ -61,7 +65,7 @@ __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t secon
   a[3] = (other_left_2 & 0x30303030u) | (other_right_3 & 0x0C0C0C0Cu);
 }
 
-// Unpacks the four words of a tile, two per group of 32 columns, to A registers of kMxfp4.
+// Unpacks a lane's four MXFP4 words of a tile, two per group of 32 columns, to A registers of kMxfp4.
 __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint32_t (&a)[4]) {
   for (int group = 0; group < 2; ++group) {
     uint32_t containers[4]{};
@@ -71,9 +75,11 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
   }
 }
 
-// Returns the scales that this lane provides for A, from the scale word of row g of a tile. Lane t = 0 of a
-// quad provides row g, lane t = 1 row g + 8; the hardware ignores the others. Bytes 0 and 2 are for group 0,
-// 1 and 3 for group 1. Every stored byte is at least kScaleOffset, so the subtraction never borrows.
+// Returns the register of A's scales that this lane must pass to a product of a tile. `word`: the tile's
+// scale word for rows g and g + 8 (layout/strips.h). Lane t = 0 of a quad passes the scales of row g, lane t
+// = 1 those of row g + 8; the hardware ignores the other lanes. Bytes 0 and 2 are for columns 0-31 of the
+// tile, 1 and 3 for columns 32-63. Every stored byte is at least kScaleOffset, so the subtraction never
+// borrows.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
   return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }

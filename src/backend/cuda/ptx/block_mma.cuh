@@ -28,6 +28,7 @@
 
 namespace nibble::cuda {
 
+// Checks at compile time which bytes of the scale registers a product may use.
 template <BlockForm form, int a_byte, int b_byte>
 struct BlockBytes {
   static constexpr int kStep{form == BlockForm::kMxfp8 ? 1 : 2};
@@ -35,6 +36,8 @@ struct BlockBytes {
   static_assert(b_byte >= 0 && b_byte < 4 && b_byte % kStep == 0);
 };
 
+// Computes the same product as block_mma(), by mma_f16(), for GPUs without the block-scaled instruction
+// (block_mma_twin.h).
 template <BlockForm form, int a_byte, int b_byte>
 __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                uint32_t a_scale, uint32_t b_scale) {
@@ -85,7 +88,7 @@ __device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const ui
 }
 #endif
 
-// Like block_mma() of kMxfp8, but without scales. Leaves d unchanged on GPUs without the instruction.
+// Like block_mma() of kMxfp8, but without scales. Leaves `d` unchanged on GPUs without the instruction below.
 __device__ inline void block_mma_unscaled([[maybe_unused]] float (&d)[4],
                                           [[maybe_unused]] const uint32_t (&a)[4],
                                           [[maybe_unused]] const uint32_t (&b)[2]) {

@@ -1,8 +1,9 @@
-// Emulates a block-scaled product (block_mma.cuh) on GPUs without the instruction, from the same registers.
-// For each block of 32 columns, two m16n8k16 products of float16 give a sum, which is then scaled in float32.
-// Shifts and masks turn codes (also subnormals) into float16: E2M1 into value * 2^-14, E4M3 into value *
-// 2^-8. Like the hardware, the twin reads six bits of an E2M1 container, so a misplaced code is wrong here
-// too. NaN codes of E4M3 do not occur: a block with a NaN has the NaN scale and codes 0 (quantise_block.h).
+// Emulates a block-scaled product (block_mma.cuh), from the same registers, on GPUs without the block-scaled
+// instruction. For each block of 32 columns, two m16n8k16 products of float16 give a sum, which is then
+// scaled in float32. Shifts and masks turn codes (also subnormals) into float16: E2M1 into value * 2^-14,
+// E4M3 into value * 2^-8. In a kMxfp8 container (block_codes.h), an E2M1 code has bits 5-2. Like the
+// hardware, the emulation reads bits 5-0, so a code in wrong bits gives a wrong result here too. NaN codes of
+// E4M3 do not occur: a block with a NaN has the NaN scale and codes 0 (quantise_block.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace nibble::cuda {
 
-// The four codes of a word as float16: `even` holds bytes 0 and 2, `odd` bytes 1 and 3.
+// The four codes of a word as float16 numbers: `even` holds those of bytes 0 and 2, `odd` those of bytes 1
+// and 3.
 struct TwoPairs {
   uint32_t even, odd;
 };
@@ -24,11 +26,11 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
           (four & 0x80008000u) | (four & 0x7F007F00u) >> 1};
 }
 
-// The factor that turns a sum of products of float16 operands into a sum of products of the codes' values.
+// Returns the factor that turns a sum of products of these float16 numbers into one of the codes' values.
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
-// Operands of the two float16 products of block number `block`. The first product takes bytes 0 and 2 of
-// every word, the second bytes 1 and 3. The order of columns is free, because it is the same in A and B.
+// Operands of the two float16 products that replace one block of 32 columns. The first product takes bytes 0
+// and 2 of every word, the second bytes 1 and 3. Any order of columns will do, if A and B have the same.
 struct HalfOperands {
   uint32_t a[2][4], b[2][2];  // [product][register]
 };
@@ -38,7 +40,7 @@ constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], con
   const auto high = [](uint32_t nibbles) { return nibbles >> 2 & 0x3C3C3C3Cu; };
   HalfOperands operands{};
   for (int i = 0; i < 4; ++i) {
-    const int row = 2 * block + i % 2;  // index of the kMxfp4 register
+    const int row = 2 * block + i % 2;  // kMxfp4: index of the register for row g (i even) or g + 8
     const uint32_t four = form == BlockForm::kMxfp8 ? a[i] : i < 2 ? low(a[row]) : high(a[row]);
     const TwoPairs pairs = halves_of_e2m1(four);
     operands.a[0][i] = pairs.even;

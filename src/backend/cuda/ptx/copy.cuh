@@ -5,17 +5,20 @@
 
 namespace nibble::cuda {
 
-// mbarrier: copies and warps use it to signal that a stage is full or empty. A phase ends once the expected
-// arrivals and bytes are reached. A barrier is 8 bytes of shared memory, passed by its shared address.
+// A barrier (mbarrier) signals that a stage is full or empty. It counts phases: a phase ends once all
+// expected threads have arrived and all expected bytes have been copied. A barrier is 8 bytes of shared
+// memory, passed by its shared address (shared_address()).
 
 __device__ inline uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
+// Every phase of the barrier expects `arrivals` arrivals.
 __device__ inline void init_barrier(uint32_t barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-// Makes initialised barriers visible to the copy engine. The threads of the CTA must also synchronise.
+// Makes barriers from init_barrier() visible to the copy engine. The threads of the CTA must also
+// synchronise.
 __device__ inline void fence_barrier_init() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -26,21 +29,22 @@ __device__ inline void fence_barrier_init() {
 __device__ inline void arrive(uint32_t barrier) {
   asm volatile("{.reg .b64 state;\n mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(barrier) : "memory");
 }
-// Arrives, and makes the phase also wait for num_bytes of bulk copies. Requires kHasBulkCopies.
+// Arrives at the barrier, and makes its current phase also wait for num_bytes of bulk copies. Call it only
+// if kHasBulkCopies.
 __device__ inline void arrive_and_expect([[maybe_unused]] uint32_t barrier, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(num_bytes)
                : "memory");
 #endif
 }
-// Arrives when all cp.async copies issued by this thread have completed.
+// Makes this thread arrive once all its earlier cp.async copies have completed. Returns at once.
 __device__ inline void arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
 __device__ inline bool has_ended(uint32_t barrier, uint32_t parity) {
   uint32_t is_done;
-#if __CUDA_ARCH__ >= 900  // try_wait, unlike test_wait, blocks for a limited time
+#if __CUDA_ARCH__ >= 900  // try_wait blocks for a limited time, so wait() polls less often
   asm volatile(
       "{.reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
       : "=r"(is_done)
@@ -55,13 +59,15 @@ __device__ inline bool has_ended(uint32_t barrier, uint32_t parity) {
 #endif
   return is_done;
 }
-// Waits for the end of the phase with this parity. The first phase has parity 0.
+// Waits for the end of the barrier's phase with this parity. Parities alternate; the first phase has parity
+// 0.
 __device__ inline void wait(uint32_t barrier, uint32_t parity) {
   while (!has_ended(barrier, parity)) {
   }
 }
 
-// Synchronises num_threads threads (whole warps) at `barrier`: 1 to 15, since __syncthreads() uses 0.
+// Synchronises num_threads threads (whole warps) at the hardware barrier with number `barrier`, 1 to 15:
+// __syncthreads() uses 0.
 __device__ inline void sync_warps(int barrier, int num_threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(num_threads) : "memory");
 }
@@ -82,7 +88,8 @@ __device__ inline void copy_16(uint32_t to, const void* from, int num_bytes) {
                : "memory");
 }
 
-// end_copies() ends a group of this thread's copies. wait_for_copies() leaves at most `later` groups pending.
+// end_copies() ends a group of this thread's cp.async copies. wait_for_copies() waits until at most the last
+// `later` groups are in flight.
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int later>
 __device__ void wait_for_copies() {
@@ -95,11 +102,12 @@ inline constexpr bool kHasBulkCopies{true};
 inline constexpr bool kHasBulkCopies{false};
 #endif
 
-// L2 cache policies for bulk copies, encoded as by createpolicy. kEvictFirst suits data that is read once.
+// L2 cache policies for bulk copies, as createpolicy encodes them. kEvictFirst suits data that is read once.
 inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
-// Makes the copy engine copy num_bytes, a multiple of 16, which the barrier must expect. One thread calls it.
-// Does nothing before sm_90. A shared::cluster destination would make ptxas call a routine on sm_12x.
+// Starts a copy of num_bytes (a multiple of 16) by the copy engine. arrive_and_expect() must announce these
+// bytes to the barrier. One thread calls it. Does nothing before sm_90. The destination is in shared::cta,
+// because for shared::cluster ptxas would emit a call of a routine on sm_12x.
 __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] const void* from,
                                  [[maybe_unused]] int num_bytes, [[maybe_unused]] uint32_t barrier,
                                  [[maybe_unused]] uint64_t policy) {
@@ -112,7 +120,7 @@ __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] 
 #endif
 }
 
-// Makes the copy engine prefetch num_bytes, a multiple of 16, to L2.
+// Starts a prefetch of num_bytes (a multiple of 16) to L2 by the copy engine. Does nothing before sm_90.
 __device__ inline void bulk_prefetch([[maybe_unused]] const void* from, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(num_bytes));

@@ -5,13 +5,13 @@
 
 namespace nibble::cuda {
 
-__device__ inline unsigned long long now_ns() {  // all SMs share the device's clock
+__device__ inline unsigned long long now_ns() {  // time of a clock that all SMs share
   unsigned long long nanoseconds;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
   return nanoseconds;
 }
 
-// Returns threadIdx.x in a register: the compiler would read the special register again at every use.
+// Returns threadIdx.x from a register. The compiler would read the special register anew at every use.
 __device__ inline unsigned thread_of_cta() {
   unsigned thread;
   asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
@@ -34,7 +34,7 @@ __device__ inline void wait_for_dependencies() {
 #endif
 }
 
-// Allows the next launch to start once every CTA of this launch has called this function or ended.
+// Allows the next launch to start once every CTA of this launch has called this function or has ended.
 __device__ inline void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

@@ -5,7 +5,8 @@
 
 namespace nibble::cuda {
 
-// A shared address (shared_address()) is the argument: from a pointer the compiler would compute it again.
+// These loads take a shared address (shared_address()). From a pointer, the compiler would compute it at
+// each load.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -62,7 +63,8 @@ __device__ inline float2 load_now(const float2* from) {
   return value;
 }
 
-// from_here() keeps the compiler from moving arithmetic on the value up to its load, where it would stall.
+// from_here() returns its argument. It keeps the compiler from moving arithmetic on the value to before the
+// call, for example next to the value's load, where the arithmetic would stall.
 __device__ inline float from_here(float value) {
   asm volatile("" : "+f"(value));
   return value;
@@ -72,7 +74,8 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// Accesses to words that pass data between CTAs. They order no other accesses: all data must be in the words.
+// Accesses, at GPU scope, to words that pass data between CTAs. They order no other accesses, so all data
+// must be in the words.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
@@ -81,7 +84,7 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
-// Each element of a float4 or float2 is a separate word, so one can arrive before the others.
+// Each element of a float2 or float4 is a separate word: one may arrive before the others.
 __device__ inline float load_relaxed(const float* from) {
   float word;
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");

@@ -1,4 +1,5 @@
-// A warp's products on the tensor cores: D += A B in float32. block_mma.cuh has products with scales.
+// Products of a warp on the tensor cores: d += A B, summed in float32. block_mma.cuh has products with
+// scales.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ __device__ inline void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Computes d += A B by one m16n8k32 of E4M3. Leaves d unchanged on GPUs without the instruction.
+// Computes d += A B by one m16n8k32 of E4M3. Leaves `d` unchanged on GPUs without this instruction.
 __device__ inline void mma_e4m3([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                                 [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {
 #if NIBBLE_FP8_MMA

@@ -1,4 +1,5 @@
-// Reductions over the four lanes that hold a block of 32: largest magnitude, MXFP4 errors (quantise_block.h).
+// Reductions over the four lanes that hold 8 elements each of a block of 32: the block's largest magnitude,
+// and its errors in MXFP4 (quantise_block.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,13 +8,15 @@
 
 namespace nibble::cuda {
 
+// Returns the bits of the block's largest magnitude, in all four lanes.
 __device__ inline uint32_t block_largest(const float (&x)[8]) {
   uint32_t largest = largest_magnitude(x);
   largest = max(largest, __shfl_xor_sync(~0u, largest, 1));
   return max(largest, __shfl_xor_sync(~0u, largest, 2));
 }
 
-// Adds a block's errors as (lane 0 + lane 1) + (lane 2 + lane 3), so all four lanes get the same bits.
+// Returns the block's errors, added as (lane 0 + lane 1) + (lane 2 + lane 3): all four lanes get the same
+// bits.
 __device__ inline Mxfp4Errors block_errors(const float (&x)[8], uint32_t largest) {
   Mxfp4Errors errors = mxfp4_errors(x, largest);
   for (int step = 1; step <= 2; step *= 2) {

@@ -3,15 +3,17 @@
 // block with an infinity or a NaN has scale byte 255 (NaN) and codes 0.
 //
 //  MXFP8       E4M3 with the smallest scale for which no value exceeds 448. The OCP specification's scale
-//              clips in a tenth of the blocks, and its error is a tenth larger.
-//  two terms   A sum of two MXFP8 blocks (MXFP8x2). The first term keeps 4 of bfloat16's 8 significant bits,
-//              the second the other 4. The second scale is 2^-4 of the first: errors of the first term, up to
-//              16 scales, are then up to 256 second scales, below E4M3's 448 (with 2^-5: 512). A bfloat16 of
-//              2^-6 scales (2^-13.8 of the block's largest) or more is exact, others to within 2^-14 scales.
-//  MXFP4       E2M1 with scale 2^(floor(log2 largest) - 2) or twice that: the smaller sum of squared errors.
+//              would clip values in a tenth of the blocks, and give errors that are a tenth larger.
+//  two terms   A value is the sum of two MXFP8 numbers (MXFP8x2). The first term keeps 4 of the 8 significant
+//              bits of a bfloat16, the second the other 4. The second scale is 2^-4 of the first: the first
+//              term's error, at most 16 times the first scale, is then at most 256 times the second, below
+//              E4M3's 448 (with 2^-5: 512). A bfloat16 of at least 2^-6 times the first scale (2^-13.8 of the
+//              block's largest) is exact; others have an error of at most 2^-14 times the first scale.
+//  MXFP4       E2M1 with scale 2^(floor(log2 largest) - 2) or twice that, whichever gives the smaller sum of
+//              squared errors.
 //
-// Functions take one lane's eight adjacent elements (block_codes.h). The four lanes of a block exchange only
-// the block's largest magnitude and errors (quantise_block.cuh). The host runs the same formulas.
+// Each function takes one lane's eight adjacent elements (block_codes.h). The four lanes of a block exchange
+// only the block's largest magnitude and errors (quantise_block.cuh). The host runs the same code.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -38,7 +40,8 @@ __host__ __device__ inline float float_of_bits(uint32_t bits) {
   return x;
 }
 
-// Bits of the largest magnitude. As integers, infinity exceeds all numbers, and NaN exceeds infinity.
+// Returns the bits of the largest magnitude of eight elements. As integers, the bits of infinity exceed
+// those of all numbers, and the bits of NaN those of infinity.
 __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   uint32_t largest = 0;
   for (const float value : x) {
@@ -47,33 +50,36 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   }
   return largest;
 }
+// Returns whether a block needs codes. If not (it is zero, or has an infinity or a NaN), all codes are 0.
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
-// Biased exponent of the largest magnitude minus 8, plus one if its mantissa is above 1.75. E4M3 ends at 448,
-// which is 1.75 * 2^8.
+// Returns the scale byte of MXFP8: the biased exponent of the largest magnitude minus 8, plus 1 if its
+// mantissa is above 1.75, because E4M3 ends at 448 = 1.75 * 2^8.
 constexpr uint8_t mxfp8_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// Returns the scale of the second term: 2^-4 times that of the first term, or the smallest possible scale.
+// Returns the scale byte of the second term: 2^-4 times the first term's scale, or the smallest possible
+// scale.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-constexpr uint8_t mxfp4_scale(uint32_t largest) {  // 2^(floor(log2 largest) - 2)
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // the smaller of two candidate scales
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
 }
 
-// Returns 2^(127 - scale). The scale must be below 254.
+// Returns 1 / scale = 2^(127 - scale byte). The byte must be below 254.
 __host__ __device__ inline float per_scale(uint8_t scale) { return float_of_bits((254u - scale) << 23); }
 
-struct EightE4m3 {  // B registers of kMxfp8
+struct EightE4m3 {  // a lane's eight codes, as B registers of BlockForm::kMxfp8
   uint32_t first, second;
 };
 
-// Rounds x * factor to E4M3, and leaves the remainder in x. The remainder is exact unless it underflows.
+// Rounds `x` * `factor` to E4M3, and leaves the remainders in `x`. Remainders are exact unless they
+// underflow.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // the column at each place (block_codes.h)
   uint32_t codes[2]{};
@@ -91,7 +97,7 @@ __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   return {codes[0], codes[1]};
 }
 
-// `largest` in these functions: the largest magnitude of the whole block.
+// `largest` in the functions below: bits of the largest magnitude of the whole block of 32 elements.
 __host__ __device__ inline EightE4m3 quantise_mxfp8(const float (&x)[8], uint32_t largest) {
   if (!has_codes(largest)) return {};
   float rest[8];
@@ -117,7 +123,8 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
-      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);  // rounds to halves
+      // The addition rounds to multiples of 1/2.
+      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);
   const uint32_t above_1 = ((magnitude + 0x1FFFFFu + (magnitude >> 22 & 1u)) >> 22) - (126u << 1);
   const uint32_t code = magnitude < bits_of(1.0f) ? below_1 : magnitude >= bits_of(6.0f) ? 7u : above_1;
   return (bits >> 28 & 8u) | code;
@@ -128,8 +135,9 @@ __host__ __device__ inline float e2m1_magnitude(uint32_t code) {
                        : float_of_bits((magnitude << 22) + (126u << 23));
 }
 
-// Sums of squared errors of eight values with the smaller scale (of_scale) and with twice that scale, divided
-// by the square of the smaller scale. Order and FMAs are fixed, so host and device choose the same scale.
+// Sums of the squared errors of eight values, with the smaller scale (of_scale) and with twice that scale
+// (of_twice), both divided by the square of the smaller scale. The order of additions and the FMAs are
+// fixed, so that host and device choose the same scale.
 struct Mxfp4Errors {
   float of_scale, of_twice;
 };

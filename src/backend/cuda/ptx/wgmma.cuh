@@ -1,10 +1,12 @@
-// Products of a warpgroup on Hopper (wgmma): 64 rows (16 per warp) by n columns, over 16 columns of the
-// contraction. A comes from registers, as in mma.m16n8k16; B is in shared memory. Sums have the bits of n / 8
-// products mma.m16n8k16 in the same order: `nibble verify` checks this for every kernel that uses wgmma.
+// Products of a warpgroup on Hopper (wgmma): 64 rows of A (16 per warp) by n columns of B, summed over 16
+// columns of the contraction. A comes from registers, as for mma.m16n8k16; B is in shared memory. The sums
+// have the bits of n / 8 products mma.m16n8k16 in the same order: `nibble verify` checks this for every
+// kernel that uses wgmma.
 //
-// B starts at a multiple of 1,024 bytes. Each column takes 128 bytes, the 64 elements of a tile; 16-byte
-// piece p of column c is stored at p ^ (c % 8). wgmma_bf16_by_rows takes B of 72 columns row by row: 64
-// columns in 128 bytes per row r, with piece p at p ^ (r % 8), and the last 8 columns elsewhere.
+// wgmma_bf16() takes B column by column, from a multiple of 1,024 bytes on: a column takes 128 bytes, the 64
+// elements of a tile, and 16-byte piece p of column c is stored as piece number p ^ (c % 8) of the column.
+// wgmma_bf16_by_rows() takes B row by row, with 72 columns: 64 of them take 128 bytes per row, with piece p
+// of row r stored as piece number p ^ (r % 8), and the last 8 columns are stored elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +24,24 @@ namespace nibble::cuda {
 // Orders earlier ordinary accesses to registers (A and sums) before the products that follow.
 __device__ inline void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 // end_products() ends a group of products. wait_for_products() waits until at most the last `later` groups
-// are in flight. Before that, A and sums of a group must not be touched.
+// are in flight. Until a group has ended, its A registers and sums must not be accessed.
 __device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int later>
 __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(later) : "memory");
 }
 
-// Makes shared memory that threads stored, or copied with cp.async, visible to later products. The thread
-// that stored must call it, or one that has waited for the data and issues the products.
+// Makes data in shared memory visible to later products, if threads stored it or copied it with cp.async.
+// The thread that stored must call it, or a thread that has waited for the data and issues the products.
 __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Returns the lower word of the descriptor of B stored column by column, in units of 16 bytes, for 16 of a
-// tile's 64 columns. The upper word is constant (128-byte swizzle, 1,024 bytes from 8 columns or rows to the
-// next 8). Adding to the lower word alone saves 64-bit operations, a twelfth of a batch's instructions.
+// Returns the lower word of the descriptor of B stored column by column. `address`: shared address of the
+// first of the 16 columns of the contraction. To move the start by 16 n bytes, add n to the word. The upper
+// word is constant (128-byte swizzle; 1,024 bytes from 8 columns of B to the next 8): adding to the lower
+// word alone saves 64-bit operations, a twelfth of a batch's instructions.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
-// Returns the descriptor of B stored row by row; its last 8 columns are at the higher address last_columns.
+// Returns the lower word of the descriptor of B stored row by row. The last 8 columns are at `last_columns`,
+// which must be above `address`.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 * 0x10000 + address / 16;
 }

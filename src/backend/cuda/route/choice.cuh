@@ -1,4 +1,4 @@
-// The router's choice for a token: the experts with the largest logits, and the softmax of these logits.
+// The router's choice for a token: the experts with the largest logits, and the softmax of their logits.
 #pragma once
 
 #include "backend/cuda/pipeline/ordered.cuh"
@@ -8,7 +8,8 @@
 
 namespace nibble::cuda {
 
-// Returns experts by descending logit; ties go to the lower expert. A whole warp must construct and call it.
+// Gives a token's experts one by one, by descending logit; of equal logits, the lower expert comes first. A
+// whole warp must construct it and call next().
 class Ranking {
  public:
   struct Place {
@@ -23,7 +24,8 @@ class Ranking {
       keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
-  // Returns the next expert. Lanes remove it before the shuffle, so that the next call can start earlier.
+  // Returns the next expert. The lane that holds the expert removes it before the shuffle, so that the next
+  // call can start early.
   __device__ Place next() {
     uint32_t of_lane = 0;
 #pragma unroll
@@ -32,9 +34,9 @@ class Ranking {
 #pragma unroll
     for (int i = kExpertsPerLane - 1; i >= 0; --i)
       if (keys_[i] == of_lane) own = i;
-    const uint32_t best = __reduce_max_sync(~0u, of_lane);  // a single instruction
+    const uint32_t best = __reduce_max_sync(~0u, of_lane);  // a single instruction of sm_80 and later
     const unsigned have = __ballot_sync(~0u, of_lane == best), before = (1u << threadIdx.x % 32) - 1;
-    if (of_lane == best && (have & before) == 0) {  // this is the lowest lane with the best expert
+    if (of_lane == best && (have & before) == 0) {  // the lowest lane with the best expert
 #pragma unroll
       for (int i = 0; i < kExpertsPerLane; ++i)
         if (own == i) keys_[i] = 0;
@@ -46,10 +48,12 @@ class Ranking {
   static constexpr int kExpertsPerLane{kMaxExperts / 32};
   static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kExpertsPerLane; }
 
-  uint32_t keys_[kExpertsPerLane];  // logits as sortable integers; 0: no expert, or one already chosen
+  uint32_t keys_[kExpertsPerLane];  // logits as sortable integers; 0: no expert, or already chosen
 };
 
-// Softmax of the chosen experts' logits. Lane k passes the logit of place k; other lanes pass -infinity.
+// Returns the weight of a chosen expert: the softmax of the chosen experts' logits. Lane k (k < K) passes the
+// logit of the expert that Ranking gave as number k; the other lanes pass -infinity. A whole warp must call
+// it.
 __device__ inline float weight_of_place(float logit) {
   static_assert(kMaxExpertsPerToken == 8);
   const float weight = expf(logit - __shfl_sync(~0u, logit, 0));

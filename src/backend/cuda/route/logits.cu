@@ -1,6 +1,6 @@
 // The router for a batch. Each warp of a CTA loads one segment of the CTA's strip into registers before the
-// activations are ready. Sums of segments are added in order, through shared memory. With few tokens, the
-// launch also computes norms.
+// activations are ready. The sums of segments are added in order, through shared memory. With few tokens,
+// the launch also computes the norms.
 #include <type_traits>
 
 #include "backend/cuda/chip/target.h"
@@ -21,7 +21,8 @@ namespace {
 constexpr int kWarps{16};
 constexpr int kMostSegments{(kMaxHidden / kTileCols + kRouterSegmentTiles - 1) / kRouterSegmentTiles};
 
-// A strip of the router, and its segments' sums for up to 8 tokens. All threads of a CTA call its functions.
+// A strip of the router, and the sums of its segments for up to 8 tokens. All threads of a CTA must call
+// each function.
 class RouterStrip {
  public:
   using Sums = float[kMostSegments][kStripRows][kMaxColumns];
@@ -32,8 +33,9 @@ class RouterStrip {
     if (row < args.weights.rows) bias_ = load_now(args.bias + row);
   }
 
-  // Computes the logits of tokens first to first + count - 1. activations(segment) requests a segment's
-  // activations, and returns a function of tile and group that gives the lane's B registers.
+  // Computes the logits of `count` tokens, from token `first` on, for the strip's experts.
+  // activations(segment) requests a segment's activations, and returns a function f(tile, group). f returns
+  // the lane's B registers for a group of 32 columns (0 or 1) of a tile.
   template <typename Activations>
   __device__ void multiply(int first, int count, const Activations& activations) {
     const int segments = args_.weights.num_segments;
@@ -57,12 +59,14 @@ class RouterStrip {
  private:
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // Returns the row whose logit this thread adds up for one token; a row past the matrix if there is none.
+  // Returns the row of the router whose logit this thread adds up for one token; a row past the end if the
+  // thread adds up no logit.
   __device__ int row_of_thread() const {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
   }
-  // Returns the unit number of a segment of the strip; past the last unit if there is no such segment.
+  // Returns the number of a segment of the strip among the segments of all strips; a number past the end if
+  // the strip has no such segment.
   __device__ int unit_of(int segment) const {
     const int segments = args_.weights.num_segments;
     return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;
@@ -75,7 +79,8 @@ class RouterStrip {
   float bias_{0};
 };
 
-// Returns a lane's B registers for a group of 32 columns of a token. `normed` may be rows or an image.
+// Returns the lane's B registers for a group of 32 columns of a token's norm. `is_image`: args.normed is an
+// image; false: plain rows.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;
@@ -92,7 +97,7 @@ __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int 
   }
 }
 
-// Each CTA handles one strip and 8 tokens. The tokens' norms are already computed.
+// The kernel for norms that are already computed. Each CTA handles one strip and 8 tokens.
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps)
     router_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
@@ -107,7 +112,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     struct {
       uint4 of[RouterSegment::kTiles][2];
       __device__ uint4 operator()(int tile, int group) const { return of[tile][group]; }
-    } b;  // all requested before the first is used
+    } b;  // all loads are issued before the first value is used
 #pragma unroll
     for (int tile = 0; tile < RouterSegment::kTiles; ++tile)
 #pragma unroll
@@ -119,8 +124,9 @@ __global__ void __launch_bounds__(32 * kWarps)
   });
 }
 
-// Each CTA handles one strip and two tokens. Every CTA computes the norms of its tokens; CTAs of the first
-// strip also store them. Up to kRouterNorms tokens, Hopper has an SM for each CTA.
+// The kernel that also computes the norms. Each CTA handles one strip and two tokens, whose norms it
+// computes; CTAs of the first strip also store them. Up to kRouterNorms tokens, Hopper has an SM for each
+// CTA.
 constexpr int kNormsOfCta{2};
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)
@@ -134,7 +140,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   const NormedRows out{args.normed.data, args.hidden, is_image ? args.normed.image_rows : 0};
   const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // lets the compiler omit the experts' outputs from the sum
+  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load<kNormsOfCta>(

@@ -1,4 +1,5 @@
-// Routing of several tokens: chooses each token's experts, and groups pairs (token, slot) of one expert.
+// Routing of several tokens: chooses each token's experts, and groups the pairs of a token and a chosen
+// expert by expert.
 #pragma once
 
 #include <cub/warp/warp_scan.cuh>
@@ -11,14 +12,15 @@
 
 namespace nibble::cuda {
 
-// A warp chooses a token's experts by their logits, stores them in `chosen`, and computes their weights.
+// Chooses a token's experts by their logits, stores them in `chosen` and their weights in
+// args.groups.weight. A whole warp must call it.
 __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first_pair = token * args.experts_per_token;
   const float* logits = args.logits + size_t{1} * token * args.weights.rows;
   Ranking ranking(args.weights.rows, [&](int expert) { return __ldcg(logits + expert); });
   float logit = -INFINITY;
-  bool is_here = false;  // whether this rank holds the expert of the lane's slot
+  bool is_here = false;  // whether this rank holds the token's chosen expert number `lane`
   for (int k = 0; k < args.experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     const int expert = number_of(args.own, place.expert);
@@ -29,7 +31,8 @@ __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen)
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
 }
 
-// Returns [E] counters for group_pairs(), in dynamic shared memory. They are zero after a __syncthreads().
+// Returns counters [E] for group_pairs(), in dynamic shared memory. The CTA must synchronize before it uses
+// them.
 template <int threads>
 __device__ int* cleared_counts(const RouteArgs& args) {
   NIBBLE_DYNAMIC_SHARED(int, counts);
@@ -37,12 +40,13 @@ __device__ int* cleared_counts(const RouteArgs& args) {
   return counts;
 }
 
-// Returns i / size. It usually needs no slow division, because few experts have several groups.
+// Returns i / size. Usually needs no slow division, because few experts have several groups.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
-// Groups the step's pairs by expert, in one CTA. expert_of(pair): the pair's expert; negative if another
-// rank's. The order of an expert's pairs may vary; no result depends on it. A thread keeps its first pair (in
-// a batch, its only one) in registers: reading it again from memory would cost two more waits.
+// Groups the step's pairs by expert; one CTA calls it. expert_of(pair) returns the pair's expert; a negative
+// number if another rank holds it. The order of an expert's pairs may vary; no result depends on it. A
+// thread keeps its first pair (in a batch, its only one) in registers: to read it again from memory would
+// take two more waits.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
@@ -52,8 +56,8 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     own_expert = expert_of(own);
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
-  // Calls f(pair, expert, loaded) for the thread's other pairs. Eight loads are issued at a time, because a
-  // store may alias the next load. Values loaded for pairs of another rank's expert are not used.
+  // Calls f(pair, expert, load(pair)) for the thread's other pairs of this rank's experts. Loads eight pairs
+  // at a time: the compiler cannot move a load before a store of f(), as it might alias the store.
   const auto visit_others = [&](const auto& load, const auto& f) {
     constexpr int kAhead{8};
     for (int first = own + threads; first < num_pairs; first += kAhead * threads) {
@@ -72,22 +76,22 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   visit_others([](int) { return 0; },
                [&](int pair, int expert, int) { args.rank[pair] = atomicAdd(&counts[expert], 1); });
   __syncthreads();
-  // Each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run.
+  // Each lane handles `run` consecutive experts. A prefix sum over lanes gives the lane's first group.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
-    int num_groups = 0, num_rows = 0;  // numbers of groups, and of rows in images
+    int num_groups = 0, num_rows = 0;  // numbers of groups, and of rows in images of pairs
     for (int e = first; e < last; ++e) {
       num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
       num_rows += whole_eights(counts[e]);
     }
     int before = 0, count = 0, row = 0;
-    cub::WarpScan<int>::TempStorage nothing;  // unused: WarpScan shuffles instead of using shared memory
+    cub::WarpScan<int>::TempStorage nothing;  // empty: WarpScan uses shuffles instead of shared memory
     cub::WarpScan<int>(nothing).ExclusiveSum(num_groups, before, count);
     cub::WarpScan<int>(nothing).ExclusiveSum(num_rows, row);
     if (own == 0) *args.groups.count = count;
     for (int e = first; e < last; ++e) {
       const int pairs = counts[e];
-      counts[e] = before;  // replaced by the expert's first group
+      counts[e] = before;  // from here on, the index of the expert's first group
       for (int rest = pairs; rest > 0; rest -= size, ++before) {
         args.groups.expert[before] = e;
         args.groups.num_pairs[before] = min(rest, size);

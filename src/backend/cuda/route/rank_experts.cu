@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kWarps{16}, kThreads{32 * kWarps};
 
-// Each warp ranks the experts of one token; then the last CTA to finish groups the pairs. If there is only
-// one CTA, the chosen experts stay in its shared memory.
+// Each warp ranks the experts of one token; then the last CTA to finish groups the pairs of all tokens. If
+// there is only one CTA, the chosen experts stay in its shared memory.
 __global__ void __launch_bounds__(kThreads, 1)
     rank_experts_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

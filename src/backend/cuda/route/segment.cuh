@@ -4,7 +4,8 @@
 
 namespace nibble::cuda {
 
-// One segment of a router strip, which a warp loads into registers before the activations are ready.
+// One segment of a strip of the router's matrix. A warp loads the segment into registers before the
+// activations are ready.
 struct RouterSegment {
   static constexpr int kTiles{kRouterSegmentTiles};
   uint4 parts[kTiles][4];  // the lane's A registers of each tile, in the order of layout/strips.h
@@ -24,8 +25,8 @@ struct RouterSegment {
       for (int part = 0; part < 4; ++part)
         if (tile < num_tiles) parts[tile][part] = from[(tile * 4 + part) * 32 + threadIdx.x % 32];
   }
-  // Adds the segment's products to `sums`, with the same bits as UnitStream (stream.cuh). activations(tile of
-  // the segment, group) returns the lane's B registers for both products of a group.
+  // Adds the segment's products to `sums`, with the same bits as UnitStream (stream.cuh). activations(tile,
+  // group) returns the lane's B registers for 32 columns: group 0 or 1 of the segment's tile number `tile`.
   template <typename Activations>
   __device__ void add(const Activations& activations, float (&sums)[4]) const {
 #pragma unroll

@@ -8,24 +8,26 @@
 
 namespace nibble::cuda {
 
-// sample() chooses a token per row of logits, with requested logprobs. Waits for earlier kernels (pdl.cuh).
+// sample() chooses a token for each row of logits, and computes the requested log-probabilities. Its kernels
+// wait for the results of earlier kernels themselves (pdl.cuh).
 struct SampleArgs {
-  const SampleRow* rows;  // [rows of the launch]
-  const RowInput* input;  // rows of the step
-  float* logits;          // [rows, V]; changed by biases and penalties, then restored
+  const SampleRow* rows;  // [rows of the launch]: sampling parameters
+  const RowInput* input;  // [T]: rows of the step, with tokens and positions
+  float* logits;          // [rows, V]: biases and penalties change it; it is restored afterwards
   int vocab;              // at most kMaxVocab
-  bool are_greedy;        // whether every row needs only its likeliest token
-  uint64_t* best;         // [rows, kBestCtas], scratch
-  unsigned* tickets;      // [rows]; zero before and after a launch
+  bool are_greedy;        // whether every row needs only its likeliest token, which saves a launch
+  uint64_t* best;         // [rows, kBestCtas], scratch: likeliest token of each CTA, packed with its logit
+  unsigned* tickets;      // [rows]: counts finished CTAs; zero between launches
   SampleResult* results;  // [rows]
-  // To report results to the host: step number, destination, first row's output index. null: no report.
+  // For reports to the host: number of the step (null: no reports), their destination, and the output index
+  // of the launch's first row.
   const uint32_t* step{nullptr};
   StepExchange exchange{};
   int first_output{0};
 };
-inline constexpr int kBestCtas{64};
+inline constexpr int kBestCtas{64};  // CTAs of a row that search for its likeliest token
 void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args);
 
-void prepare_sample();  // sets the kernel's shared-memory limit (prepare.h)
+void prepare_sample();  // call it once before the first launch
 
 }  // namespace nibble::cuda

@@ -1,17 +1,19 @@
 // Chooses a token from each row of logits. The formulas, and their order, are those of backend/sample.h.
 //
-// A row's logits (804 KB for V = 201,088) are in L2. A small kernel finds the likeliest token, which is all
-// that greedy rows need. For other rows, a cluster of 8 CTAs passes over the logits. At the 150 GB/s that an
-// SM reads, a pass takes 0.7 us, plus some arithmetic and a barrier. A draw takes one pass. top_k and top_p
-// search for the least likely token that is kept: a pass counts tokens (top_k) or adds up weights (top_p) in
-// each of 256 bins, likeliest first, and the next pass subdivides the bin in which the running sum reaches
-// its target. A search usually takes two or three passes, at most eight.
+// A row's logits (804 KB for V = 201,088 tokens) are in L2. A small kernel finds the likeliest token, which
+// is all that greedy rows need. For other rows, a cluster of 8 CTAs passes over the logits: each CTA reads
+// an eighth, which takes 0.7 us at the 150 GB/s that an SM reads, plus some arithmetic and a barrier.
+// Drawing a token takes one pass. top_k and top_p search for the least likely token that is kept: a pass
+// counts tokens (top_k) or adds up weights (top_p) in each of 256 bins, likeliest first; the next pass
+// subdivides the bin in which the running sum reaches its target. A search usually takes two or three
+// passes, at most eight.
 //
-// A weight is an integer in units of 2^-44 of the largest weight. Sums are exact in any order, so a token
-// gets the same bits in every run and batch. Rounding moves the border between two tokens by at most 2^-45 V
-// = 6e-9, which is less than the error of a float32 weight.
+// A token's weight is an integer, in units of 2^-44 of the largest weight. Sums of integers are exact in any
+// order, so a row gives the same token in every run and batch. Rounding the weights moves the points in the
+// running sum at which one token ends and the next begins, by at most 2^-45 V = 6e-9 of the largest weight.
+// That is less than the error of a single float32 weight.
 //
-// GPUs before Hopper have no clusters. There a single CTA does all the work, 8 times slower.
+// GPUs before Hopper have no clusters. There a single CTA handles a row, 8 times slower.
 #include <cooperative_groups.h>
 
 #include <cfloat>
@@ -40,17 +42,17 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // one warp's lanes can hold one value of each warp
 
-// Tokens further below the largest logit are never drawn, because exp(-32) is less than half a unit. A search
-// for top_k begins with the tokens within this range.
+// Tokens with weights below exp(-kReach) of the largest are never drawn, because that is less than half a
+// unit. A search for top_k begins with the tokens whose logits are within kReach of the largest.
 constexpr float kReach{32};
 
-// The CTAs that work on a row: a cluster, or a single CTA.
+// The CTAs that work on one row: a cluster, or a single CTA.
 struct Cluster {
 #if __CUDA_ARCH__ >= 900
   static constexpr int kCtas{kClusterCtas};
   static __device__ void sync() { cooperative_groups::this_cluster().sync(); }
   template <typename T>
-  static __device__ T* of_cta(T* own, int cta) {  // the same variable in another CTA's shared memory
+  static __device__ T* of_cta(T* own, int cta) {  // returns the same variable in another CTA's shared memory
     return cooperative_groups::this_cluster().map_shared_rank(own, cta);
   }
 #else
@@ -63,17 +65,20 @@ struct Cluster {
 #endif
 };
 
-// NaN becomes -infinity, as on the host, because fmaxf returns the operand that is a number.
+// Limits a logit to finite floats or -infinity. NaN becomes -infinity, as on the host: fmaxf returns the
+// operand that is a number.
 __device__ float ordered(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
 
-// Packs a token and its logit into a number. A larger number is a likelier token; ties go to the lower id.
+// Packs a token and its logit into one number: the likelier the token, the larger the number. Of equal
+// logits, the lower id counts as likelier.
 __device__ uint64_t pack(int token, float logit) {
   return uint64_t{key_of(logit)} << kTokenBits | static_cast<uint64_t>(kMaxVocab - 1 - token);
 }
 __device__ int token_of(uint64_t packed) {
   return kMaxVocab - 1 - static_cast<int>(packed & (kMaxVocab - 1));
 }
-// The least likely token that is kept. For most tokens, comparing the logits is enough.
+// The least likely token that top_k or top_p keeps. For most tokens, the logit alone decides whether they are
+// kept.
 struct Bound {
   uint64_t packed;
   float logit;
@@ -89,7 +94,7 @@ struct Likeliest {
   float logit{-INFINITY};
   int token{-1};
 
-  // Must be called in ascending order of token ids.
+  // Call it in ascending order of token ids, so that the lowest of equally likely tokens stays.
   __device__ void consider(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
@@ -98,12 +103,12 @@ struct Likeliest {
   __device__ uint64_t packed() const { return token < 0 ? 0 : pack(token, logit); }
 };
 
-// The reductions are over integers, so CUB may add in any order.
+// These reductions are over integers, so CUB may add in any order.
 using Largest = ::cuda::maximum<uint64_t>;
 using Sum = ::cuda::std::plus<uint64_t>;
 using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
 
-// The amount that a token adds to a sum: 1 (for top_k), or the token's weight (for top_p).
+// What a token adds to a sum: One (for top_k) counts the token, Weight (for top_p) gives the token's weight.
 struct One {
   float largest;  // the largest logit
   __device__ uint64_t operator()(float) const { return 1; }
@@ -118,14 +123,14 @@ struct Weight {
         inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // finite, because 0 * infinity is NaN
         min_p(min_p) {}
   __device__ uint64_t operator()(float logit) const {
-    // exp2_of() flushes subnormal results to 0. They are less than half a unit, so their amount is 0 anyway.
+    // exp2_of() flushes subnormal results to 0. They are below half a unit, so their weight is 0 anyway.
     const float weight = exp2_of(__fmul_rn(__fsub_rn(logit, largest), inverse));
     return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
   }
 };
 
-// A histogram of the distances between logits and the largest logit, with bins of equal width. With many
-// bins, atomic additions to the same bin rarely collide.
+// Sorts logits into bins of equal width, by their distance from the largest logit. Bins of logits near the
+// largest come first. With many bins, atomic additions to the same bin rarely collide.
 struct DistanceBins {
   float largest, reach, scale;
 
@@ -135,7 +140,8 @@ struct DistanceBins {
     const float distance = largest - logit;
     return distance < reach ? min(static_cast<int>(distance * scale), kBins - 1) : kBins - 1;
   }
-  // Returns the smallest key in the bins up to `bin`. The lanes of a warp search together, 5 bits per step.
+  // Returns the smallest key (key_of() of a logit) in the bins 0 to `bin`. A whole warp calls it; its lanes
+  // search together, 5 bits of the key per iteration.
   __device__ uint32_t smallest_key(int bin) const {
     const int lane = threadIdx.x % 32;
     uint32_t smallest = 0;
@@ -150,7 +156,8 @@ struct DistanceBins {
 };
 
 struct Shared {
-  // Double buffer that other CTAs read. All CTAs pass a barrier before either half is filled again.
+  // Double buffer that other CTAs of the cluster read. All CTAs pass a barrier before either half is filled
+  // again.
   uint64_t exchanges[2][kBins];
   RowReduce::TempStorage reduce;
   uint64_t warps[kWarps];
@@ -162,13 +169,14 @@ struct Shared {
   int num_top;
 };
 
-// Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the
-// target: `share` (in units of 2^-64) of the total, plus `more`. If the total is less, returns index -1 and
-// the total. Not inlined, so that one copy stays in the instruction cache. Scans each warp, then the warps'
-// sums: CUB's BlockScan adds up 32 warps' sums in every thread, which takes as long as a pass (an estimate).
+// Finds the thread at which the running sum over the CTA's threads reaches the target: `share` (in units of
+// 2^-64) of the total, plus `more`. Each thread passes an `amount`. If the total is less than the target,
+// returns index -1, with the total as `before`. Not inlined, so that one copy stays in the instruction cache.
+// find() scans each warp, then the sums of the warps: CUB's BlockScan adds up the sums of 32 warps in every
+// thread, which takes as long as a pass over the logits (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  using Scan = cub::WarpScan<uint64_t>;  // uses shuffles, no shared memory
+  using Scan = cub::WarpScan<uint64_t>;  // it uses shuffles, no shared memory
   Scan::TempStorage nothing;
   uint64_t up_to, before_warp, total;
   Scan(nothing).InclusiveSum(amount, up_to);
@@ -184,7 +192,7 @@ __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint
   return shared.place;
 }
 
-// A row of logits. All threads of the row's CTAs must call each function.
+// A row of logits. All threads of the row's CTAs must call each function, unless its comment names fewer.
 class LogitRow {
  public:
   __device__ LogitRow(float* logits, int vocab, Shared& shared)
@@ -197,6 +205,7 @@ class LogitRow {
     if (threadIdx.x == 0) shared_.num_top = 0;
   }
 
+  // Returns the likeliest token, packed with its logit (pack()); 0 if no logit is above -infinity.
   __device__ uint64_t best() {
     Likeliest likeliest;
     for_tokens([&](int token, float logit, bool is_there) {
@@ -205,20 +214,22 @@ class LogitRow {
     return combine(likeliest.packed(), Largest());
   }
 
+  // Returns the sum of all tokens' weights.
   __device__ uint64_t sum(const Weight& weight) {
     uint64_t sum = 0;
     for_tokens([&](int, float logit, bool is_there) { sum += is_there ? weight(logit) : 0; });
     return combine(sum, Sum());
   }
 
-  // Returns the bound of the smallest set of likeliest tokens, all within `bound`, whose amounts reach the
-  // target: `share` (in units of 2^-64) of the sum of all amounts, plus `more`.
+  // Searches among the tokens within `bound` for the smallest set of likeliest tokens whose amounts reach
+  // the target: `share` (in units of 2^-64) of the sum of all amounts, plus `more`. Returns the bound of
+  // this set. `reach`: range of logits that the first pass divides into bins.
   template <typename Amount>
   __device__ Bound keep(const Bound& bound, float reach, const Amount& amount, uint64_t share,
                         uint64_t more) {
     const DistanceBins distance_bin(amount.largest, reach);
     uint64_t low = bound.packed, high = pack(0, amount.largest);
-    for (int shift = -1;;) {  // shift -1: the first pass, which uses DistanceBins
+    for (int shift = -1;;) {  // -1: the first pass, by DistanceBins
       const Bound lowest(low), highest(high);
       const Place place = shift < 0 ? count(
                                           [&](int token, float logit, int& bin) {
@@ -245,7 +256,8 @@ class LogitRow {
       }
       share = 0;
       more = place.target - place.before;
-      // Done if the whole bin is needed, or it holds one token: two add at least twice the smallest amount.
+      // The search ends if all tokens of the bin are needed, or if the bin holds only one token. An amount
+      // below 1.5 times the smallest is that of one token.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
@@ -253,15 +265,15 @@ class LogitRow {
     }
   }
 
-  // Returns the first token, by id, at which the running sum of weights within `bound` exceeds `unit` (in
-  // units of 2^-64) of the total. Only the first CTA gets the result.
+  // Draws a token: the first one, by id, at which the running sum of weights within `bound` exceeds `unit`
+  // (in units of 2^-64) of the total. Only the first CTA gets the result.
   __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
     const auto amount = [&](int token, float logit) {
       return bound.admits(token, logit) ? weight(logit) : uint64_t{0};
     };
     uint64_t sum = 0;
     for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
-    cub::WarpReduce<uint64_t>::TempStorage nothing;  // uses shuffles, no shared memory
+    cub::WarpReduce<uint64_t>::TempStorage nothing;  // it uses shuffles, no shared memory
     sum = cub::WarpReduce<uint64_t>(nothing).Sum(sum);
     uint64_t* const segments = next_exchange();
     if (lane_ == 0) segments[warp_] = sum;
@@ -270,7 +282,7 @@ class LogitRow {
     const int segment_cta = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_cta < Cluster::kCtas ? Cluster::of_cta(segments, segment_cta)[segment_warp] : 0;
-    const Place segment = find(shared_, sum, unit, 1);  // 1: the sum must be above unit * total
+    const Place segment = find(shared_, sum, unit, 1);  // 1: the sum must exceed unit * total
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
@@ -282,7 +294,8 @@ class LogitRow {
     }
   }
 
-  // Calls emit(rank, packed) in the first CTA for up to kMaxTop tokens within `bound`, likeliest first.
+  // Calls emit(rank, packed) for each token within `bound` (at most kMaxTop), rank 0 for the likeliest. Only
+  // threads of the first CTA call emit().
   template <typename Emit>
   __device__ void list_top(const Bound& bound, const Emit& emit) {
     for_tokens([&](int token, float logit, bool is_there) {
@@ -293,13 +306,13 @@ class LogitRow {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // does not depend on the order in which tokens were found
+    int rank = 0;  // independent of the order in which tokens were found
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
   }
 
-  // Applies the row's adjustments to its logits. `last`: the token of the row with index row.follows.
+  // Applies the row's adjustments to its logits. `last`: token of row number row.follows of the step.
   __device__ void adjust(const SampleRow& row, int last) {
     Adjustment* const extra = row.adjustments + row.num_adjustments;
 #pragma unroll 1
@@ -312,14 +325,15 @@ class LogitRow {
     }
     Cluster::sync();
     if (row.follows < 0) return;
-    // If the last token has no adjustment of its own, the extra adjustment applies to it.
+    // If no adjustment has the last token, the extra one applies to it. The extra one's count is 0 if another
+    // adjustment has the token.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
     }
     Cluster::sync();
   }
-  // Restores the model's own logits, which the caller then reads. Only the first CTA calls it.
+  // Restores the model's own logits, which the first CTA then reads. Only the first CTA calls restore().
   __device__ void restore(const SampleRow& row) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
@@ -329,27 +343,30 @@ class LogitRow {
       logits_[__ldcg(&extra->token)] = __ldcg(&extra->raw);
     __syncthreads();
   }
-  // Sets the logits of all tokens outside the mask to -infinity for later calls. null: no mask.
+  // From now on, tokens outside the mask have logit -infinity. null: no mask.
   __device__ void allow_only(const uint32_t* mask) { mask_ = mask; }
   __device__ float logit(int token) const { return masked(token, __ldcg(logits_ + token)); }
 
  private:
   using Place = Shared::Place;
 
+  // Saves the token's logit, and replaces it by the adjusted one. `count`: see Adjustment::count.
   __device__ void change(const SampleRow& row, Adjustment& adjustment, int count) {
     adjustment.raw = __ldcg(logits_ + adjustment.token);
     float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
     if (count >= 0)
       logit = ordered(logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty);
-    if (count > 0)  // rounded after the product and again after the sum, as on the host
+    if (count > 0)  // rounded after each operation, as on the host
       logit = ordered(logit - __fadd_rn(__fmul_rn(row.frequency_penalty, static_cast<float>(count)),
                                         row.presence_penalty));
     logits_[adjustment.token] = logit;
   }
-  static constexpr int kSegments{Cluster::kCtas * kWarps};  // the vocabulary has a segment per warp
+  static constexpr int kSegments{Cluster::kCtas * kWarps};  // each warp has a segment of the vocabulary
   static_assert(kSegments <= kBins);
 
-  // Calls visit(token, logit, is_there) in all lanes. Reads logits from L2: other CTAs may have changed them.
+  // Calls visit(token, logit, is_there) for the tokens of the warp's segment. All lanes call it together,
+  // also past the segment's end (is_there false). Logits are read from L2, because other CTAs may have
+  // changed them.
   template <typename Visit>
   __device__ void for_tokens(const Visit& visit) const {
     constexpr int kAhead{5};
@@ -371,7 +388,8 @@ class LogitRow {
     }
   }
 
-  // Segments begin at multiples of 32, so the lanes of a warp read the same word of the mask.
+  // Returns -infinity for a token outside the mask. Segments begin at multiples of 32, so the lanes of a
+  // warp read the same word of the mask.
   __device__ float masked(int token, float logit) const {
     const bool may_be = mask_ == nullptr || (__ldcg(mask_ + token / 32) >> (token % 32) & 1);
     return may_be ? ordered(logit) : -INFINITY;
@@ -379,17 +397,18 @@ class LogitRow {
 
   __device__ uint64_t* next_exchange() { return shared_.exchanges[exchange_index_ ^= 1]; }
 
-  // Combines one value from each thread of the row's CTAs by `op`. All threads get the result.
+  // Combines one value from each thread of the row's CTAs by `op`. Every thread gets the result.
   template <typename Op>
   __device__ uint64_t combine(uint64_t own, const Op& op) {
-    own = RowReduce(shared_.reduce).Reduce(own, op);  // only the first thread's is valid
+    own = RowReduce(shared_.reduce).Reduce(own, op);  // valid only in the first thread
     uint64_t* const exchange = next_exchange();
     if (threadIdx.x == 0) exchange[0] = own;
     Cluster::sync();
     return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
   }
 
-  // Adds up amounts in bins; amount_of(token, logit, bin) sets `bin`. Finds the bin that reaches the target.
+  // Adds up amounts in bins, and finds the bin in which the running sum reaches the target (find()).
+  // amount_of(token, logit, bin) sets `bin`.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = next_exchange();
@@ -409,7 +428,8 @@ class LogitRow {
   }
 
   static __device__ void add(uint64_t* bin, uint64_t amount) {
-    // Shared memory has no 64-bit addition, so this takes two 32-bit ones.
+    // Shared memory has no 64-bit atomic addition, so two 32-bit additions replace it, the second with a
+    // carry.
     auto* const words = reinterpret_cast<unsigned*>(bin);
     const auto low = static_cast<unsigned>(amount);
     const unsigned before = atomicAdd(words, low);
@@ -424,26 +444,29 @@ class LogitRow {
   Shared& shared_;
 };
 
-// Whether a row needs only its likeliest token, or no token at all. best_kernel then completes the row.
+// Returns whether a row needs only its likeliest token, or no token at all. best_kernel then completes the
+// row.
 __device__ bool has_only_likeliest(const SampleRow& row) {
   return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
                                  row.num_logprobs < 0 && row.mask == nullptr);
 }
 
-// Returns where the host reads the row's result; null: nowhere. Call it after wait_for_predecessor().
+// Returns where the host reads the row's result; null if it is not reported. Call it after
+// wait_for_predecessor().
 __device__ RowOutput* row_output(const SampleArgs& args) {
   if (!args.step) return nullptr;
   return reinterpret_cast<RowOutput*>(args.exchange.outputs[__ldcg(args.step) % 2] + 1) + args.first_output +
          blockIdx.y;
 }
 
-// Finds each row's likeliest token, packed; 0 if no logit is above -infinity. Greedy rows need nothing else.
+// Finds each row's likeliest token, packed with its logit in one word; the word is 0 if no logit is above
+// -infinity. Completes greedy rows, which need nothing else.
 __global__ void __launch_bounds__(kBestThreads)
     best_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   using Reduce = cub::BlockReduce<uint64_t, kBestThreads>;
   __shared__ Reduce::TempStorage reduce;
-  const SampleRow& row = args.rows[blockIdx.y];  // may be read before the wait (pdl.cuh)
+  const SampleRow& row = args.rows[blockIdx.y];  // the step's input may be read before the wait (pdl.cuh)
   const float temperature = row.temperature;
   const bool is_greedy = has_only_likeliest(row);
   wait_for_predecessor(timestamps);
@@ -454,7 +477,8 @@ __global__ void __launch_bounds__(kBestThreads)
   Likeliest likeliest;
   for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
-  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // only thread 0's is valid
+  // valid only in the first thread
+  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) bests[cta] = best;
   if (!is_last_of(args.tickets + blockIdx.y, kBestCtas)) return;
@@ -494,7 +518,7 @@ __global__ void __launch_bounds__(kThreads)
   if (has_logprobs) {
     const float largest = Bound(best).logit;
     const uint64_t sum = row.sum(Weight(largest, 1, 0));
-    if (threadIdx.x < 32)  // only these threads compute log-probabilities
+    if (threadIdx.x < 32)  // only the first warp computes log-probabilities
       log_sum = double{largest} + log(static_cast<double>(sum)) - kWeightBits * M_LN2;
     if (num_top > 0)
       row.list_top(row.keep(everything, kReach, One{largest}, 0, static_cast<uint64_t>(num_top)),
@@ -518,7 +542,7 @@ __global__ void __launch_bounds__(kThreads)
     const int position = !params.position.is_known() ? args.input[params.position.row_before()].position + 1
                                                      : params.position.position();
     const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(position));
-    token = row.draw(bound, weight, bits >> 11 << 11);  // the 53 bits that random_unit() uses
+    token = row.draw(bound, weight, bits >> 11 << 11);  // keeps the 53 bits that random_unit() uses
   }
   if (blockIdx.x == 0) {
     row.restore(params);
@@ -535,7 +559,7 @@ __global__ void __launch_bounds__(kThreads)
           reinterpret_cast<const uint32_t*>(&result)[threadIdx.x];
     if (output && threadIdx.x == 0) output->end_ns = now_ns();
   }
-  Cluster::sync();  // no CTA may end while another still reads its shared memory
+  Cluster::sync();  // no CTA may end while others still read its shared memory
 }
 
 }  // namespace

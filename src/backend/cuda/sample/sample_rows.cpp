@@ -87,8 +87,8 @@ void SampleRows::upload(Stream stream) {
     outgrown_masks_ = std::move(device_masks_);
     device_masks_ = DeviceBuffer(2 * all_masks);
   }
-  // Mask buffers are allocated here instead of in upload_masks(): during upload_masks() other GPUs may
-  // already wait for this GPU, and an allocation would wait for them.
+  // Buffers of masks are allocated here instead of in upload_masks(): by then, other GPUs may already wait
+  // for this GPU, and the allocation would wait for them.
   if (all_masks > 0) {
     std::swap(pinned_masks_, last_pinned_masks_);
     if (pinned_masks_.bytes() < all_masks) pinned_masks_ = PinnedBuffer(2 * all_masks);

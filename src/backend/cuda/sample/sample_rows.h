@@ -1,4 +1,4 @@
-// Converts the output rows of a step to the form that the device reads.
+// Converts the output rows of a step to the form that the sampling kernels read (SampleRow).
 #pragma once
 
 #include <vector>
@@ -10,27 +10,32 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments and masks of a step. Rows point to them, because their number has no limit.
+// Owns the adjustments and masks of a step's rows. Rows point to their adjustments and masks, because the
+// number of adjustments has no limit.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}
 
-  // Begins a step. Rows point to the device's adjustments only after upload().
+  // Begins a step, whose rows add() will store from `rows` on. Only upload() sets the pointers in the rows.
   void start(SampleRow* rows) {
     rows_ = next_ = rows;
     are_greedy_ = true;
     adjustments_.clear();
     masks_.clear();
   }
-  // Adds an output row. The caller has validated its parameters (engine/validate.h) and tokens. `position`:
-  // if only the device knows it, no parameter may depend on counts of output tokens. `follows`: the step's
-  // row whose token, still unknown to the host, counts as output (Run::ahead).
+  // Adds an output row, whose parameters (engine/validate.h) and tokens the caller has validated. `position`:
+  // position of the token to sample. If only the device knows the position, the row must have no penalties,
+  // which count output tokens. `follows`: the first row of the output's run, if the host does not know that
+  // row's token yet, because the previous step samples it (Run::ahead). The device then counts this token as
+  // output for penalties.
   void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // whether every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
-  // Enqueues the copy of the adjustments, if any. Step n - 2 must have ended when step n is uploaded.
+  // Enqueues the copy of the adjustments, if there are any. When step n is uploaded, step n - 2 must have
+  // ended.
   void upload(Stream stream);
-  // Fills in the masks and enqueues their copy. Call it before the sampling, while the device runs the step.
+  // Fills in the masks, and enqueues their copy. Call it after the step's launches were enqueued, and before
+  // the launches of sampling are enqueued: the device runs the step while the host computes masks.
   void upload_masks(Stream stream);
 
  private:
@@ -41,16 +46,17 @@ class SampleRows {
   SampleRow *rows_{nullptr}, *next_{nullptr};
   bool are_greedy_{true};
   std::vector<Adjustment> adjustments_;
-  std::vector<int> index_;  // [V], index of each token in `adjustments_`; -1: this row has none
+  std::vector<int> index_;  // [V], index in `adjustments_` of each token; -1: the row has no adjustment of it
   struct Mask {
     SampleRow* row;
     TokenMask* source;
   };
   std::vector<Mask> masks_;
-  // Each buffer exists twice, because the previous step's copy may not have started yet.
+  // Each buffer exists twice, because the copy of the previous step may not have started yet.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
-  DeviceBuffer outgrown_, outgrown_masks_;  // replaced by larger ones; the previous step may still read them
+  // buffers that larger ones have replaced; the previous step may still read them
+  DeviceBuffer outgrown_, outgrown_masks_;
 };
 
 SampledToken to_sampled(const SampleResult& result);
