@@ -1,4 +1,4 @@
-// A stream of launches, and the timestamps that launches write.
+// A CUDA stream, and the timestamps that recorded launches write.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,14 +11,14 @@ namespace nibble::cuda {
 
 class Recorder;
 
-// Addresses of a launch's timestamps, in nanoseconds of the device's clock; null if it is not recorded.
-// `begin`: when the first CTA could begin. `end`: when the last CTA had finished. `middle`: when the last CTA
-// had finished routing, if the launch also multiplies experts.
+// Addresses of a launch's timestamps, in nanoseconds of the GPU's clock; null if the launch is not recorded.
+// `begin`: when the first CTA could begin. `end`: when the last CTA had finished. `middle`: for a launch that
+// routes and multiplies experts, when the last CTA had finished routing.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// Names a launch in profiles. `first_operation`, `first_name`: the launch's work before its `middle`.
+// A launch's name in profiles. `first_operation` and `first_name` are for its work before `middle`, if any.
 struct Label {
   Operation operation;
   const char* name;
@@ -29,11 +29,11 @@ struct Label {
 struct Stream {
   cudaStream_t handle{nullptr};
   Recorder* recorder{nullptr};  // where launches store timestamps; null unless profiling
-  bool is_draft{false};         // profiles count the launches as a draft head's
+  bool is_draft{false};         // true: profiles list the launches as the draft head's
   operator cudaStream_t() const { return handle; }
 };
 
-size_t device_shared_bytes();  // most shared memory that a CTA can have on the calling thread's GPU
+size_t device_shared_bytes();  // most shared memory of a CTA, on the calling thread's GPU
 
 Timestamps timestamps_of_next(const Stream& stream, const Label& label);
 
