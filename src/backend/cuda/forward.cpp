@@ -6,8 +6,8 @@ namespace {
 void attention(const Step& step, size_t layer) {
   norm_before_attention(step, layer);
   qkv(step, layer);
-  append(step, layer);   // rotates q and k, appends k and v
-  attend(step, layer);   // window of 128 on sliding layers
+  append(step, layer);   // rotates q and k, appends k and v to the cache
+  attend(step, layer);   // sliding layers: only the last 128 positions
   project(step, layer);  // x += Wo attended + bo
 }
 
@@ -15,7 +15,7 @@ void experts(const Step& step, size_t layer) {
   norm_before_experts(step, layer);
   route(step, layer);       // logits, top K, softmax
   experts_up(step, layer);  // SwiGLU
-  // The next reader of x, or the all-reduce, adds the weighted outputs of the routed experts.
+  // Only computes the experts' weighted outputs. The next reader of x, or the all-reduce, adds them to x.
   experts_down(step, layer);
 }
 

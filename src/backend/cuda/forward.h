@@ -1,4 +1,4 @@
-// The forward pass of a layer, with the order and the names of reference/forward.cpp.
+// The forward pass of a layer. Operations have the order and the names of reference/forward.cpp.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,12 @@
 
 namespace nibble::cuda {
 
-// Launches kernels that read the residual stream after a layer, before the next layer overwrites the stream.
+// Called after each layer: launches readers of the residual stream, before the next layer overwrites it.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
-// Runs half a layer. A step is embed(), then the attention half and the experts' half of each layer,
-// unembed(), sample(). If ranks share the model, an all-reduce follows each half. `tap` may be empty.
+// Runs half a layer: attention if `half` is even, the experts if odd. A step is embed(), all halves,
+// unembed(), sample(). If ranks share the model, the caller sums over ranks after each half. `tap`: may be
+// empty.
 void run_half_layer(const Step& step, int half, const Tap& tap);
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 
