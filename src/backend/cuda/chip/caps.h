@@ -56,8 +56,8 @@ struct ChipSpeeds {
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 
-// Link of GPUs of one kind: within a host or, for GB10, a cable between machines. sum_seconds: time of NCCL's
-// all-reduce of a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its bytes.
+// A link between GPUs of one kind, within a host or (GB10) by a cable between machines. sum_seconds: time of
+// NCCL's all-reduce of a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second in one direction; 0: unknown
