@@ -30,7 +30,7 @@ int default_batch_tokens(const DeviceCaps& caps) {
 int default_rows_with_answers(const DeviceCaps& caps) {
   const std::string gpu = known_name_of(caps);
   const int most = default_batch_tokens(caps);
-  // Steps of a prompt of `most` tokens end at positions rows, 2 rows, ..., most; the argument is their mean.
+  // The steps of a prompt of `most` tokens end at rows, 2 rows, ..., most. Their mean is the context.
   const auto speed = [&](int rows) { return rows / step_seconds(gpu, rows, (most + rows) / 2); };
   int rows = most;
   while (rows > kLeastRows && (gpu.empty() || speed(rows / 2) >= kMostSpeed * speed(most))) rows /= 2;
