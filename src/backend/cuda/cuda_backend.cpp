@@ -71,7 +71,7 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // False if each rank has its own sequences: keep_drafts() moves drafts of all sequences in one cache.
+  // False if each rank has its own sequences: keep_drafts() would move drafts that other ranks hold.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
   // Trees gain little with the miniature's draft head, and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }

@@ -1,4 +1,4 @@
-// Rejects models that the kernels or the GPU's memory cannot take, before they are loaded. Host code only.
+// Rejects models that the kernels or the GPU's memory cannot take, before they are loaded.
 #pragma once
 
 #include <optional>

@@ -48,7 +48,7 @@ ResidualInput stream_after_layer(const Step& step);
 // Returns half a layer's result for the sum over ranks. If the sum computes a norm, it goes to work.normed.
 HalfOutput output_of_half(const Step& step, int half);
 
-// Logits of outputs first to first + count - 1 (at most kOutputRows); tokens chosen by these logits.
+// Compute the logits of outputs first to first + count - 1 (at most kOutputRows), and choose their tokens.
 void unembed(const Step& step, int first, int count);
 void sample(const Step& step, int first, int count);
 // Moves accepted drafts' K and V to their positions. Call it after all tokens of the step are chosen.

@@ -46,7 +46,7 @@ MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_a
   return multiplies_by_wgmma(target) ? MatrixEngine::kWgmma : MatrixEngine::kMma;
 }
 
-// Returns the rows that a plan may use: its engine's, and mma.sync rows that the engine's do not replace.
+// Returns the rows that a plan may use: those of its engine, and mma.sync rows that none of them replaces.
 std::vector<const KernelRow*> rows_for(Operation operation, Format weights, const Target& target,
                                        std::optional<BlockFormat> prompt_activations,
                                        std::span<const KernelRow> rows) {

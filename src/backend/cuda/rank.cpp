@@ -46,7 +46,7 @@ void Rank::begin_trial(Stream stream) const {
   wait_for_stream(stream, "testing the links");
 }
 
-// Runs a sum of trial_rows() rows, which is sum_dealt() if steps can have enough rows, and one of 1 row.
+// Runs two sums: of trial_rows() rows, by sum_dealt() if steps can have enough rows for it, and of 1 row.
 void Rank::run_trial(Turn turn, Stream stream) const {
   const auto terms_to = [&](float* x) {
     return SumTerms{work_->project_parts, 1, 0, static_cast<size_t>(config_.hidden), x, x, {}};

@@ -93,7 +93,7 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
   const int T = rows.num_tokens;
   const KernelRow &qkv = plan.row(Operation::kQkv, rows.num_attention_rows),
                   &route = plan.row(Operation::kRoute, T), &experts_up = plan.row(Operation::kExpertsUp, T);
-  // All-reduces cannot write norms in a block-scaled format, so rms_norm computes the norms then.
+  // With block-scaled activations, rms_norm computes the norms: all-reduces cannot write that format.
   const bool sums_norm = sharing.sums_can_norm && !plan.prompt_activations();
   StepRecipe recipe;
   recipe.rows = rows;

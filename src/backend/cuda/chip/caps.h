@@ -43,7 +43,7 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line of text
 
-// Throws InputError if the chip has too little shared memory for any budget, or if the options exceed it.
+// Throws InputError if the chip has too little shared memory for any budget, or less than options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, used for predictions (predict/predict.h).
@@ -67,7 +67,7 @@ struct ChipLink {
 };
 ChipLink known_link(std::string_view name);  // throws like known_gpu()
 
-// Returns a chip by name ("gb10"), or a family's first ("sm_121"). Throws InputError with the known names.
+// Returns a chip by its name ("gb10"), or the first of a family ("sm_121"). Throws InputError if unknown.
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();
 // Returns the name of the known chip with the compute capability and multiprocessors of `properties`; "" if

@@ -1,4 +1,4 @@
-// The GPU for which kernels are chosen: the real one or, by options, a smaller one. Host code and C++17 only.
+// The GPU for which kernels are chosen: the real one or, by options, a smaller one. C++17, for device code.
 #pragma once
 
 #include <cstddef>

@@ -142,7 +142,7 @@ __device__ uint8_t nearest_code(float value) {
   return sign | code;
 }
 
-// Each CTA computes a row's E4M3 scale. bfloat16 magnitudes have the order of their bits; NaN is largest.
+// Each CTA computes a row's E4M3 scale. Magnitudes are compared as integers, where a NaN is the largest.
 __global__ void row_scale_kernel(const PackBf16Args args) {
   __shared__ unsigned largest;
   if (threadIdx.x == 0) largest = 0;

@@ -33,7 +33,7 @@ class Uploader {
   ~Uploader();
 
   void vector(const Vector& from, float* to) { vectors(from, 1, {0, from.count}, to); }
-  // Copies the elements `part` of each of `num` vectors. The vectors follow `first` in memory.
+  // Copies the elements `part` of each of `num` vectors, which are contiguous. `first` is the first of them.
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);

@@ -26,7 +26,7 @@ namespace {
 static_assert(kPagePositions == kPageTokens);
 static_assert(kMostDeals * kMaxColumns >= kOutputRows);  // unembed_dealt(): a counter for each pass
 
-// Returns the number of segment sums of qkv_split() or project_split(), the larger; equal for all layouts.
+// Returns the segment sums that qkv_split() or project_split() stores, whichever needs more; for any layout.
 size_t num_split_sums(const Config& config, int num_tokens) {
   const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
             both = 2 * config.num_kv_heads * config.head_dim;

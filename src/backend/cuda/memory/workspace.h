@@ -52,9 +52,9 @@ struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   ActivationRoom attended, normed, gated;
-  // Image of gathered pairs (ExpertsUpArgs). It reuses the memory of qkv_parts, which attention has read.
+  // Image of gathered pairs (ExpertsUpArgs), in the memory of qkv_parts, which attention has already read.
   Activations gathered;
-  // Scratch of qkv_split() and project_split(). It reuses attend_partials, which only attention needs.
+  // Scratch of qkv_split() and project_split(), in the memory of attend_partials, which only attention needs.
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};

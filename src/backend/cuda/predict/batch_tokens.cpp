@@ -7,7 +7,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Most and fewest rows of a step. An H200 runs 8,192 tokens 25 % faster in one step (0.23 s, 2 GB) than in 4.
+// Most and fewest rows of a step. An H200 runs 8,192 tokens 25 % faster in one step than in four. That step
+// takes 0.23 s and 2 GB of workspace.
 constexpr int kMostRows{8192}, kLeastRows{2048};
 
 double step_seconds(const std::string& gpu, int num_rows, int context) {

@@ -1,10 +1,10 @@
-// Predicts the time of a step on a chip, which may be absent: a roofline per operation (model/ops.h), without
-// knowledge of the kernels. Host code only.
+// Predicts the time of a step on a chip by a roofline per operation (model/ops.h), without knowledge of the
+// kernels. The chip may be absent: no GPU is needed.
 //
 //  t = max(bytes / B, weights / W, operations / F) + launches * l
 //
 // bytes: weights, KV cache, activations. B, W, F: bytes read, weights converted and operations done per
-// second, the chip's rates (chip/caps.h) times the fractions that kernels reach (costs.h). l: seconds per
+// second: rates of the chip (chip/caps.h) times fractions that kernels reach (costs.h). l: seconds per
 // launch.
 #pragma once
 

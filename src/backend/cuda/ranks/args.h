@@ -7,8 +7,8 @@
 
 namespace nibble::cuda {
 
-// Which half of an exchange a launch performs: sending this rank's data, or waiting for the other ranks'
-// data. Ranks on one GPU run one after another, so all of them launch kSend before any launches kWait.
+// Whether a launch sends this rank's data to the other ranks, waits for theirs, or both. Ranks on one GPU run
+// one after another, so all of them launch kSend before any launches kWait.
 enum class Turn { kSendAndWait, kSend, kWait };
 
 struct SumNorm {

@@ -1,4 +1,4 @@
-// NCCL, loaded at run time: the build needs no NCCL header or library. The ABI is that of src/nccl.h.in.
+// NCCL, loaded at run time: the build needs no NCCL header or library. ABI: NVIDIA/nccl's src/nccl.h.in.
 #pragma once
 
 #include <cuda_runtime_api.h>

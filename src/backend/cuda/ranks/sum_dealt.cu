@@ -53,7 +53,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   }
 }
 
-// Waits until the owners of this CTA's rows in send_terms() have returned them.
+// Waits until owners have returned the rows whose terms this CTA has sent in send_terms().
 __device__ void wait_for_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   const Links& links = args.links;
   const int most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
@@ -121,8 +121,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
   }
 }
 
-// Ranks of one GPU take turns in one stream. When a later kernel runs there, all of them have returned rows,
-// so only kSendAndWait waits for rows.
+// Ranks that share a GPU launch kWait one after another in one stream. A later kernel runs after all of them
+// have returned rows, so only kSendAndWait polls for returned rows.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {

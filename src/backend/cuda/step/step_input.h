@@ -24,7 +24,7 @@ constexpr int graph_rows(int num_tokens) {
 }
 
 // Fewest attention rows of a rank with its own KV cache. With fewer, kernels would compute norms themselves,
-// from contiguous rows. Padding rows repeat the step's first row, with K and V in a spare page.
+// for which rows must be contiguous. Padding rows repeat the step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
 // Decides which kernels a step launches, with which grids. Steps of equal shape share a CUDA graph.

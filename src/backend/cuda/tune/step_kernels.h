@@ -1,5 +1,5 @@
-// The candidates of `nibble tune` on a GPU, and what their times imply for the kernel table. Host code only.
-// A step's kernels depend on each other: which kernel computes norms, whether sums come in parts, whether
+// The candidates of `nibble tune`, and what their times imply for the kernel table. This part needs no GPU. A
+// step's kernels depend on each other: which kernel computes norms, whether sums come in parts, whether
 // activations are images, how many pairs a group has. So a candidate is the set of all kernels that the table
 // runs at some number of rows; it is tried at other numbers too. If two candidates agree in these points, a
 // step may combine attention's products of one with the experts' products of the other. Tiles, stages and

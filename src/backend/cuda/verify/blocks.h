@@ -22,7 +22,7 @@ struct HostBlocks {
   double value(int row, int col) const;           // sum of the terms, each with its scale
 };
 
-// Scales of a block: four lanes with 8 elements each. Errors are added in the order of quantise_block.cuh.
+// Scales of a block of four lanes with 8 elements each. Rounding errors are added in the kernels' order.
 struct BlockScales {
   uint32_t largest;  // float32 bits of the block's largest magnitude
   uint8_t mxfp8, mxfp4;
@@ -32,7 +32,7 @@ BlockScales scales_of_block(const float (&x)[4][8]);
 // Quantises rows by the code of the kernels, compiled for the host.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// Returns what a block-scaled product multiplies. is_native: the GPU has the instruction, not its twin.
+// Returns what a block-scaled product multiplies. is_native: the instruction computes it, not its twin.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 class DeviceBlocks {  // HostBlocks in GPU memory

@@ -36,10 +36,10 @@ struct GroupsRead {
 class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
-  // Contains the groups that route() would store for these choices, one for each token.
+  // Filled with the groups that route() stores for these choices, one for each token.
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
-  // image_pairs(): rows of an image with room for any routing. image_row_of_pair(): needs choices.
+  // Rows of an image with room for any routing; each pair's row in it (empty if there are no choices).
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 

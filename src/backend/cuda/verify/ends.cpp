@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kLogprobs{3};
 
-// Two poisoned host buffers that steps use in turn. A kernel must not touch the buffer of the next step.
+// Two poisoned host buffers that steps use in turn. A kernel may touch only the buffer of its own step.
 template <typename T>
 class PlacesInTurn {
  public:
@@ -75,7 +75,7 @@ EmbedRows embed_rows(const Case& c) {
   std::vector<size_t> tokens;
   for (size_t t = 0; t < T; ++t) {
     tokens.push_back(t == 0 ? vocab - 1
-                            : random_bits(c.seed + 1, t) % vocab);  // the last token first, then random ones
+                            : random_bits(c.seed + 1, t) % vocab);  // row 0: the last token; others: random
     const auto token = static_cast<int32_t>(tokens.back());
     const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // its output row in the previous step
     results[static_cast<size_t>(chosen_as)].token = token;

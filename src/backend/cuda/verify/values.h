@@ -31,7 +31,7 @@ std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 // rounded result is `value`; the kernel's may differ by `slack` if a rounding border is between them.
 struct Rounded {
   float value, slack;
-  double number, error;  // before rounding: the host's; a kernel's largest error
+  double number, error;  // the host's, before rounding; a kernel's largest error
 };
 Rounded round_bf16(double number, double error);
 Rounded round_e4m3(double number, double error);

@@ -98,10 +98,10 @@ double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   return worst;
 }
 
-// Largest error of the twin, relative to the sum of magnitudes: 2^-23 per rounding. Per 32 columns, two
-// m16n8k16 truncate 16 aligned products, the addend and the result each, and 3 roundings add the block to D.
+// Largest error of the twin, relative to the sum of magnitudes: 2^-23 per rounding. Per 32 columns, each of
+// two m16n8k16 truncates 16 aligned products, the addend and the result; 3 roundings add the block to D.
 constexpr double kTwinBound{(2 * 18 + 3) * 0x1p-23};
-// The same for the instruction if sums keep 13 bits, as for FP8 on Ada and Hopper (see ask_sum_width()).
+// Largest error of the instruction if its sums keep 13 bits, as for FP8 on Ada and Hopper (ask_sum_width()).
 constexpr double kNativeBound{0x1p-10};
 
 ProbeFinding products_finding(const BlockMachine& machine, BlockProduct product, Result as_expected,

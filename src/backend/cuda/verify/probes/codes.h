@@ -18,7 +18,7 @@ void unpack_codes(Stream stream, const UnpackArgs& args);
 
 struct QuantiseArgs {      // four lanes quantise one block of 32 numbers
   const float* x;          // [num_blocks, 32]: numbers to quantise
-  uint32_t *first, *rest;  // [num_blocks, 8]: E4M3 codes; MXFP8x2 has both terms, MXFP8 `first`
+  uint32_t *first, *rest;  // [num_blocks, 8]: E4M3 codes. MXFP8x2 is first + rest; MXFP8 is first
   uint32_t* nibbles;       // [num_blocks, 4]: E2M1 codes of MXFP4
   uint8_t* scales;         // [num_blocks, 3]: E8M0 scales of `first`, `rest` and `nibbles`
   int num_blocks;
