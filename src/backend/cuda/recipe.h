@@ -61,7 +61,7 @@ struct StepRecipe {
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
-  int group_size, max_groups;  // pairs per group, at most; groups of a step, at most
+  int group_size, max_groups;  // most pairs of a group; most groups of a step
 
   // Shapes of launches that stream weights and multiply them by few columns. Other kernels have fixed shapes.
   std::optional<DenseLaunch> qkv, project;

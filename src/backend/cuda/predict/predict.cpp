@@ -152,7 +152,7 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
   return (link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// Describes a share as a smaller model, with its rows of the unembedding. load_of(): its experts.
+// Describes a share as a smaller model, with its rows of lm_head. load_of() returns its experts' load.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// add_parts(): out = x + part 0 + part 1 + ... in this order, in float32, with the same bits as sum.h.
+// add_parts(): out = x + part 0 + part 1 + ... in this order, in float32, with the bits of sum.h's kernels.
 struct AddArgs {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;       // at most kMaxExpertsPerToken and kMaxRanks

@@ -65,7 +65,7 @@ struct MeetArgs {
   const uint32_t* words{nullptr};  // [num_words]
   uint32_t* to[kMaxRanks]{};       // destination on each rank
   int num_words{0};
-  StepExchange exchange{};  // of the first rank: gets the time of the meeting; null: no report
+  StepExchange exchange{};  // on the first rank: gets the time of the meeting; null: not reported
 };
 void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn);
 

@@ -163,7 +163,7 @@ class TrialModel {
   InputUpload input_;
 };
 
-// Checks kernels at any numbers of rows, also where the table does not use them; each only once per number.
+// Checks kernels at any number of rows, also where the table does not use them; each once per number.
 class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}

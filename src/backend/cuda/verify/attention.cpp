@@ -130,7 +130,7 @@ struct Step {  // a case's inputs and expected q, k, v, on host and GPU
     const size_t half = parts.size() / 2;
     fill_on_device(device_parts.data() + half, 0xFF, half * sizeof(float), "poisoning the second part");
   }
-  // If false, the kernel is told that q, k and v have only one part. The second part is poisoned.
+  // If false, q, k and v have only one part, and the memory of the second part is poisoned.
   bool has_rest() const { return c.seed / 2000 % 2 == 0; }
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
 
@@ -259,7 +259,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   };
   attend(out, num_partials, subject);
   attend(out_of_last, 0, subject);  // without a mailbox: the last CTA to finish merges all chunks
-  Subject small = subject;          // with one SM, a few CTAs already are a crowd (attention/launch.h)
+  Subject small = subject;          // with one SM, is_crowded needs few CTAs (attention/launch.h)
   small.gpu.target.num_multiprocessors = 1;
   attend(out_of_crowd, 0, small);
 

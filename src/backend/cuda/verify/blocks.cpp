@@ -71,7 +71,7 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// Distance between neighbouring numbers of a format near x. E2M1: 4 above 6, because 8 may be rounded to 6.
+// Distance between a format's numbers near x. E2M1: 4 from 6 on, because MXFP4's smaller scale rounds 8 to 6.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {
