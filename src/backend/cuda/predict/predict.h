@@ -4,7 +4,7 @@
 //  t = max(bytes / B, weights / W, operations / F) + launches * l
 //
 // bytes: weights, KV cache, activations. B, W, F: bytes read, weights converted and operations done per
-// second: rates of the chip (chip/caps.h) times fractions that kernels reach (costs.h). l: seconds per
+// second: the chip's rates (chip/caps.h) times the fractions reached by kernels (costs.h). l: seconds per
 // launch.
 #pragma once
 

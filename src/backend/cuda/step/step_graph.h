@@ -26,8 +26,8 @@ class StepGraph {
   cudaGraphExec_t executable_{nullptr};
 };
 
-// Keeps the graphs of the latest step shapes. The key has the step's shape on each rank of the GPU. A graph
-// that is dropped is not running: at most two steps are in flight, and their shapes are the latest ones.
+// Keeps the graphs of the latest step shapes; the key has the step's shape on each rank of the GPU. The least
+// recently used graph is dropped first. It is not running, because at most two steps are in flight.
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;

@@ -22,9 +22,9 @@ size_t size_of(int a, int b, int c = 1) {
 }
 
 // Returns the largest error of a sum, relative to the sum of magnitudes: 2^-23 per rounding. Per 16 columns,
-// the tensor cores align 16 products and the addend to the largest of the 17, truncate each below its last
-// place, and truncate the result: 18 times. A segment's tile has four times 16 columns. Then the segments are
-// added.
+// the tensor cores align 16 products and the addend to the largest of the 17, and truncate each of them and
+// the result: 18 times. A tile of a segment has four times 16 columns; each segment's sum is rounded once
+// more.
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
