@@ -63,7 +63,7 @@ struct MeetArgs {
   Links links;
   int number;
   const uint32_t* words{nullptr};  // [num_words]
-  uint32_t* to[kMaxRanks]{};       // destination on each rank
+  uint32_t* to[kMaxRanks]{};       // [num_words] on each rank: where the words go
   int num_words{0};
   StepExchange exchange{};  // on the first rank: gets the time of the meeting; null: not reported
 };

@@ -76,7 +76,7 @@ InputParts parts_of(uint8_t* input, const StepShape& shape);
 
 size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
 
-int chunks_for(int num_pages);  // number of chunks of attend_rows()
+int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
 
 // A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {

@@ -27,7 +27,7 @@ struct AttendCase {
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
   float sharpness{8};  // factor of queries; the larger, the more one position dominates
-  float sink{0};       // sinks of all heads are within 1 of this logit
+  float sink{0};       // sinks of all heads are logits within 1 of this
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
   Format kv{Format::kBf16};  // format of the cache: BF16 or E4M3

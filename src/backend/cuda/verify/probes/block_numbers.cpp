@@ -63,7 +63,7 @@ int bits_among_products(const BlockMachine& machine, BlockForm form) {
     if (is_wide) {
       put_a(form, warp, 0, 0, 0x18);  // the code of 4
       put_b(form, warp, 0, 0, 0x78);  // the code of 256
-      // Small products are 2^(10 - k), with E4M3 codes down to 2^-9; k = 20 is 0.5 x 2^-9.
+      // Small products are 2^(10 - k): a code of 1 times an E4M3 code; for k = 20, 0.5 times 2^-9.
       const int exponent = 10 - k;
       const uint32_t code = exponent >= -6   ? static_cast<uint32_t>(exponent + 7) << 3
                             : exponent >= -9 ? 1u << (exponent + 9)

@@ -6,10 +6,10 @@
 namespace nibble::cuda::verify {
 
 enum class RatedProduct {
-  kBf16,   // HMMA, m16n8k16
-  kE4m3,   // QMMA, m16n8k32
-  kMxfp8,  // QMMA.SF, m16n8k32
-  kMxfp4,  // OMMA.SF, m16n8k64
+  kBf16,   // HMMA in SASS, m16n8k16
+  kE4m3,   // QMMA in SASS, m16n8k32
+  kMxfp8,  // QMMA.SF in SASS, m16n8k32
+  kMxfp4,  // OMMA.SF in SASS, m16n8k64
 };
 inline constexpr RatedProduct kRatedProducts[]{RatedProduct::kBf16, RatedProduct::kE4m3, RatedProduct::kMxfp8,
                                                RatedProduct::kMxfp4};
