@@ -25,7 +25,7 @@ class Nccl {
   Nccl& operator=(const Nccl&) = delete;
 
   const std::string& version() const { return version_; }  // for example "2.28.9"
-  GroupId new_group() const;                               // the first rank then listens for the other ranks
+  GroupId new_group() const;                               // makes an id by which ranks find each other
   // Throws InputError if `result` is an error; the message has `what` (the operation) and `comm`'s details.
   void check(int result, const char* what, NcclComm* comm = nullptr) const;
 

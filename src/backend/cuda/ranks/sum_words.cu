@@ -25,7 +25,7 @@ __device__ bool have_tag(const TwoWords& words, uint32_t tag) {
 __device__ float2 two_floats(const TwoWords& words) {
   return {__uint_as_float(untagged(words.first)), __uint_as_float(untagged(words.second))};
 }
-// Returns the address in in_inbox's inbox of of_rank's word for element `at` of the sum's rows.
+// Returns the address of element `at` among the words that rank of_rank sends to rank in_inbox.
 __device__ uint64_t* words_of(const SumArgs& args, int of_rank, int in_inbox, size_t at) {
   const Links& links = args.links;
   const int room = tagged_rows(links.num_ranks) * links.hidden;
