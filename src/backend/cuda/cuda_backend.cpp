@@ -31,14 +31,14 @@
 namespace nibble::cuda {
 namespace {
 
-// A GPU and its rank. In tests a GPU may have several ranks, which take turns.
+// A GPU with its rank. In tests a GPU may have several ranks, which run one after another.
 struct Card {
   explicit Card(bool has_graphs) : graphs(has_graphs) {}
 
   OwnedStream stream;
   std::vector<std::unique_ptr<Rank>> ranks;
   StepGraphs graphs;
-  OwnedEvent end[2];  // the ends of the last two launched steps, alternately
+  OwnedEvent end[2];  // when the last two launched steps end; step n records end[n % 2]
 
   // Returns the first rank's shape of the step uploaded last. Other ranks may have other numbers of own rows.
   const StepShape& shape() const { return ranks.front()->shape(); }
@@ -48,7 +48,7 @@ struct Card {
   void count_launch() const {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
-  // Makes each rank send what the other ranks need, and then makes each wait for what it needs.
+  // Calls f(rank, turn): kSend for all ranks, then kWait for all. A single rank does both in one call.
   template <typename F>
   void take_turns(const F& f) {
     if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
@@ -57,7 +57,7 @@ struct Card {
   }
 };
 
-// Timeout of a step if its ranks have no timeouts of their own.
+// Timeout of a step whose ranks NCCL connects: its kernels have no timeout of their own, unlike PeerSum's.
 constexpr double kPatienceForRanksSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -74,9 +74,9 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // False if each rank has its own sequences, because Rank::keep_drafts() moves drafts of all rows of a step.
+  // False if each rank has its own sequences: keep_drafts() would move drafts that other ranks hold.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // With the miniature's draft head, trees gain little, and take longer than chains (docs/speculation.md).
+  // Trees gain little with the miniature's draft head, and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
@@ -89,13 +89,13 @@ class CudaBackend final : public Backend {
   Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
-  // Whether this card samples tokens. Only rank 0's card does.
+  // Whether this GPU samples tokens. Only rank 0's GPU does.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect(int max_batch_tokens);
   void try_links();
-  // Throws BackendLost on a timeout or if a rank is lost. With nodes, rethrows what check_alive() threw.
+  // Throws BackendLost on a timeout or if a rank is lost; if ranks are processes, what check_alive() throws.
   void wait_for(const OwnedEvent& event);
-  // Whether a rank has timed out, since the last call, while waiting for another rank.
+  // Whether a rank has timed out while waiting for another rank, since the last call.
   bool have_timed_out() { return is_shared() && first_rank().connection().take_timeout(); }
   void abort_sums();
 
@@ -104,10 +104,10 @@ class CudaBackend final : public Backend {
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
   Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
-  // `logits`: also copy the logits to pinned_logits_.
+  // `logits`: true also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
-  // Enqueues the logits and the sampling of a step without a graph, in portions. If want_logits, waits for
-  // each portion and appends its logits to `logits`.
+  // Enqueues logits and sampling of a step without a graph, in launches of limited size. If want_logits,
+  // waits for each launch and appends its logits to `logits`.
   void enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits);
   // After all tokens are chosen: moves accepted drafts of trees to their positions, and makes new drafts.
   void enqueue_drafts(Card& card) {
@@ -115,8 +115,8 @@ class CudaBackend final : public Backend {
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // Whether the graph ends before sampling: if sampling waits for masks, or if ranks are processes. All
-  // processes must capture NCCL's work in the same step, but only the first one knows how tokens are chosen.
+  // Whether the graph ends before sampling: if sampling needs masks, which arrive later, or if ranks are
+  // processes. All processes must record the same NCCL work, but only rank 0's knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const {
     return shape.have_masks || connection_.has_processes();
   }
@@ -155,12 +155,12 @@ class CudaBackend final : public Backend {
   CardThreads threads_;
   std::vector<std::unique_ptr<Card>> cards_;
   PinnedBuffer pinned_logits_;
-  std::array<Launched, 2> launched_;  // host's data of the last two launched steps, alternately
+  std::array<Launched, 2> launched_;  // host data of the last two launched steps; step n has launched_[n % 2]
   size_t num_launched_{0}, num_waited_for_{0};
   std::optional<HeadDrafter> drafter_;  // runs the draft head; set only if one rank has the whole model
 };
 
-// Returns the kernels of a plan, including those by which `num_ranks` ranks sum their results.
+// Returns a plan's kernels and, with several ranks, the kernels that sum their results.
 std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_own_sequences,
                                      const Connection& connection) {
   std::vector<KernelChoice> rows = choices(plan);
@@ -225,7 +225,7 @@ void CudaBackend::connect(int max_batch_tokens) {
   for (size_t n = 0; n < ranks.size(); ++n) ranks[n]->connect(std::move(sums[n]));
 }
 
-// Tests sums over ranks: some drivers report peer access on machines that drop a GPU's writes to peers.
+// Tests sums over ranks. Some drivers report peer access but drop a GPU's writes to other GPUs.
 void CudaBackend::try_links() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->begin_trial(cards_[n]->stream);
@@ -283,8 +283,8 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.gather_logits({first, count}, turn, card.stream); });
 }
 
-// Ranks whose GPUs write to each other's memory store their logits on the first rank. send_tokens() is the
-// barrier after which they may overwrite these logits, so all reads of the logits are enqueued before it.
+// With peer access, all ranks store their logits in rank 0's memory. After the barrier in send_tokens() they
+// may overwrite them, so all reads of the logits are enqueued before it.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -297,7 +297,7 @@ void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) 
 void CudaBackend::enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits) {
   const int num_outputs = card.shape().num_outputs;
   const bool takes_logits = want_logits && draws(card);
-  // All ranks must use equal numbers of rows, and other processes do not know whether logits are wanted.
+  // All ranks must use the same launches, and other processes do not know whether logits are wanted.
   const int most_rows = want_logits || connection_.has_processes() ? kDownloadedRows : kOutputRows;
   for (int first = 0; first < num_outputs; first += most_rows) {
     const int count = std::min(most_rows, num_outputs - first);
@@ -336,7 +336,7 @@ void CudaBackend::launch(const Batch& batch) {
   if (has_profiler()) range.emplace(text_of(batch));
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  step.num_outputs = 0;  // counts only outputs of runs, without padding rows
+  step.num_outputs = 0;  // counts only the outputs of runs: padding rows have none
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   threads_.run([&](size_t n) {
@@ -355,7 +355,7 @@ void CudaBackend::launch(const Batch& batch) {
   ++num_launched_;
 }
 
-// Launches the step uploaded last. If logits are requested (by tests and tools), waits for the step.
+// Launches the step uploaded last. If logits are requested (by tests and tools), also waits for the step.
 void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
   const StepShape& shape = card.shape();
   const bool takes_logits = want_logits && draws(card);
@@ -423,17 +423,17 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// Aborts the sums over ranks after a failure. The backend cannot be used afterwards. Nodes do not call it,
-// because the abort would wait until no graph contains NCCL's work; their processes are ended from outside.
+// Aborts the sums over ranks after a failure; the backend cannot be used afterwards. Not called if ranks are
+// processes, which are ended from outside: NCCL's abort would wait until no graph contains NCCL's work.
 void CudaBackend::abort_sums() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->connection().abort();
   });
 }
 
-// Records the launches of the first GPU only; the other GPUs run the same step.
+// Runs the step on all GPUs, and records the launches of the first GPU.
 std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
-  threads_.use_first();  // the recorder must allocate on the first GPU
+  threads_.use_first();  // the recorder's memory must be on the first GPU
   Recorder recorder;
   std::vector<std::unique_ptr<StepGraph>> graphs(cards_.size());
   const auto uses_graph = [](const Card& card) { return card.shape().is_recorded() && card.graphs.are_on(); };
@@ -569,7 +569,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Describes how the first rank runs a step of num_rows rows. A launch of logits has at most kOutputRows rows.
+// Describes how the first rank runs a step of num_rows rows. A launch of logits has at most kOutputRows.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};

@@ -11,7 +11,7 @@
 
 namespace nibble::cuda {
 
-// Returns in one line why this machine cannot run the backend; empty if it can.
+// Returns one line that says why this machine cannot run the backend; empty if it can.
 std::string why_not();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
@@ -19,7 +19,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CudaOptions& own = {});
 
-// Returns the kernels that a GPU would run. Throws InputError if `gpu` is unknown (caps.h) or lacks a kernel.
+// Returns the kernels that `gpu` would run. Throws InputError if it is unknown (caps.h) or lacks a kernel.
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                          const CudaOptions& own, std::string_view source);
 

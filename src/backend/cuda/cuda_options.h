@@ -1,4 +1,4 @@
-// Options that only the CUDA backend has. setup/ passes them together with the BackendOptions.
+// Options of the CUDA backend only. setup/ passes them together with the BackendOptions.
 #pragma once
 
 #include <optional>
@@ -12,26 +12,26 @@ namespace nibble::cuda {
 
 struct CudaOptions {
   // shared_budget and num_multiprocessors make a large GPU run the kernels and grids of a smaller GPU.
-  std::optional<int> shared_budget{};        // KB per CTA (target.h); not set: the most that the GPU has
-  std::optional<int> num_multiprocessors{};  // multiprocessors that launches use; not set: all
+  std::optional<int> shared_budget{};        // KB of shared memory per CTA (target.h); not set: most possible
+  std::optional<int> num_multiprocessors{};  // multiprocessors that launches may use; not set: all
   bool has_graphs{true};                     // capture and replay decode steps as CUDA graphs
-  bool may_compile{true};  // the driver may compile PTX if the GPU has no machine code (images.h)
-  // Format of the experts' activations in steps of many tokens. Not set: bfloat16, which all other steps use.
+  bool may_compile{true};  // the driver may compile PTX if the program has no machine code for the GPU
+  // Format of the experts' activations in steps of many tokens. Not set: bfloat16, as in all other steps.
   std::optional<BlockFormat> prompt_activations{};
   // Kernels that `nibble tune` found on this GPU; empty: those of the kernel table. Only if one GPU has the model.
   std::vector<TunedSteps> tuned_steps{};
   // GPUs that share the model (empty: the first ones; a test may name one twice), and ratio of their shares.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
-  bool have_whole_experts{false};  // each rank holds whole experts; false: a part of each expert
-  // Each rank computes attention for some sequences, with its own KV cache (BackendOptions::num_kv_caches);
-  // false: for some heads of all sequences.
+  bool have_whole_experts{false};  // each rank holds whole experts; false: a slice of every expert
+  // true: each rank computes attention for its own sequences, with its own KV cache
+  // (BackendOptions::num_kv_caches). false: each rank computes attention for some heads of all sequences.
   bool have_own_sequences{false};
 
-  // This process's rank, if each rank is a process with one GPU. Not set: all ranks are in this process.
+  // This process's rank, if each rank is a process with one GPU. Not set: this process has all ranks.
   std::optional<int> node_rank{};
-  // `nccl`: the NCCL library; if set, NCCL connects all ranks. If not, NCCL connects only ranks on several
-  // nodes, or on GPUs that cannot write to each other's memory. `interface`: see Nccl::load().
+  // nccl: path of the NCCL library. If set, NCCL connects all ranks; otherwise only ranks on several nodes,
+  // and ranks whose GPUs cannot write to each other's memory. interface: see Nccl::load().
   std::string nccl{}, interface {};
 
   int num_ranks() const { return static_cast<int>(parts.size()); }

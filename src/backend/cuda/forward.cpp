@@ -17,7 +17,7 @@ void experts(const Step& step, size_t layer) {
   norm_before_experts(step, layer);
   route(step, layer);       // logits, top K, softmax
   experts_up(step, layer);  // SwiGLU
-  // The next reader of x, or the all-reduce, adds the weighted outputs of the routed experts.
+  // Only computes the experts' weighted outputs. The next reader of x, or the all-reduce, adds them to x.
   experts_down(step, layer);
 }
 

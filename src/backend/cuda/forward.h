@@ -1,4 +1,4 @@
-// The forward pass of a layer, with the order and the names of reference/forward.cpp.
+// The forward pass of a layer. Operations have the order and the names of reference/forward.cpp.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// Launches kernels that read the residual stream after a layer, before the next layer overwrites the stream.
+// Called after each layer: launches readers of the residual stream, before the next layer overwrites it.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
 // Functions that are called when launches of a layer have been enqueued. Each may be empty.

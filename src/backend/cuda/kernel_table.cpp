@@ -19,8 +19,8 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// Least shared memory of a kernel, in bytes. The function's name says which width the contraction has. A
-// dense product can take one column at a time; an expert's product takes all columns of a group together.
+// Least shared memory of a kernel, in bytes. The name says over which dimension the product sums. A dense
+// product can process its columns one by one; an expert's product needs all columns of a group at once.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -56,7 +56,7 @@ constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
 constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
 
 constexpr const char* kOnly{"the only one of its format"};
-constexpr const char* kStrips{"docs/decisions/0005"};  // measurements of strips and of alternatives
+constexpr const char* kStrips{"docs/decisions/0005"};  // has measurements of strips and of alternatives
 constexpr const char* kBatch{"docs/decisions/0016"};
 constexpr const char* kPairs{"docs/decisions/0015"};
 constexpr const char* kDealt{"docs/decisions/0019"};
@@ -64,20 +64,20 @@ constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kFour{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
 
-// A kernel for a range of row counts. It serves all formats of its operation, or only those in `only`.
+// A kernel for a range of row counts, for all formats of its operation's weights or only those in `only`.
 struct TableRow {
   struct Range {
     int from{1}, to{kAnyRows};
   };
 
-  Range rows{};  // the row counts of steps in which a plan uses the kernel
+  Range rows{};  // row counts of steps in which a plan uses the kernel
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // families of mma.sync kernels; see valid_families()
+  Families families{kEverywhere};  // valid_families() replaces them if the engine is kWgmma
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
-  int max_rows{kAnyRows};  // max_rows and the members below: see KernelRow in kernel_table.h
+  int max_rows{kAnyRows};  // max_rows and the members below it: see KernelRow in kernel_table.h
   size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
   std::string (*why_not)(const Config& config, const Target& target){nullptr};
   const char* kernel;
@@ -91,7 +91,7 @@ constexpr TableRow kEmbedRows[]{
     {.activations = kF32, .launcher = &embed, .kernel = "embed"},
 };
 
-// RMSNorm in its own launch, for steps in which the kernels that read a norm do not compute it.
+// RMSNorm in its own launch. Steps of few rows have none: there, kernels that read a norm compute it.
 constexpr TableRow kNormRows[]{
     {.rows = {kOwnNorms + 1, kAnyRows}, .activations = kF32, .launcher = &rms_norm,
      .kernel = "rms_norm: a CTA for each row"},
@@ -114,12 +114,12 @@ constexpr TableRow kQkvRows[]{
      .reason = kFour},
 };
 
-// Appends keys and values if a sequence has several rows in the step. In other steps attend_rows() does it.
+// Appends keys and values in steps where a sequence has several rows; otherwise attend_rows() appends them.
 constexpr TableRow kAppendRows[]{
     {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };
 
-// Attention. `rows` counts the rows of one sequence.
+// Attention. Here `rows` counts the rows of one sequence in a step.
 constexpr TableRow kAttendRows[]{
     {.rows = {1, kMinTiledRows - 1}, .launcher = &attend_rows,
      .kernel = "attend_rows: rope, append, split over pages", .reason = kStrips},
@@ -129,7 +129,7 @@ constexpr TableRow kAttendRows[]{
      .shared_bytes = &wgmma_tiles, .kernel = "attend_wgmma: 24 rows of a sequence", .reason = kFour},
 };
 
-// Attention's output projection, with the residual added.
+// Attention's output projection. It also adds the residual stream.
 constexpr TableRow kProjectRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &project,
      .shared_bytes = &dense_heads, .kernel = "project: strips of 16 rows, residual", .reason = kStrips},
@@ -171,7 +171,7 @@ constexpr TableRow kRouteRows[]{
      .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 96", .reason = kFour},
 };
 
-// experts_up: gate and up projections, and SwiGLU.
+// Gate and up projections of the experts, and SwiGLU.
 constexpr TableRow kExpertsUpRows[]{
     kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
     {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kFewPass, .launcher = &experts_up,
@@ -201,7 +201,7 @@ constexpr TableRow kExpertsUpRows[]{
      .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// experts_down: down projections, multiplied by the weights of the chosen experts.
+// Down projections of the experts, multiplied by the router's weights.
 constexpr TableRow kExpertsDownRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_down,
      .shared_bytes = &group_intermediate, .kernel = "experts_down: strips of 16 rows, weighted",
@@ -227,7 +227,7 @@ constexpr TableRow kExpertsDownRows[]{
      .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// On Hopper, strips of lm_head are scheduled dynamically, except in MXFP4.
+// Hopper schedules strips of lm_head dynamically (kDealtPass), except in MXFP4.
 constexpr TableRow kUnembedRows[]{
     {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kNotHopper,
      .pass = kFewPass, .launcher = &unembed, .shared_bytes = &dense_hidden,
@@ -277,7 +277,7 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// Returns the largest row count for which this table row is used. Rows of wgmma kernels replace it above.
+// Returns the largest row count for which `row` is used. Above it, a row of a wgmma kernel replaces it.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {
@@ -289,8 +289,8 @@ int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weight
   return kept;
 }
 
-// Adds the row for one format of weights. If wgmma rows replace the upper part of its range, adds that part
-// as a second row: a plan takes a row as a whole or not at all.
+// Adds `row` for one format of weights. If wgmma rows replace the upper part of its range, adds that part as
+// a separate row, because a plan takes or rejects a row as a whole.
 void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
   KernelRow whole{.operation = of.operation,
                   .weights = weights,

@@ -1,5 +1,5 @@
-// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs. It
-// is plain data, from which a plan (plan.h) is chosen at load.
+// The kernel table lists which kernel runs an operation in a format, for a number of rows, on a family of
+// GPUs. It is plain data. A model's plan (plan.h) is chosen from it at load.
 #pragma once
 
 #include <initializer_list>
@@ -37,7 +37,7 @@ class EnumSet {
   unsigned bits_{0};
 };
 
-// The families for which a kernel is valid: only one, if it uses instructions of sm_90a or sm_120a.
+// Families on which a kernel is valid. Kernels with instructions of sm_90a or sm_120a are valid on one only.
 using Families = EnumSet<Family>;
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121},
@@ -45,21 +45,21 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
 // The instructions that multiply matrices. A plan uses mma.sync and at most one other engine. That engine's
-// table rows replace mma.sync rows of the same operation, weights and numbers of rows.
+// kernels replace the mma.sync kernels of the same operation, weights and numbers of rows.
 enum class MatrixEngine {
   kAny,          // the kernel can be part of any plan
   kMma,          // mma.sync
-  kWgmma,        // wgmma or, for a batch, mma.sync on the same images (layout/activations.h)
-  kBlockScaled,  // block-scaled products; KernelRow::activations is their format
+  kWgmma,        // wgmma or, in steps of few tokens, mma.sync on the same images (layout/activations.h)
+  kBlockScaled,  // block-scaled mma; KernelRow::activations is the format of the activations
 };
 
-struct Pass {               // one reading of the weights by a kernel: its columns, its input and its output
-  int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
-  bool takes_norm{false};   // reads a norm that another launch computed; false: computes it itself
-  bool leaves_parts{true};  // leaves each sum in two parts for the next kernel to add (dense/args.h)
+struct Pass {               // how a kernel reads its weights once: its columns, its input and its output
+  int columns{0};           // tokens, or pairs of a token and an expert, that share a pass; 0: no weights
+  bool takes_norm{false};   // reads a norm from another launch; false: computes it or needs none
+  bool leaves_parts{true};  // stores each sum in two parts, which the next kernel adds (dense/args.h)
   bool takes_image{false};  // reads activations from an image (layout/activations.h)
   bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
-  bool makes_norm{false};   // like takes_norm, but computes the norm if no other launch has done so
+  bool makes_norm{false};   // with takes_norm: can also compute the norm that it and others read
 };
 inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};

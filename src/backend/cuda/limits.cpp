@@ -103,7 +103,7 @@ std::string why_not_budget(const Plan& plan, const Config& config, const DeviceC
   const Budget budget = plan.target().budget;
   if (need.bytes <= usable_bytes(budget)) return {};
   const size_t kilobytes_needed =
-      (need.bytes + 1023) / 1024 + 1;  // 1 KB more for static arrays: see usable_bytes()
+      (need.bytes + 1023) / 1024 + 1;  // 1 KB more for static arrays (usable_bytes())
   if (largest_budget(caps.shared_bytes) > budget)
     return fmt::format("--shared-budget {}: {} needs {} KB of shared memory per CTA", kilobytes(budget),
                        name(*need.row), kilobytes_needed);

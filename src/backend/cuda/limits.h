@@ -1,4 +1,4 @@
-// Rejects models that the kernels or the GPU's memory cannot take, before they are loaded. Needs no GPU.
+// Rejects models that the kernels or the GPU's memory cannot take, before they are loaded.
 #pragma once
 
 #include <optional>
@@ -17,22 +17,22 @@ namespace nibble::cuda {
 // Throws InputError if no kernel takes the model's shapes. `source` names the model.
 void check_shapes(const Config& config, std::string_view source);
 
-// Returns why `num_ranks` GPUs of this kind cannot share a model on one machine; empty if they can.
+// Returns why `num_ranks` GPUs with these properties cannot share a model on one machine; empty if they can.
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks);
 
 // Returns the share of each rank. Throws InputError like shares_of() in model/shares/share.h.
 std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::string_view source);
 
-// Returns the shares of this process's ranks: all, or one if node_rank is set. Throws like shares_of().
+// Returns the shares of the ranks in this process: all, or one if node_rank is set. Throws like shares_of().
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source);
 
 // Throws InputError if options.draft_head is set and does not run on the target.
 void check_draft_head(const BackendOptions& options, const Target& target);
 
-// Returns why the plan's kernels exceed its budget; empty if they do not.
+// Returns why the plan's kernels need more shared memory than its budget; empty if they do not.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-// The memory that one GPU needs for the shares of all its ranks. GPUs are ordered by their first rank.
+// The memory that one GPU needs for all its ranks. memory_plans() orders GPUs by their first rank.
 struct GpuPlan {
   int device;
   MemoryPlan plan;
@@ -43,16 +43,16 @@ std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& op
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::optional<int> device = {});
 
-// The free bytes of GPU number `device` or, if not set, of the GPU that needs the most memory.
+// Free memory of GPU number `device`; if `device` is not set, of the GPU that needs the most memory.
 struct FreeMemory {
   size_t bytes;
   std::optional<int> device{};
 };
-// If a model needs more than the free memory, returns what it needs and what would fit. Empty: it fits.
+// Returns a message with the needed memory and what would fit; empty if the model fits into the free memory.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, const FreeMemory& free);
 
-// Returns the GPU's free bytes for weights, cache and workspace, which exclude kStagingBytes for loading.
+// Returns the free bytes for weights, cache and workspace: all but kStagingBytes, which loading needs.
 size_t loadable_bytes(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

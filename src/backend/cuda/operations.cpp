@@ -20,7 +20,7 @@ Activations of_attention(const Step& step, const ActivationRoom& room) {
 Activations of_experts(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.expert_activations);
 }
-// Returns the norm in the layout that the router reads, which is never a block-scaled format.
+// Returns where the router reads its norm. The router reads no block-scaled format, even if the experts do.
 Activations norm_of_router(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.data
                                                                      : of_experts(step, step.work.normed);
@@ -29,7 +29,7 @@ BlockRows blocks_of_norm(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
 }
 
-// Returns the residual stream: x and, if `with_experts`, the experts' outputs that must still be added.
+// Returns the residual stream: x, plus the experts' outputs if `with_experts` (they are not added to x yet).
 ResidualInput stream(const Step& step, bool with_experts) {
   ResidualInput r;
   r.x = step.work.x;
@@ -63,7 +63,7 @@ NormInput experts_norm(const Step& step, size_t layer) {
 
 RopeInput rope_of(const Step& step) { return {step.work.rope_frequencies, step.work.rope_concentration}; }
 
-// Returns the number of chunks of the longest row that attend_rows() computes in a layer.
+// Returns the number of chunks of the longest context among a layer's rows that attend_rows() computes.
 int chunks_of(const Step& step, size_t layer) {
   if (layer_of(step, layer).kind != LayerKind::kSliding) return step.shape.full_chunks;
   const int most_pages = (step.model.config.window + kPagePositions - 2) / kPagePositions + 1;
@@ -140,8 +140,8 @@ void append(const Step& step, size_t layer) {
                     step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
-// Computes long runs of a sequence's rows in tiles, and other rows one by one. CTAs share the positions of a
-// single row; their partial softmaxes take scratch memory, which limits the rows of a launch.
+// Attention of tiles of a sequence's rows, and of single rows. Several CTAs share the positions of a single
+// row. Their partial softmaxes need scratch memory, which limits the rows of a launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;
@@ -179,11 +179,11 @@ void attend(const Step& step, size_t layer) {
                           args);
 }
 
-// Computes the residual stream in partial sums or, if ranks share the model, this rank's terms of it.
+// Stores the residual stream after attention in parts or, if ranks share the model, this rank's terms of it.
 void project(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const DeviceLayer& weights = layer_of(step, layer);
-  // If a launch before qkv computes the norm, it also adds up the stream in place.
+  // If a separate launch computes the norm before qkv, it also adds the experts' outputs to x.
   const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
   ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
   if (!step.recipe.project_adds_stream) x.x = nullptr;
@@ -219,7 +219,7 @@ void route(const Step& step, size_t layer) {
 }
 
 void experts_up(const Step& step, size_t layer) {
-  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has already launched it
+  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() launches experts_up too
   const Config& config = step.model.config;
   const Workspace& work = step.work;
   step.plan.experts_up(step.stream, {of_experts(step, work.normed), groups_of(step), step.shape.num_tokens,
@@ -271,7 +271,7 @@ HalfOutput output_of_half(const Step& step, int half) {
              nullptr,
              recipe.gathers_own_rows ? parts_of(work.input, step.shape).own_of_rows : nullptr}};
   const bool is_last =
-      layer + 1 == step.model.weights.layers.size();  // afterwards all ranks compute logits from x
+      layer + 1 == step.model.weights.layers.size();  // unembed() computes the norm after the last layer
   const bool leaves_norm = !is_last && recipe.attention_norm_of(layer + 1) == NormIn::kAllReduce;
   return {Operation::kExpertsDown,
           {work.experts_out,
@@ -294,7 +294,7 @@ void unembed(const Step& step, int first, int count) {
                        step.model.config.rms_eps};
   const int* rows = parts_of(work.input, step.shape).output_rows + first;
   const Activations normed = work.normed.in(recipe.activations);
-  if (recipe.norm == NormIn::kOwnLaunch)  // normalises only the rows whose logits are computed
+  if (recipe.norm == NormIn::kOwnLaunch)  // computes the norm of only those rows that need logits
     step.plan.rms_norm(step.stream, {norm, count, nullptr, normed, {}, rows});
   step.plan.unembed(step.stream, {norm, rows, count, step.model.weights.unembedding,
                                   step.model.logits + step.model.weights.first_of_vocab, normed,

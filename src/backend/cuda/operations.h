@@ -1,4 +1,4 @@
-// The operations of a step, with arguments from its recipe. forward.cpp calls a layer's operations in order.
+// Launches the operations of a step, with arguments from its recipe. forward.cpp calls a layer's in order.
 #pragma once
 
 #include "backend/cuda/memory/device_weights.h"
@@ -10,15 +10,15 @@
 
 namespace nibble::cuda {
 
-// The data with which a rank computes: its share of the model (model/shares/share.h), and its KV cache.
+// What a rank computes with: its share of the model (model/shares/share.h) and its KV cache.
 struct Model {
-  const Config& config;  // that of the rank's share
+  const Config& config;  // config of the rank's share
   const DeviceWeights& weights;
   const KvStorage& kv;
-  float* logits;  // [rows of a launch, V], in the first rank's memory, where samples are drawn
+  float* logits;  // [rows of a launch, V]; with peer access, in the first rank's memory
 };
 
-// One rank's step, and the stream in which it is launched.
+// One rank's step and the stream in which it is launched.
 struct Step {
   Model model;
   const Plan& plan;
@@ -31,7 +31,7 @@ inline StepRows rows_of(const StepShape& shape) { return {shape.num_tokens, shap
 
 void embed(const Step& step, const MadeDrafts& last_drafts = {});
 
-// The operations of a layer. An operation launches nothing if the recipe makes it a part of another launch.
+// Operations of a layer. They launch nothing if the recipe makes the operation part of another launch.
 void norm_before_attention(const Step& step, size_t layer);
 void qkv(const Step& step, size_t layer);
 void append(const Step& step, size_t layer);
@@ -49,13 +49,13 @@ Activations attended_of(const Step& step);
 ResidualInput stream_after_attention(const Step& step);
 ResidualInput stream_after_layer(const Step& step);
 
-// Returns half a layer's result for the sum over ranks. If the sum computes the norm, it goes to work.normed.
+// Returns half a layer's result for the sum over ranks. If the sum computes a norm, it goes to work.normed.
 HalfOutput output_of_half(const Step& step, int half);
 
-// Compute logits of outputs first to first + count - 1 (at most kOutputRows), and choose tokens by them.
+// Compute the logits of outputs first to first + count - 1 (at most kOutputRows), and choose their tokens.
 void unembed(const Step& step, int first, int count);
 void sample(const Step& step, int first, int count);
-// After all tokens of a step with draft trees are chosen: moves accepted drafts' K and V to their positions.
+// Moves accepted drafts' K and V to their positions. Call it after all tokens of the step are chosen.
 void keep_drafts(const Step& step);
 
 }  // namespace nibble::cuda

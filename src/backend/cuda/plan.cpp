@@ -11,7 +11,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Returns the format of an operation's weights or, for attention, of the KV cache.
+// Returns the format of an operation's weights; for attention, the format of the KV cache.
 Format weights_of(Operation operation, const BackendOptions& options) {
   switch (operation) {
     case Operation::kQkv:
@@ -36,18 +36,18 @@ Format weights_of(Operation operation, const BackendOptions& options) {
   return Format::kF32;
 }
 
-// Whether a step may lack this launch: readers may compute the norm, attend_rows() may append K and V.
+// Whether steps can do without this launch: other kernels may compute norms and append keys and values.
 bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
 
-// wgmma and block-scaled products take activations in different layouts, so a plan uses only one of them.
+// A plan has either wgmma or block-scaled products: they need different layouts of the same activations.
 MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_activations) {
   if (prompt_activations) return MatrixEngine::kBlockScaled;
   return multiplies_by_wgmma(target) ? MatrixEngine::kWgmma : MatrixEngine::kMma;
 }
 
-// Returns the table rows that a plan may use: its engine's rows, and mma.sync rows that these do not replace.
+// Returns the rows that a plan may use: those of its engine, and mma.sync rows that none of them replaces.
 std::vector<const KernelRow*> rows_for(Operation operation, Format weights, const Target& target,
                                        std::optional<BlockFormat> prompt_activations,
                                        std::span<const KernelRow> rows) {
@@ -103,7 +103,7 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
     }
     std::sort(chosen_.begin() + static_cast<ptrdiff_t>(first), chosen_.end(),
               [](const KernelRow* a, const KernelRow* b) { return a->from_rows < b->from_rows; });
-    ptrdiff_t next = 1;  // the smallest number of rows that no kernel covers yet
+    ptrdiff_t next = 1;  // smallest number of rows for which no kernel is chosen yet
     for (size_t i = first; i < chosen_.size(); ++i) {
       const KernelRow& row = *chosen_[i];
       if (is_optional(operation) && i == first) next = row.from_rows;

@@ -1,5 +1,5 @@
-// The plan of a model on a GPU: the kernel table's rows for its operations, chosen once at load. The forward
-// pass calls it; it picks a row by the step's number of rows. How a step's kernels fit together: recipe.h.
+// A model's plan on a GPU: the kernel table's rows for its operations, chosen at load. Its functions launch
+// an operation by the row for the step's number of rows. recipe.h says how a step's kernels fit together.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@
 namespace nibble::cuda {
 
 struct PlanOptions {
-  // Format of block-scaled products; if set, these are the plan's engine.
+  // Format of the experts' activations for many tokens. If set, the plan uses block-scaled products.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
   std::vector<TunedSteps> tuned_steps{};  // steps that run other kernels than the table has for their rows
@@ -41,7 +41,7 @@ class Plan {
        const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
-  // The table row that runs an operation for `num_rows` rows. If there is none, find() is null, row() throws.
+  // The table row that runs an operation on `num_rows` rows. If none does, find() is null and row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // rows are in the order of a step
@@ -60,7 +60,7 @@ class Plan {
   void append(Stream stream, const AppendArgs& args) const {
     row(Operation::kAppend, args.num_tokens).launch(on(stream), args);
   }
-  // attend_rows(): attention of `num_rows` single rows. attend_tiles(): of tiles of longer runs of rows.
+  // attend_rows() computes `num_rows` single rows; attend_tiles() computes tiles of rows of one sequence.
   void attend_rows(Stream stream, int num_rows, const AttendArgs& args) const {
     row(Operation::kAttend, 1).launch(on(stream), num_rows, args);
   }
@@ -104,7 +104,7 @@ class Plan {
 
 std::vector<KernelChoice> choices(const Plan& plan);
 
-// The chosen row whose CTAs need the most shared memory, and how much they need at least.
+// The chosen row whose CTAs need the most shared memory, and how many bytes they need.
 struct SharedNeed {
   const KernelRow* row{nullptr};
   size_t bytes{0};

@@ -14,8 +14,8 @@ namespace nibble::cuda {
 
 void prepare_kernels() {
   prepare_embed();
-  // The order of these calls is the order of the kernels in memory. Their addresses decide which instructions
-  // of a step stay in an SM's instruction cache. This order was the best of four (docs/decisions/0016).
+  // The order of these calls is the order of the kernels in memory, which decides which instructions of a
+  // step stay in an SM's instruction cache. This order was the fastest of four (docs/decisions/0016).
   prepare_route_and_experts_up();
   prepare_experts();
   prepare_attend_rows();

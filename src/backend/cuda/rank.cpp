@@ -8,7 +8,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Returns a rank's term in a trial. Sums of such terms are exact in any order, and adjacent elements differ.
+// Returns element `place` of a rank's terms in a trial. Sums are exact in any order, and neighbours differ.
 float trial_term(int rank, size_t place) {
   return static_cast<float>((rank + 1) * static_cast<int>(place % 1000 + 1));
 }
@@ -20,7 +20,7 @@ Rank::Rank(const Weights& weights, RankPlan plan, const BackendOptions& options,
     : share_(plan.share),
       config_(config_of(weights.config, share_)),
       plan_(std::move(plan.plan)),
-      // Ranks of a process load in parallel, and reports must not overlap, so only the first one reports.
+      // Ranks of a process load in parallel. Only the first one reports progress: reports must not overlap.
       weights_(upload(weights, share_, options.dense, options.num_threads,
                       share_.rank == own.node_rank.value_or(0) ? options.report_upload : ReportProgress{})),
       kv_(config_, options, stream),
@@ -46,7 +46,7 @@ void Rank::begin_trial(Stream stream) const {
   wait_for_stream(stream, "testing the links");
 }
 
-// Runs two sums: of trial_rows() rows, by owners if a step can have enough rows for that, and of one row.
+// Runs two sums: of trial_rows() rows, by sum_dealt() if steps can have enough rows for it, and of 1 row.
 void Rank::run_trial(Turn turn, Stream stream) const {
   const auto terms_to = [&](float* x) {
     return SumTerms{work_->project_parts, 1, 0, static_cast<size_t>(config_.hidden), x, x, {}};

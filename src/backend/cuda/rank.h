@@ -1,4 +1,4 @@
-// A rank: one device's share of the model, and the memory in which the device computes.
+// A rank: a GPU's share of the model, and the memory with which the GPU computes it.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ struct RankPlan {
 
 class Rank {
  public:
-  // Allocates memory on the current device.
+  // Allocates memory on the calling thread's GPU.
   Rank(const Weights& weights, RankPlan plan, const BackendOptions& options, const CudaOptions& own,
        const OwnedStream& stream);
 
@@ -31,7 +31,7 @@ class Rank {
   const DeviceWeights& weights() const { return weights_; }
   const Workspace& work() const { return *work_; }
   InputUpload& input() { return input_; }
-  // Uploads a batch's input (InputUpload::upload()). Launches until the next call run this batch's step.
+  // Uploads a batch's input (InputUpload::upload()). Until the next take(), calls work on this batch's step.
   void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
   void connect(std::unique_ptr<RankSum> sum) { sum_ = std::move(sum); }
@@ -65,10 +65,10 @@ class Rank {
   }
   void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }  // after all tokens are chosen
 
-  // Test the links before the first step, by sums of one row and of more rows with known terms and results.
+  // Test the links before the first step: they sum known terms over the ranks, for one row and for many rows.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
-  bool trial_was_right(Stream stream) const;  // waits for the end of the trial
+  bool trial_was_right(Stream stream) const;  // waits until the trial has ended
 
  private:
   Sharing sharing() const {
@@ -88,7 +88,7 @@ class Rank {
   std::unique_ptr<RankSum> sum_;  // null if there is a single rank
   InputUpload input_;
   StepShape shape_;
-  StepRecipe recipe_{};  // the recipe of the step with shape_
+  StepRecipe recipe_{};  // recipe of the step with shape_
   int max_batch_tokens_;
 };
 

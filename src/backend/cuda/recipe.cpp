@@ -38,17 +38,17 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
              : RoutingBy::kGroups;
 }
 
-// Returns where the stream is after attention. The all-reduce writes it to x, unless kernels compute the norm
-// themselves: these read the whole stream and also write x. The all-reduce then writes to project's output
-// buffer or, if that has only the rank's own rows (ranks have own sequences), to the experts' output buffer.
+// Returns where the residual stream is after attention. The all-reduce writes it to x, unless the next kernel
+// computes the norm: its CTAs read the whole stream while it writes x. The all-reduce then writes to
+// project's output or, if project's output has only the rank's own rows, to the experts' output.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;
   return sharing.has_own_sequences ? StreamIn::kExpertsOut : StreamIn::kProjectParts;
 }
 
-// In a full-attention layer, qkv prefetches the last pages of each row: 16 MB in all. On Hopper attention's
-// CTAs request 17 MB at once, and L2 has 50 MB. Other chips were not measured.
+// Makes qkv of full-attention layers prefetch each row's last pages, 16 MB in all. On Hopper, attention's
+// CTAs have 17 MB of loads in flight and L2 has 50 MB. The prefetch was not measured on other chips.
 void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   constexpr int kBytes{16 << 20};
   if (plan.target().family != Family::kSm90) return;
@@ -93,7 +93,7 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
   const int T = rows.num_tokens;
   const KernelRow &qkv = plan.row(Operation::kQkv, rows.num_attention_rows),
                   &route = plan.row(Operation::kRoute, T), &experts_up = plan.row(Operation::kExpertsUp, T);
-  // With block-scaled activations, rms_norm computes the norms: all-reduces cannot write this format.
+  // With block-scaled activations, rms_norm computes the norms: all-reduces cannot write that format.
   const bool sums_norm = sharing.sums_can_norm && !plan.prompt_activations();
   StepRecipe recipe;
   recipe.rows = rows;

@@ -1,6 +1,6 @@
-// The recipe of a step: which launch computes a norm, how activations are laid out, how the routing reaches
-// the experts, and where the residual stream is. The host derives it from row counts, the plan's kernels and
-// the ranks (tests/backend/cuda/host/recipe_test.cpp needs no GPU). `inspect --kernels --rows` prints it.
+// The recipe of a step says which launch computes a norm, how activations are laid out, how routing reaches
+// the experts, and where the residual stream is. It depends only on row counts, the plan and the ranks, so
+// tests need no GPU (tests/backend/cuda/host/recipe_test.cpp). `inspect --kernels --rows` prints it.
 #pragma once
 
 #include "backend/cuda/dense/launch.h"
@@ -10,29 +10,29 @@
 namespace nibble::cuda {
 
 enum class NormIn {
-  kReader,     // every kernel that reads the norm computes it
+  kReader,     // each kernel that reads the norm computes it
   kOwnLaunch,  // rms_norm computes it in a separate launch
-  kRouter,     // the router's launch, the norm's first reader, computes it for all readers
-  kAllReduce   // the previous all-reduce computes it
+  kRouter,     // the router's launch, which reads the norm first, computes it for all readers
+  kAllReduce   // the all-reduce before the norm computes it
 };
-// How the router's choice of experts reaches the products of the experts.
+// How the router's choice of experts reaches the kernels of the experts.
 enum class RoutingBy {
-  kSameLaunch,  // route_and_experts_up chooses and multiplies; experts_down reads the mailbox
-  kMailbox,     // experts_up chooses by the router's logits; experts_down reads the mailbox
-  kGroups       // launches of the router choose, and write groups to memory
+  kSameLaunch,  // route_and_experts_up() routes and computes experts_up; experts_down reads the mailbox
+  kMailbox,     // experts_up chooses experts by the router's logits; experts_down reads the mailbox
+  kGroups       // the router's launch chooses experts, and writes groups of pairs to memory
 };
 // The buffer that holds the residual stream after attention.
 enum class StreamIn {
   kX,             // the buffer Workspace::x
-  kProjectParts,  // Workspace::project_parts: the output of project, or its sum over ranks
-  kExpertsOut     // Workspace::experts_out, because project_parts has only the rank's own rows
+  kProjectParts,  // Workspace::project_parts: project's output, or its sum over ranks
+  kExpertsOut     // Workspace::experts_out; used if project_parts holds only the rank's own rows
 };
 
 struct Sharing {
-  bool is_shared{false};  // ranks divide attention and experts, and add up the results of both
-  // Whether the sums are kernels that can compute norms (ranks/sum.h) instead of NCCL's.
+  bool is_shared{false};  // ranks share the model, and add up their results of each half layer
+  // true: kernels sum over ranks and can also compute norms (ranks/sum.h). false: NCCL moves the terms.
   bool sums_can_norm{false};
-  // Whether each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
+  // true: each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
   bool has_own_sequences{false};
 };
 
@@ -44,43 +44,43 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // norms of the first layer; of all others
-  // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
+  NormIn first_attention_norm, attention_norm;  // for the first layer; for all others
+  // true: the norm kernel reads only the rank's own rows of the residual stream, and does not write it.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read
-  int num_parts;                           // terms per sum from qkv and project: 1 or 2 (dense/args.h)
-  // KV pages that qkv of a full-attention layer prefetches: bytes per page (0: none), and pages per row.
+  int num_parts;                           // parts in which qkv and project each store a result: 1 or 2
+  // KV pages that qkv prefetches in full-attention layers: bytes per page (0: no prefetch), pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
   StreamIn stream_after_attention;
-  int num_stream_parts;      // terms per element of the stream after attention: 1 or 2
-  bool project_adds_stream;  // project adds the residual stream; false: the all-reduce adds it
-  // Whether the stream's next reader adds the experts' outputs; if false, the all-reduce does.
+  int num_stream_parts;      // parts of the stream after attention, which its reader adds: 1 or 2
+  bool project_adds_stream;  // true: project adds the residual stream; false: the all-reduce does
+  // true: the kernel that next reads the stream adds the experts' outputs. false: the all-reduce adds them.
   bool reader_adds_experts;
 
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
-  int group_size, max_groups;  // most pairs per group; most groups for any routing
+  int group_size, max_groups;  // most pairs of a group; most groups of a step
 
   // Shapes of launches that stream weights and multiply them by few columns. Other kernels have fixed shapes.
   std::optional<DenseLaunch> qkv, project;
-  std::optional<ExpertsUpLaunch> experts_up;  // set also if the launch is route_and_experts_up
+  std::optional<ExpertsUpLaunch> experts_up;  // also the shape of route_and_experts_up()
   std::optional<ExpertsDownLaunch> experts_down;
 
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }
 };
 
-// `config`: that of the rank's share.
+// `config`: the config of the rank's share.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
-// Recipe for the logits of `num_rows` rows. A step may compute its logits in several such batches.
+// Recipe for the logits of `num_rows` rows. A step computes its logits in one or several such launches.
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;
-  std::optional<DenseLaunch> launch;  // set if weights are streamed and multiplied by few columns
+  std::optional<DenseLaunch> launch;  // set if the kernel streams weights and multiplies them by few columns
 };
-// `vocab`: number of rows in the rank's share of lm_head.
+// `vocab`: number of rows of lm_head that the rank has.
 UnembedRecipe unembed_recipe(const Plan& plan, int vocab, int hidden, int num_rows);
 
 }  // namespace nibble::cuda

@@ -14,8 +14,8 @@
 namespace nibble::cuda {
 namespace {
 
-// `code`: compute capability of the code that the family runs (cmake/Cuda.cmake lists what is compiled). Code
-// of sm_80 is also included as PTX, for chips for which nothing else is compiled.
+// A family and the compute capability of the code that its GPUs run (`code`). cmake/Cuda.cmake lists what is
+// compiled. The sm_80 code is also in the program as PTX, for GPUs without compiled code of their own.
 struct FamilyRow {
   Family family;
   int compute_capability, code;
@@ -44,8 +44,8 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
   return *nearest;
 }
 
-// Facts of a chip from its vendor's datasheet, except the H200's memory, which its driver reports. Gigabytes
-// are 1e9 bytes. The name of a family (such as sm_89) selects its first chip.
+// A known chip. Sizes are from the vendor's datasheet, except the H200's memory, which its driver reports. A
+// GB is 1e9 bytes. known_gpu() also takes a family's name (sm_89) and returns its first row of kChips.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;
@@ -55,21 +55,21 @@ struct ChipRow {
   ChipLink link{};
 };
 
-// m16n8k16 products per SM and clock. kQuarter: sm_86, sm_89 and sm_12x. kThrottled: GeForce, half as fast
-// with float32 sums (flashinfer#3628: a 5060 Ti reaches 51 TFLOP/s of BF16, 102 of FP8; 3090:
-// Don-Chad/ninfer-3090#17). kAmpereProducts: 312 TFLOP/s of the A100's datasheet; B200, which runs sm_80's
-// code, is assumed equal. kHopperProducts: measured by `nibble verify` on an H200. Chips' clocks are the
-// datasheet's highest, or those seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
+// mma.sync.m16n8k16 instructions per SM and clock. kQuarter: sm_86, sm_89 and sm_12x. kThrottled: GeForce,
+// where float32 sums halve the rate (flashinfer#3628: a 5060 Ti reaches 51 TFLOP/s of BF16, 102 of FP8; 3090:
+// Don-Chad/ninfer-3090#17). kAmpereProducts: from the A100's datasheet (312 TFLOP/s); assumed for B200 too,
+// which runs sm_80's code. kHopperProducts: measured by `nibble verify` on an H200. The clocks in kChips are
+// the datasheets' highest or were seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
 constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpereProducts{0.5};
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, source};
 }
-// For chips whose read bandwidth was not measured. Measured chips reach 0.91 to 0.96 of their datasheet's.
+// Speeds of a chip with an estimated read bandwidth. Measured chips reach 0.91 to 0.96 of their datasheet's.
 constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, source};
 }
-// Measured with two H200: the bandwidth, and the time of an NCCL all-reduce in a graph. The times for 4 and 8
-// GPUs, and the figures of the other links, are from sgl-project/sglang#22734 and #32479.
+// Bandwidth and time of an NCCL all-reduce in a CUDA graph, measured with two H200. The times for 4 and 8
+// GPUs, and the figures of PCIe and ConnectX, are from sgl-project/sglang#22734 and #32479.
 constexpr ChipLink kNvLink4{387e9, {12.7e-6, 16e-6, 20e-6}, true, "two H200 of one host"};
 constexpr ChipLink kNvLink4OfOthers{
     kNvLink4.bandwidth, {12.7e-6, 16e-6, 20e-6}, false, "as two H200 of one host"};
@@ -97,8 +97,8 @@ constexpr ChipRow kChips[]{
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, "0.91 of 8000")},
 };
 
-// Family of a GPU that --shared-budget limits to less shared memory than it has. This family's kernels run on
-// every chip, so the limited GPU has the kernels and the tuning of smaller chips instead of its own family's.
+// Family of a GPU that --shared-budget limits to less shared memory than it has. Every chip can run the sm_80
+// kernels, so the limited GPU runs the kernels and the tuning of smaller chips.
 constexpr Family kFamilyOfLimited{Family::kSm80};
 
 const ChipRow& chip_of(std::string_view name) {

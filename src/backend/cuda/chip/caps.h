@@ -1,4 +1,4 @@
-// Describes a GPU. Kernels are chosen by this description alone, so nibble can plan for an absent GPU.
+// Describes a GPU. Kernels are chosen by this description alone, so nibble can plan for a GPU that is absent.
 #pragma once
 
 #include <cstddef>
@@ -19,59 +19,59 @@ struct DeviceProperties {  // properties of a GPU, as reported by its driver
   int num_multiprocessors{0};
   size_t shared_bytes{0};  // most shared memory that a CTA can request (opt-in limit)
   size_t total_bytes{0};
-  bool is_integrated{false};  // the GPU uses the host's memory
+  bool is_integrated{false};  // the GPU shares the host's memory
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
 };
 
-// The properties, and the features of the chip's code. sm_100 runs sm_80's PTX, which has none of them.
+// Properties of a GPU, and features of the code that it runs. The sm_80 code has none of these features.
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
-  bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); false: software twins
-  bool has_wgmma{false};           // products by warpgroups (ptx/wgmma.cuh)
+  bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); false: emulated in software
+  bool has_wgmma{false};           // wgmma instructions (ptx/wgmma.cuh)
 
-  // False for a chip that has no family of its own, and runs the code of another family.
+  // False for a chip without a family of its own: it runs the code of an older family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
-// Returns the properties with the features of the chip's family. A chip without its own family gets the
-// nearest older one that runs code of sm_80, which is also compiled as PTX. Throws InputError below
-// capability 8.0.
+// Returns the properties with the family of the chip and that family's features. A chip without its own
+// family gets the nearest older one that runs sm_80 code, whose PTX runs on every later chip. Throws
+// InputError if the compute capability is below 8.0.
 DeviceCaps caps_of(const DeviceProperties& properties);
-// Returns `caps` with the features of code for this compute capability, which must run on the GPU (images.h).
+// Returns `caps` with the features of code for `compute_capability`, which the GPU must support (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line of text
 
-// Throws InputError if the chip has too little shared memory for a budget, or less than the options request.
+// Throws InputError if the chip has too little shared memory for any budget, or less than options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, used for predictions (predict/predict.h).
 struct ChipSpeeds {
-  double read_bandwidth{0};      // bytes per second of the whole chip: fastest known measurement
-  bool is_read_measured{false};  // if false, it is estimated from the datasheet and similar chips
+  double read_bandwidth{0};      // bytes per second of the whole chip: best known measurement
+  bool is_read_measured{false};  // false: read_bandwidth is estimated from the datasheet
   double clock_hz{0};            // core clock under load
   double products_per_clock{0};  // mma.sync.m16n8k16 instructions (bfloat16, float32 sums) per SM and clock
   const char* source{""};        // where read_bandwidth was measured or published
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 
-// A link between GPUs of one kind in one host, or a cable between two GB10. sum_seconds: time in which NCCL
-// all-reduces a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its bytes.
+// A link between GPUs of one kind, within a host or (GB10) by a cable between machines. sum_seconds: time of
+// NCCL's all-reduce of a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second in one direction; 0: unknown
   double sum_seconds[std::size(kCountsOfLinks)]{};  // one entry per count in kCountsOfLinks; 0: unknown
-  bool is_measured{false};                          // measured for 2 GPUs, estimated for 4 and 8
+  bool is_measured{false};                          // true: measured for 2 GPUs, estimated for 4 and 8
   const char* source{""};
 };
 ChipLink known_link(std::string_view name);  // throws like known_gpu()
 
-// Returns a chip by its own name ("gb10") or its family's ("sm_121"). Throws InputError with the known names.
+// Returns a chip by its name ("gb10"), or the first of a family ("sm_121"). Throws InputError if unknown.
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();
-// Returns the name of the known chip with this compute capability and number of multiprocessors, or "". Of
-// several such chips (h100, h200), returns the one whose memory is nearest in size.
+// Returns the name of the known chip with the compute capability and multiprocessors of `properties`; "" if
+// none. Of several such chips (h100, h200), returns the one whose memory is nearest in size.
 std::string known_name_of(const DeviceProperties& properties);
 
 }  // namespace nibble::cuda

@@ -17,7 +17,7 @@ namespace nibble::cuda {
 
 namespace {
 
-// Whether this error makes the process's context on the GPU unusable.
+// Whether this error makes the process's CUDA context unusable.
 bool is_sticky(cudaError_t error) {
   switch (error) {
     case cudaErrorCudartUnloading:
@@ -51,7 +51,7 @@ bool is_sticky(cudaError_t error) {
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // clears the error; a later check would report it again
+  static_cast<void>(cudaGetLastError());  // clears the error, which a later check would report again
   const std::string text = fmt::format("the GPU failed while {}: {}", what, cudaGetErrorString(error));
   if (is_sticky(error)) throw BackendLost(text);
   throw InputError("{}", text);
@@ -73,7 +73,7 @@ std::string why_no_device() {
 
 namespace {
 
-// Whether MPS may run kernels of several programs on the GPU at once. Without MPS, programs take turns.
+// Whether MPS is on, which runs kernels of several programs at once. Without MPS, programs take turns.
 bool is_divided(int device) {
   int by_mps = 0;
   if (cudaDeviceGetAttribute(&by_mps, cudaDevAttrMpsEnabled, device) == cudaSuccess) return by_mps != 0;
@@ -108,7 +108,7 @@ const DeviceCaps& device_caps() {
   static std::array<std::once_flag, kMostDevices> is_queried;
   static std::array<DeviceCaps, kMostDevices> caps;
   int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) device = 0;  // reading GPU 0's properties then reports the error
+  if (cudaGetDevice(&device) != cudaSuccess) device = 0;  // if this fails, query_caps(0) reports the error
   const auto index = static_cast<size_t>(device);
   NIBBLE_CHECK(index < kMostDevices, "GPU number {}", device);
   std::call_once(is_queried[index], [&] { caps[index] = query_caps(device); });

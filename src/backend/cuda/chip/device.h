@@ -1,4 +1,4 @@
-// The GPU of the calling thread: the first GPU, unless the thread selects another one (ranks/cards.h).
+// The GPU that the calling thread has selected (ranks/cards.h); the first GPU if it has selected none.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,16 +12,15 @@
 
 namespace nibble::cuda {
 
-std::string why_no_device();  // why no GPU is usable, in one line; empty: one is
+std::string why_no_device();  // why no GPU is usable, in one line; empty if a GPU is usable
 
-const DeviceCaps& device_caps();  // properties of the calling thread's GPU; queried only once
-// Returns the GPU memory that is free now. It queries the driver: use it for planning, not for launches. If
-// host and GPU share memory, returns the host's available memory, because the driver counts the page cache as
-// used.
+const DeviceCaps& device_caps();  // properties of the thread's GPU; queries the driver once per GPU
+// Returns the free GPU memory now. It queries the driver, which is too slow for each step. If host and GPU
+// share memory, returns the host's available memory, because the driver counts the page cache as used.
 size_t free_device_bytes(const DeviceCaps& caps);
 
-// Copy to GPU memory, or fill it, and wait until the bytes have arrived. cudaMemcpy and cudaMemset may return
-// earlier, and this program's streams do not wait for them. `what` names the operation in error messages.
+// copy_to_device() copies to GPU memory and fill_on_device() sets its bytes; both wait until the bytes have
+// arrived. cudaMemcpy and cudaMemset may return earlier, and nibble's streams do not wait for them.
 void copy_to_device(void* to, const void* from, size_t bytes, const char* what);
 void fill_on_device(void* to, int byte, size_t bytes, const char* what);
 

@@ -1,5 +1,5 @@
-// The management library (NVML) reports the driver, current clocks, power and temperature. It comes with the
-// driver and is loaded only here. Without it, these facts stay unknown.
+// NVML, the NVIDIA management library, reports driver version, current clocks, power and temperature. It
+// comes with the driver and is loaded at run time. Without it, these facts stay unknown.
 #include "backend/cuda/chip/device_facts.h"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Values from nvml.h. Its functions return 0 on success.
+// Types and constants as in nvml.h. NVML functions return 0 on success.
 using Device = void*;
 constexpr unsigned kCoreClock{1}, kMemoryClock{2}, kGpuTemperature{0};
 
@@ -33,7 +33,7 @@ class ManagementLibrary {
     return found && reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) == 0;
   }
 
-  // Calls an NVML function that stores a number in its last argument. Returns the number, if it succeeds.
+  // Calls an NVML function that stores a number through its last argument. Returns it; empty on failure.
   template <typename... Arguments>
   std::optional<int> number(const char* function, Arguments... arguments) const {
     unsigned value = 0;
@@ -80,7 +80,7 @@ std::string uuid_text() {
 
 DeviceFacts device_facts() {
   const DeviceCaps& device = device_caps();
-  // A value of 0 means unknown; a GPU that shares the host's memory reports no memory clock.
+  // A value of 0 means unknown. A GPU that shares the host's memory reports 0 as its memory clock.
   const auto attribute = [](cudaDeviceAttr which, int unit) -> std::optional<int> {
     int value = 0;
     check(cudaDeviceGetAttribute(&value, which, 0), "reading its attributes");

@@ -1,4 +1,4 @@
-// Name, sizes, clocks and power of the GPU, for records of benchmarks.
+// Name, sizes, clocks and power of the GPU, for benchmark records.
 #pragma once
 
 #include "backend/device_facts.h"

@@ -14,13 +14,13 @@ struct DeviceMemory {
   static void* allocate(size_t bytes);
   static void release(void* data);
 };
-// Pinned host memory: the device can copy to and from it asynchronously.
+// Page-locked host memory, which a GPU can copy to and from asynchronously.
 struct PinnedMemory {
   static void* allocate(size_t bytes);
   static void release(void* data);
 };
 
-// An uninitialized buffer in one kind of memory. It has one owner.
+// An uninitialized buffer in device or pinned memory. It can be moved, not copied.
 template <typename Memory>
 class OwnedBytes {
  public:

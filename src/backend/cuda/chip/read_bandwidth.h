@@ -2,7 +2,7 @@
 
 namespace nibble::cuda {
 
-// Returns the bytes per second at which all SMs read GPU memory: the best of several passes over 2 GB.
+// Measures at how many bytes per second all SMs read GPU memory: the best of 10 passes over 2 GiB.
 double read_bandwidth();
 
 }  // namespace nibble::cuda

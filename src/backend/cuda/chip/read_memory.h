@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// Reads 16 * `count` bytes, to measure bandwidth.
+// Arguments of read_all(), which reads 16 * `count` bytes with all SMs to measure bandwidth.
 struct ReadArgs {
   const uint4* from;
   size_t count;

@@ -1,4 +1,4 @@
-// Timestamps of a step's launches, for profile(). Recording costs other launches only one comparison.
+// Timestamps of a step's launches, for Backend::profile(). Launches that are not recorded pay one comparison.
 #pragma once
 
 #include <vector>
@@ -12,10 +12,10 @@ namespace nibble::cuda {
 class Recorder {
  public:
   Recorder();
-  // Reserves timestamps for the next launch. `is_draft`: see TimedWork.
+  // Returns addresses for the next launch's timestamps. `is_draft`: whether it belongs to the draft head.
   Timestamps next(const Label& label, bool is_draft);
-  void clear(cudaStream_t stream);      // resets all timestamps; call it before the launches run
-  std::vector<TimedWork> read() const;  // in the order of launches; call it after all have run
+  void clear(cudaStream_t stream);      // resets all timestamps; call it before the recorded launches run
+  std::vector<TimedWork> read() const;  // times in the order of launches; call it after all have ended
 
  private:
   static constexpr size_t kMaxLaunches{4096};

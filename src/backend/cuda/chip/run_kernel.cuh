@@ -1,4 +1,4 @@
-// Launches a kernel outside of a step: untimed, after all earlier work of the stream. (Steps use pdl.cuh.)
+// Launches a kernel that is not part of a step, without timestamps. (For steps: pipeline/pdl.cuh.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@ struct LaunchSize {
   unsigned num_ctas, num_threads;  // num_threads: per CTA
 };
 
-// `what` names the operation in error messages.
+// `what` says what the kernel does, for error messages: "reading its memory".
 template <typename... Params, typename... Args>
 void run_kernel(cudaStream_t stream, const char* what, void (*kernel)(Params...), const LaunchSize& size,
                 const Args&... args) {

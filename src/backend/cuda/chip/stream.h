@@ -1,4 +1,4 @@
-// A stream of launches, and the timestamps that launches write.
+// A CUDA stream, and the timestamps that recorded launches write.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,14 +12,14 @@ namespace nibble::cuda {
 class LaunchCounts;
 class Recorder;
 
-// Addresses of a launch's timestamps, in nanoseconds of the device's clock; null if it is not recorded.
-// `begin`: when the first CTA could begin. `end`: when the last CTA had finished. `middle`: when the last CTA
-// had finished routing, if the launch also multiplies experts.
+// Addresses of a launch's timestamps, in nanoseconds of the GPU's clock; null if the launch is not recorded.
+// `begin`: when the first CTA could begin. `end`: when the last CTA had finished. `middle`: for a launch that
+// routes and multiplies experts, when the last CTA had finished routing.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// Names a launch in profiles. `first_operation`, `first_name`: the launch's work before its `middle`.
+// A launch's name in profiles. `first_operation` and `first_name` are for its work before `middle`, if any.
 struct Label {
   Operation operation;
   const char* name;
@@ -35,7 +35,7 @@ struct Stream {
   operator cudaStream_t() const { return handle; }
 };
 
-size_t device_shared_bytes();  // most shared memory that a CTA can have on the calling thread's GPU
+size_t device_shared_bytes();  // most shared memory of a CTA, on the calling thread's GPU
 
 // Called before each launch: counts it and returns the addresses of its timestamps.
 Timestamps register_launch(const Stream& stream, const Label& label);

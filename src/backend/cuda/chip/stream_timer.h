@@ -1,4 +1,4 @@
-// Times the work of a stream by the device's clock, which excludes the host's launch overhead.
+// Measures GPU time of work in a stream by CUDA events. The host's launch overhead is not included.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class StreamTimer {
  public:
   explicit StreamTimer(const OwnedStream& stream) : stream_(stream) {}
 
-  // Returns the time of the work that launch() submits to the stream. `what` names it in error messages.
+  // Returns the GPU time of the work that launch() enqueues. `what` says what it does, for error messages.
   template <typename Launch>
   float milliseconds(const char* what, const Launch& launch) const {
     check(cudaEventRecord(start_, stream_), what);

@@ -1,4 +1,4 @@
-// A GPU for which kernels are chosen: the chip or, by options, a smaller one. Needs no GPU; C++17.
+// The GPU for which kernels are chosen: the real one or, by options, a smaller one. C++17, for device code.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace nibble::cuda {
 
-// Chips that run the same code. Families have no order, so compare them only for equality: sm_120 is not a
-// larger Hopper, and sm_90a instructions run on sm_90 only.
+// GPUs that run the same code. Compare families only for equality: sm_120 is not a larger Hopper, and sm_90a
+// instructions run on sm_90 only.
 enum class Family { kSm80, kSm86, kSm89, kSm90, kSm100, kSm120, kSm121 };
 inline constexpr Family kFamilies[]{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                     Family::kSm100, Family::kSm120, Family::kSm121};
@@ -18,10 +18,10 @@ inline constexpr Family kFamilies[]{Family::kSm80,  Family::kSm86,  Family::kSm8
 int compute_capability_of(Family family);  // for example 90 for kSm90
 std::string name(Family family);           // for example "sm_90"
 
-// A budget is the shared memory that a CTA may use, in three sizes. The shapes of kernels (warps, ring slots,
-// columns per pass) follow from it: a large chip with a small budget runs exactly what a small chip runs.
+// A budget is the shared memory that a CTA may use. The shapes of kernels (warps, ring slots, columns per
+// pass) follow from it, so a large chip with a small budget uses exactly the shapes of a small chip.
 
-// Shared memory per CTA in KB: sm_86, 89, 120 and 121 have 99, sm_80 has 163, sm_90 and sm_100 have 227.
+// KB of shared memory per CTA. Chips have 99 (sm_86, 89, 120, 121), 163 (sm_80) or 227 (sm_90, sm_100).
 enum class Budget { k99, k163, k227 };
 inline constexpr Budget kBudgets[]{Budget::k99, Budget::k163, Budget::k227};
 
@@ -29,15 +29,15 @@ constexpr int kilobytes(Budget budget) {
   return budget == Budget::k99 ? 99 : budget == Budget::k163 ? 163 : 227;
 }
 
-// Returns the dynamic shared memory of a CTA. One kilobyte is left for a kernel's static arrays.
+// Returns the dynamic shared memory that a CTA may use: all but 1 KB, which is left for static arrays.
 constexpr size_t usable_bytes(size_t shared_bytes) { return shared_bytes - 1024; }
 constexpr size_t usable_bytes(Budget budget) {
   return usable_bytes(static_cast<size_t>(kilobytes(budget)) * 1024);
 }
-// Returns the least dynamic shared memory with which only one CTA fits on an SM, if the chip allows
-// shared_bytes per CTA. The SM has 1 KB more than shared_bytes, and the driver takes 1 KB of it for each CTA.
+// Returns the least dynamic shared memory with which only one CTA fits on an SM. shared_bytes: most that the
+// chip allows per CTA. An SM has 1 KB more than shared_bytes, and the driver takes 1 KB of it for each CTA.
 constexpr size_t alone_bytes(size_t shared_bytes) { return usable_bytes(shared_bytes) / 2 + 16; }
-// Returns the largest budget of a chip with shared_bytes per CTA; none if that is below 99 KB.
+// Returns the largest budget that fits into shared_bytes per CTA; empty if that is below 99 KB.
 constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {
   std::optional<Budget> largest;
   for (const Budget budget : kBudgets)
@@ -52,14 +52,14 @@ constexpr std::optional<Budget> budget_of(int kilobytes_of_cta) {
 }
 
 struct Target {
-  Family family{Family::kSm80};  // kSm80 if options limit the chip to a smaller budget (target_of())
+  Family family{Family::kSm80};  // kSm80 if --shared-budget lowers the chip's budget (target_of())
   Budget budget{Budget::k99};
   int num_multiprocessors{0};
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
-// True if the chip has wgmma, and enough shared memory for its stages. All kernels that can use wgmma then
-// must use it, because activations have only one layout, that of wgmma.
+// True if the chip has wgmma and enough shared memory for its pipeline. If true, every kernel that can must
+// use wgmma: a step's activations have only one layout, and it is that of wgmma.
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }

@@ -17,7 +17,7 @@ void wait_until_ready(const std::function<cudaError_t()>& query, const char* wha
   for (unsigned polls = 1;; ++polls) {
     const cudaError_t error = query();
     if (error != cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // clears cudaErrorNotReady of earlier queries
+      static_cast<void>(cudaGetLastError());  // clears cudaErrorNotReady, which earlier queries left
       return check(error, what);
     }
     if (polls % kPolls != 0) continue;

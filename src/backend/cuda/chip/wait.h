@@ -1,4 +1,4 @@
-// Waits for a GPU with a timeout: a GPU that hangs must not block the host forever.
+// Waits for a GPU with a timeout, so that a GPU that hangs does not block the host forever.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,8 +9,8 @@ namespace nibble::cuda {
 
 inline constexpr double kPatienceSeconds{120};
 
-// Polls until query() no longer returns cudaErrorNotReady, and checks its result. Sometimes calls `between`,
-// which may throw. Throws BackendLost after the timeout. `what` names the operation in error messages.
+// Polls until query() no longer returns cudaErrorNotReady, and checks what it returned. Calls `between` after
+// every 256 polls; it may throw. Throws BackendLost on a timeout. `what` says what ran, for error messages.
 void wait_until_ready(const std::function<cudaError_t()>& query, const char* what,
                       double patience_seconds = kPatienceSeconds, const std::function<void()>& between = {});
 

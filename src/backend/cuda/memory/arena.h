@@ -7,7 +7,7 @@
 
 namespace nibble::cuda {
 
-// Hands out arrays of one buffer, one after another. With a null buffer it only adds up their sizes.
+// Hands out arrays of one buffer, one after another. If `base` is null, it only adds up their sizes.
 class Arena {
  public:
   explicit Arena(uint8_t* base) : base_(base) {}

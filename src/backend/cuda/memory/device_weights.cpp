@@ -77,8 +77,8 @@ size_t device_weight_bytes(const Config& whole, const Share& share, const DenseF
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report) {
   const Config& whole = weights.config;
-  // Memory that host and device share cannot hold both the weights and their page cache, and a page cache
-  // filled by a download leaves nothing to allocate. Elsewhere the page cache speeds up a second start.
+  // Where GPU and host share memory, the page cache of the model's files takes memory that the weights need,
+  // so its pages are dropped. Elsewhere they are kept: they speed up the next start.
   const MappedFiles dropped_files = device_caps().is_integrated ? weights.files : MappedFiles{};
   drop_all_pages(dropped_files);
   DeviceBuffer storage(device_weight_bytes(whole, share, dense));
@@ -90,12 +90,12 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
     if (report)
       report(static_cast<size_t>(static_cast<const uint8_t*>(end) - device.storage.as<uint8_t>()), total);
   };
-  report_until(device.embedding);  // nothing is uploaded yet: pinning the buffers takes seconds
+  report_until(device.embedding);  // reports 0 bytes at once: pinning the upload buffers takes seconds
   Uploader uploader(weights.source, dropped_files, num_threads);
   uploader.rows(weights.embedding, "the embedding", device.embedding);
   const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),
                     up = share.gate_up(whole), down = share.down(whole);
-  // An all-reduced sum must add its bias once: one rank has the bias, and the others have zeros.
+  // The sum over ranks must contain a bias once: one rank has the bias, and the other ranks have zeros.
   const auto bias_added_once = [&](bool is_added_here, const Vector& first, int num, float* to) {
     if (is_added_here)
       uploader.vectors(first, num, {0, first.count}, to);

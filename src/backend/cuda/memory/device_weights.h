@@ -1,4 +1,4 @@
-// A rank's share of the weights (model/shares/share.h) in device memory, in the layouts that kernels read.
+// A rank's share of the weights (model/shares/share.h) in GPU memory, in the layouts that kernels read.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,7 +20,7 @@ struct DeviceLayer {
   float *attention_norm{nullptr}, *qkv_bias{nullptr}, *sinks{nullptr}, *o_bias{nullptr}, *mlp_norm{nullptr},
       *router_bias{nullptr}, *up_bias{nullptr}, *down_bias{nullptr};
   Strips qkv, o, router;
-  Strips up, down;  // the rank's first expert; the matrices of the next ones follow
+  Strips up, down;  // matrices of the rank's first expert; the other experts' follow
 };
 
 struct DeviceWeights {
@@ -28,15 +28,15 @@ struct DeviceWeights {
   std::vector<DeviceLayer> layers;
   float* final_norm{nullptr};
   Strips unembedding;
-  int first_of_vocab{0};  // token id of the first row of `unembedding`
+  int first_of_vocab{0};  // token id whose logit the first row of `unembedding` gives
   DeviceBuffer storage;
 };
 
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
-// Uploads the share through two pinned buffers, or generates it on the device from a Recipe, and repacks it
-// there. This takes kStagingBytes (uploader.h) of device memory besides the weights. Reports the uploaded
-// bytes layer by layer. Throws InputError for a format that no kernel reads.
+// Uploads a rank's share through two pinned buffers and repacks it on the GPU; synthetic weights (Recipe) are
+// generated there. This takes kStagingBytes (uploader.h) of GPU memory besides the weights. Reports the
+// uploaded bytes after each layer. Throws InputError for a format that no kernel reads.
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report = {});
 

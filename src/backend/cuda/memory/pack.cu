@@ -18,7 +18,7 @@ __device__ uint16_t stored_at(const PackBf16Args& args, int row, int col) {
 
 unsigned num_ctas_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
-// Each thread writes 16 bytes: one lane's A registers for product m of column group G of a tile (strips.h).
+// Each thread writes a lane's A registers (16 bytes) for mma number `part` of a tile's four (strips.h).
 __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -29,7 +29,7 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const int g = lane / 4, t = lane % 4;
   const int row = strip * kStripRows + g - args.first_row,
             col = tile * kTileCols + 32 * (part / 2) + 8 * t + 4 * (part % 2);
-  uint16_t values[8];  // A registers a0 to a3, with two values each
+  uint16_t values[8];  // registers a0 to a3, each with two values
   for (int i = 0; i < 8; ++i) {
     const int of_row = row + 8 * (i / 2 % 2), of_col = col + 2 * (i / 4) + i % 2;
     values[i] = of_row < args.rows && of_col < args.cols ? stored_at(args, of_row, of_col) : 0;
@@ -39,7 +39,7 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   memcpy(to, values, 16);
 }
 
-// Returns a lane's MXFP4 word (G, m) (strips.h): codes of rows g and g + 8, columns 4 m to 4 m + 3 of eight.
+// Returns a word of a lane's MXFP4 codes in the bit order of strips.h: four columns of rows g and g + 8.
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
   const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a3) {
     const auto bit = [](uint32_t code, int i) { return code >> i & 1; };
@@ -55,8 +55,8 @@ struct PackedLane {
   int tile, lane;
 };
 
-// Writes one lane's MXFP4 codes of a tile. Every fourth lane also writes the scales of its two rows.
-// code_at(row in strip, column) and scale_at(row in strip, block) return what to write.
+// Writes one lane's MXFP4 codes of a tile. Every fourth lane also writes the scales of its two rows. The
+// functions code_at(row in strip, column) and scale_at(row in strip, block) return what to write.
 template <typename CodeAt, typename ScaleAt>
 __device__ void write_lane(const PackedLane& to, int* largest_scale, const CodeAt& code_at,
                            const ScaleAt& scale_at) {
@@ -119,7 +119,7 @@ __device__ float value_at(const PackBf16Args& args, int row, int col) {
   return __uint_as_float(uint32_t{stored_at(args, row, col)} << 16);
 }
 
-// Returns a block's E8M0 scale (formats/mxfp4.h): exponent of the largest magnitude minus 2, at least -127.
+// Returns a block's E8M0 scale code (formats/mxfp4.h): largest magnitude's exponent minus 2, at least 0.
 __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   float largest = 0;
   for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));
@@ -127,7 +127,7 @@ __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   return static_cast<uint8_t>(max(exponent - 2, 0));
 }
 
-// Returns the E2M1 code of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; above 6: of 6.
+// Returns the E2M1 code of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4 and 6; ties go to the even code.
 __device__ uint8_t nearest_code(float value) {
   const float magnitude = fabsf(value);
   const uint8_t sign = signbit(value) ? 8 : 0;
@@ -142,7 +142,7 @@ __device__ uint8_t nearest_code(float value) {
   return sign | code;
 }
 
-// Each CTA handles one row. Magnitudes are compared as integers, in which a NaN exceeds all numbers.
+// Each CTA computes a row's E4M3 scale. Magnitudes are compared as integers, where a NaN is the largest.
 __global__ void row_scale_kernel(const PackBf16Args args) {
   __shared__ unsigned largest;
   if (threadIdx.x == 0) largest = 0;
@@ -158,7 +158,7 @@ __global__ void row_scale_kernel(const PackBf16Args args) {
   const_cast<float*>(args.to.row_scales)[args.first_row + row] = scale == 0 ? 1.0f : scale;
 }
 
-// Each thread writes 16 bytes: one lane's E4M3 codes of column group G of a tile (strips.h).
+// Each thread writes a lane's 16 E4M3 codes of one of a tile's two column groups (strips.h).
 __global__ void quantise_e4m3_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -193,7 +193,7 @@ __global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
   const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
   const auto row_of = [&](int row) { return strip * kStripRows + row - args.first_row; };
-  uint8_t scales[4];  // scales of rows g and g + 8, in column groups 0 and 1
+  uint8_t scales[4];  // scales of rows g and g + 8 in the tile's first block, then in its second
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
       {const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane},

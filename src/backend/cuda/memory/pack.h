@@ -1,4 +1,4 @@
-// Packs rows of a checkpoint into strips (strips.h), on the device.
+// Packs rows of a checkpoint into strips (strips.h) on the GPU.
 #pragma once
 
 #include "backend/cuda/chip/device.h"
@@ -12,8 +12,8 @@ enum class RowOrder {
   kGateAndUp,
 };
 
-// Packs `rows` rows into the matrix `to`, from row first_row on, which must be the first of a strip. Padding
-// becomes zero. If stored_cols exceeds `cols`, packs only `cols` columns, from first_col on.
+// Packs `rows` rows into rows first_row, first_row + 1, ... of `to`; first_row must begin a strip. Padding
+// becomes zero. If stored_cols exceeds `cols`, packs only `cols` columns, beginning with first_col.
 struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]: bits of bfloat16
   int first_row, rows, cols;
@@ -23,22 +23,22 @@ struct PackBf16Args {
 };
 void pack(Stream stream, const PackBf16Args& args);
 
-// Packs `num_matrices` contiguous matrices, or only `rows` x `cols` of each, from first_row and first_col on.
-// Raises *largest_scale to the largest E8M0 scale; the caller must reject results above kLargestScale.
+// Packs `num_matrices` contiguous matrices or, of each, only `rows` x `cols` elements. Raises *largest_scale
+// to the largest E8M0 scale; the caller must reject results above kLargestScale.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2]: E2M1, even column in low nibble
   const uint8_t* scales;  // [num_matrices, stored_rows, stored_cols / 32]: E8M0
   int num_matrices, rows, cols;
   RowOrder order;
-  Strips to;      // shape of a packed matrix; to.data is not used
+  Strips to;      // shape of one packed matrix; to.data is not used
   uint8_t* data;  // [num_matrices, to.matrix_bytes()], output
   int* largest_scale;
   int stored_rows{rows}, stored_cols{cols}, first_row{0}, first_col{0};
 };
 void pack(Stream stream, const PackMxfp4Args& args);
 
-// Quantises BF16 rows to strips of E4M3 with row scales, or of MXFP4 (model/quantize.h, formats/mxfp4.h). A
-// row's scale is that of all its stored columns, so a share of a split matrix has the bits of the whole one.
+// Quantises BF16 rows to strips of E4M3 or MXFP4 (model/quantize.h, formats/mxfp4.h). E4M3's scale of a row
+// covers all stored columns, so a slice of the columns gets the same codes as in the whole matrix.
 void quantise(Stream stream, const PackBf16Args& args);
 // Packs E4M3 codes, given as BF16 numbers of the same values. Expects scales of 1 in args.to.row_scales.
 void pack_codes(Stream stream, const PackBf16Args& args);

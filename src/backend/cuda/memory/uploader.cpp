@@ -145,7 +145,7 @@ void Uploader::experts(const ExpertMatrices& from, const IndexRange& which, cons
                        largest_scale_.as<int>()};
     const auto first_of = [&](size_t bytes) { return static_cast<size_t>(which.first + expert) * bytes; };
     const auto all_of = [&](size_t bytes) { return static_cast<size_t>(count) * bytes; };
-    // Whole experts are generated; then only the slice is packed.
+    // Synthetic experts are generated whole, and then only the slice is packed.
     if (const auto* recipe = std::get_if<Recipe>(&first.stored)) {
       generate_on_device(recipe->data, first_of(code_bytes), all_of(code_bytes), staging());
       generate_on_device(recipe->scales, first_of(scale_bytes), all_of(scale_bytes), scales);
@@ -218,7 +218,7 @@ void Uploader::bring(const Source& from, size_t offset, size_t bytes, uint8_t* t
 void Uploader::copy(const Pieces& from, uint8_t* to) {
   const size_t bytes = from.total();
   num_copied_ += bytes;
-  // Copies bytes first to last - 1 of the concatenated pieces.
+  // Copies bytes first to last - 1 of all pieces, seen as one array.
   const auto gather = [&](size_t first, size_t last, uint8_t* into) {
     while (first < last) {
       const size_t piece = first / from.bytes, at = first % from.bytes;
@@ -228,8 +228,8 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Pages of small copies stay in the page cache until later: a vector's large page (folio) also holds
-  // adjacent tensors, which would have to be read again.
+  // Only large contiguous copies drop their pages from the page cache. The large page (folio) of a small
+  // vector also holds adjacent tensors, which would have to be read again.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);
@@ -250,7 +250,7 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
 void Uploader::generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to) {
   NIBBLE_CHECK(offset % 8 == 0, "bytes from {} on", offset);
   has_recipes_ = true;
-  // Fills whole words. Bytes past the end are padding, or the next tensor overwrites them.
+  // Fills whole 8-byte words. Excess bytes are padding, or the next tensor overwrites them.
   fill(stream_,
        {reinterpret_cast<uint64_t*>(to), offset / 8, (bytes + 7) / 8, words.seed, words.mask, words.base});
 }

@@ -22,23 +22,23 @@ inline constexpr size_t kStagingBytes{size_t{512} << 20};  // device memory used
 
 void drop_all_pages(const MappedFiles& files);
 
-// Copies weights through two pinned buffers to the device, which repacks them: one buffer is filled while the
-// other is transferred. Methods throw InputError for a format that no kernel reads; `what` names the matrix.
+// Copies weights to the GPU through two pinned buffers: one is filled while the other is transferred. The GPU
+// repacks them. Methods throw InputError for a format that no kernel reads; `what` names the matrix.
 class Uploader {
  public:
-  // `source` names the weights in messages. Pages of `dropped_files` leave the page cache after their copy.
+  // `source` names the weights in messages. Copied pages of `dropped_files` are dropped from the page cache.
   Uploader(std::string source, MappedFiles dropped_files, int num_threads);
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
   ~Uploader();
 
   void vector(const Vector& from, float* to) { vectors(from, 1, {0, from.count}, to); }
-  // Copies elements `part` of `num` vectors that are contiguous in memory. `first` is the first vector.
+  // Copies the elements `part` of each of `num` vectors, which are contiguous. `first` is the first of them.
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` into rows of `to`, from first_row on. If the slice has only some columns, or if
-  // `from` is generated (Recipe), whole rows are transferred or generated first.
+  // Packs a slice of `from` into rows of `to`, from first_row on. If the slice lacks some columns, or if
+  // `from` is synthetic (Recipe), whole rows are first transferred or generated.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   // FP8 matrices keep their codes and row scales.
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
@@ -46,12 +46,12 @@ class Uploader {
   }
   void experts(const ExpertMatrices& from, const IndexRange& which, const MatrixSlice& slice, RowOrder order,
                const Strips& to);
-  // Throws InputError if an MXFP4 scale exceeds what the layout holds. Logs the memory used for loading, and
-  // the rate of copies compared with a plain copy from pinned memory.
+  // Throws InputError if an MXFP4 scale is too large for the layout. Logs the memory used for loading, and
+  // the copy rate compared with that of plain copies from pinned memory.
   void finish(size_t weight_bytes);
 
  private:
-  // Bytes in host memory; if `data` is null, random words that the device generates.
+  // Weights in host memory; if `data` is null, random words that the GPU generates.
   struct Source {
     const uint8_t* data{nullptr};
     const RandomWords* words{nullptr};
@@ -66,7 +66,7 @@ class Uploader {
   Source bf16_of(const Matrix& matrix, const char* what) const;
   double host_to_device_rate();
   void bring(const Source& from, size_t offset, size_t bytes, uint8_t* to);
-  void copy(const Pieces& from, uint8_t* to);  // copies the pieces to contiguous memory, one after another
+  void copy(const Pieces& from, uint8_t* to);  // concatenates the pieces at `to`
   void generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to);
 
   std::string source_;

@@ -1,4 +1,4 @@
-// Device memory other than weights: the KV cache, and the scratch memory of a step.
+// GPU memory other than weights: the KV cache, and the scratch memory of a step.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,11 +17,11 @@
 
 namespace nibble::cuda {
 
-// Most rows in a launch of logits, which reads all of lm_head. If the host requests logits, a launch has at
-// most kDownloadedRows, because pinned memory is scarce.
+// kOutputRows: most rows in a launch of logits, which reads all of lm_head. kDownloadedRows: most rows if the
+// logits are copied to the host; pinned memory is scarce.
 inline constexpr int kOutputRows{256}, kDownloadedRows{64};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
-// Returns the most rows per launch of attend_rows(): their partial softmaxes must fit in kAttendScratchBytes.
+// Returns the most rows per launch of attend_rows(), whose partial softmaxes must fit in kAttendScratchBytes.
 constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   const auto row_floats =
       static_cast<size_t>(num_kv_heads) * static_cast<size_t>(max_chunks) * size_t{kPartialFloats};
@@ -29,8 +29,8 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   return rows > 1 ? static_cast<int>(rows) : 1;
 }
 
-// Returns how many partial softmaxes attention's mailbox holds (AttendArgs): those of two rows with the
-// longest context. With more rows, CTAs are not all resident, and the last CTA to finish merges the chunks.
+// Returns how many partial softmaxes attention's mailbox holds (AttendArgs): those of two rows of the longest
+// context. With more rows not all CTAs are resident, so they use no mailbox: the last one merges all chunks.
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -38,23 +38,23 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   return kRows * num_kv_heads * chunks;
 }
 
-// Room for the same activations in any layout that a plan may choose for them.
+// Memory for the same activations in any layout that a plan may choose for them.
 struct ActivationRoom {
-  __nv_bfloat16* data{nullptr};  // room for rows or an image
+  __nv_bfloat16* data{nullptr};  // rows, or an image
   int image_rows{0};
-  BlockRows blocks{};  // room for a block-scaled format; only with --prompt-activations
+  BlockRows blocks{};  // block-scaled rows; set only with --prompt-activations
 
   Activations in(ActivationLayout layout) const;
 };
 
-// Activations of a step of up to T rows, and scratch memory that kernels pass to each other.
+// Activations of a step of T rows, and scratch memory by which kernels pass data to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   ActivationRoom attended, normed, gated;
-  // Image of gathered pairs (ExpertsUpArgs). It shares memory with qkv_parts, which is no longer needed then.
+  // Image of gathered pairs (ExpertsUpArgs), in the memory of qkv_parts, which attention has already read.
   Activations gathered;
-  // Scratch of qkv_split() and project_split(), in the memory of attend_partials, which only attention uses.
+  // Scratch of qkv_split() and project_split(), in the memory of attend_partials, which only attention needs.
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
@@ -62,8 +62,8 @@ struct Workspace {
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox; zero before the first step
   uint32_t* step{nullptr};  // number of the current step; zero before the first
-  // Counters, zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample
-  // [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
+  // Counters, zero before the first step. Their numbers: embed and route 1, experts_down kMaxExpertsPerToken,
+  // sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
   float* attend_mailbox{nullptr};  // AttendArgs: [mailbox_partials, kPartialFloats]; zero before step 1
@@ -72,10 +72,10 @@ struct Workspace {
   float* rope_frequencies{nullptr};  // [D / 2]: radians per position for each pair of elements
   float rope_concentration{1};
   uint8_t* input{nullptr};  // device copy of a step's input (step_input.h)
-  StepExchange exchange;    // buffers in host memory: two inputs, two outputs of max_batch_tokens rows
+  StepExchange exchange;    // host memory: two inputs, and two outputs of max_batch_tokens rows
 };
 
-// `rows`: the kernel table. The workspace has room for any of its rows.
+// `rows`: the kernel table. The workspace has room for whichever of its rows a plan chooses.
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::span<const KernelRow> rows = kernel_rows());
 
@@ -89,17 +89,17 @@ class OwnedWorkspace {
  private:
   Workspace work_;
   DeviceBuffer bytes_;
-  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // the host memory to which work_.exchange points
+  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // host memory to which work_.exchange points
 };
 
 size_t kv_bytes(const Config& config, const BackendOptions& options);
 
-// The KV cache of all layers, initially zero: attention loads whole pages; zeros keep masked slots finite.
+// The KV cache of all layers, initially zero: attention also loads slots that were never written.
 class KvStorage {
  public:
   KvStorage(const Config& config, const BackendOptions& options, Stream stream);
   LayerPages pages(size_t layer) const { return layers_[layer]; }
-  const LayerPages* on_device() const { return table_.as<LayerPages>(); }  // [layers]
+  const LayerPages* on_device() const { return table_.as<LayerPages>(); }  // one entry per layer
   int num_layers() const { return static_cast<int>(layers_.size()); }
 
  private:

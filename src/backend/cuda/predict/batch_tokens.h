@@ -5,18 +5,18 @@
 
 namespace nibble::cuda {
 
-// A default step of gpt-oss-120b is predicted to take at most this time, unless it already has the fewest
-// rows. Larger steps make long prompts faster, but every running answer waits for them.
+// Longest predicted time of a default step of gpt-oss-120b, except of a step with the fewest rows. Larger
+// steps make long prompts faster, but every running answer waits for them.
 inline constexpr double kMostStepSeconds{0.75};
 
-inline constexpr double kMostSpeed{0.9};  // least speed of prompts; 1: with the largest steps
+inline constexpr double kMostSpeed{0.9};  // least speed of prompts, relative to the largest steps
 
-// True from 64 GB on, which is enough for the workspace of large steps and the KV cache of many sequences.
+// True from 64 GiB on: enough for the workspace of large steps and the KV cache of many sequences.
 bool has_much_memory(const DeviceCaps& caps);
 // Returns the default number of rows of a step. If the GPU's speed is unknown, only its memory decides.
 int default_batch_tokens(const DeviceCaps& caps);
-// Returns the default number of prompt rows in a step with running answers: the smallest, from 2,048 on, with
-// which prompts are predicted to be nearly as fast (kMostSpeed) as with default_batch_tokens() rows.
+// Returns the default number of prompt rows in a step with running answers: the smallest, but at least 2,048,
+// with which prompts are predicted to reach kMostSpeed of their speed with default_batch_tokens() rows.
 int default_rows_with_answers(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

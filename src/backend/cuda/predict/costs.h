@@ -1,29 +1,29 @@
-// Fractions of a chip's rates that nibble's kernels reach, for predictions (predict.h). Fitted together to
-// records of one H100 and one H200 (records/cuda-bench.jsonl, records/cuda-profile.jsonl; commit 2494259) and
-// to launches for 48 to 96 multiprocessors (records/cuda-predict.jsonl, commit 4fa7ba9).
-// tools/predict_records prints the errors. Fit again only after a change that makes most steps faster.
+// Fractions of a chip's rates that nibble's kernels reach, for predictions (predict.h). They were fitted
+// together to records of one H100 and one H200 (records/cuda-bench.jsonl, records/cuda-profile.jsonl; commit
+// 2494259) and to launches for 48 to 96 multiprocessors (records/cuda-predict.jsonl, commit 4fa7ba9).
+// tools/predict_records prints the errors. Fit them again only after a change that makes most steps faster.
 #pragma once
 
 namespace nibble::cuda {
 
-// Fractions of the read bandwidth. kReadShare: for weights. kCacheShare: for a decode row's KV cache. The
-// latter is a compromise: one sequence reaches 0.44 at a depth of 16,384 and 0.28 at 131,000
+// Fractions of the read bandwidth: kReadShare for weights, kCacheShare for the KV cache of a decoded row.
+// kCacheShare is a compromise: one sequence reaches 0.44 at a depth of 16,384 tokens and 0.28 at 131,000
 // (records/cuda-profile.jsonl, commit dd36432); 64 sequences at a depth of 1,024 reach almost 1.
 inline constexpr double kReadShare{0.96}, kCacheShare{0.38};
 
-// Weights that a multiprocessor converts per clock; the same for all formats.
+// Weights that a multiprocessor converts per clock, in any format.
 inline constexpr double kWeightsPerClock{26};
 
-// Fractions of ChipSpeeds::products_per_clock: kWgmmaShare (matrices) and kWgmmaAttendShare (attention) by
-// wgmma; kMmaShare (a guess) by mma.sync, which on Hopper reaches only kMostMmaProducts products per clock.
+// Fractions of ChipSpeeds::products_per_clock. wgmma: kWgmmaShare for matrices, kWgmmaAttendShare for
+// attention. mma.sync: kMmaShare (a guess), but at most kMostMmaProducts products per clock, as on Hopper.
 inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.59}, kMostMmaProducts{0.2};
 
-// Seconds per launch in which a kernel reaches none of these rates: launch boundaries, latency of
-// activations, sums over a CTA. kLaunchApartSeconds is added on chips that cannot start a launch while the
-// previous one ends (measured on an H100 with both kinds of launches).
+// Seconds per launch besides the transfers and products: launch boundaries, latency of activations, sums over
+// a CTA. kLaunchApartSeconds is added on chips that cannot start a launch while the previous one ends; it was
+// measured on an H100, with both kinds of launches.
 inline constexpr double kLaunchSeconds{2.6e-6}, kLaunchApartSeconds{1.0e-6};
 
-// Up to this number of rows, launches of other operations compute the norms.
+// Up to this number of rows, no separate launches compute norms.
 inline constexpr int kFusedNormRows{2};
 
 }  // namespace nibble::cuda

@@ -22,7 +22,7 @@ double real(Integer value) {
   return static_cast<double>(value);
 }
 
-struct Reached {  // amounts per microsecond that a chip reads, converts and computes
+struct Reached {  // what a chip reads, converts and computes per microsecond
   double bytes, cache_bytes, weights, flops, attend_flops;
   double launch_microseconds;
 };
@@ -62,7 +62,7 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   const double layers = 4.0 * config.num_layers * step.num_rows();
   switch (operation) {
     case Operation::kRmsNorm:
-      return layers * (4 + k) * h;  // the norm after the experts adds k outputs per row
+      return layers * (4 + k) * h;  // the norm before attention adds k outputs of experts per row
     case Operation::kQkv:
       return layers * (h + q + 2 * kv);
     case Operation::kAttend:
@@ -80,14 +80,14 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   }
 }
 
-// Returns pairs and experts of a step on a device that has all experts, or an equal part of every expert.
+// Returns a step's pairs and used experts on a GPU that has all experts, or an equal part of every expert.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
   return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),
           real(rows) * config.experts_per_token};
 }
 
-// A device's share of the model, described as a smaller model, and the load of its experts.
+// A GPU's share of the model, described as a smaller model, and the load of its experts.
 struct OwnModel {
   const Config& config;
   ExpertLoad load;
@@ -99,7 +99,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
   const auto costs_in = [&](const StorageFormats& stored) {
     return step_costs(model.config, stored, step.num_tokens, step.context, step.num_sequences);
   };
-  // kOne stores a weight in one byte, so the bytes that step_costs() returns are the number of weights.
+  // kOne has one byte per weight, so with it step_costs() returns the number of weights as bytes.
   constexpr Format kOne{Format::kE4m3};
   const std::vector<OperationCost> costs = costs_in(formats),
                                    weights = costs_in({kOne, kOne, kOne, kOne, kOne, kOne});
@@ -145,14 +145,14 @@ PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> 
   return {known.bandwidth, seconds, known.is_measured && num_gpus == 2, known.source};
 }
 
-// Returns the time of one all-reduce, in microseconds. A layer has two.
+// Returns the microseconds of one all-reduce. A layer has two.
 double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int num_rows) {
   constexpr double kNumberBytes{6};
   const double sent = kNumberBytes * (num_gpus - 1) / num_gpus * num_rows * hidden;
   return (link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// Describes a share as a smaller model, with its rows of the unembedding. load_of() describes its experts.
+// Describes a share as a smaller model, with its rows of lm_head. load_of() returns its experts' load.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kThreads{128}, kMostParts{8};
 static_assert(kMostParts >= kMaxExpertsPerToken && kMostParts >= kMaxRanks);
 
-// Each thread adds four adjacent elements of a row, once all their parts are loaded. CTAs are independent.
+// Each thread loads all parts of four adjacent elements of a row, then adds them.
 __global__ void __launch_bounds__(kThreads)
     add_parts_kernel(const __grid_constant__ AddArgs args, Divisor by_fours, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

@@ -1,4 +1,4 @@
-// Adds up parts on one GPU: a rank's own terms of an all-reduce, or all ranks' terms gathered by NCCL.
+// Adds up parts on one GPU: a rank's own parts of an all-reduce, or the terms of all ranks gathered by NCCL.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace nibble::cuda {
 
-// add_parts(): out = x + part 0 + part 1 + ... in this order, in float32, with the same bits as sum.h.
+// add_parts(): out = x + part 0 + part 1 + ... in this order, in float32, with the bits of sum.h's kernels.
 struct AddArgs {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
-  int num_parts;       // up to kMaxExpertsPerToken, and to kMaxRanks
+  int num_parts;       // at most kMaxExpertsPerToken and kMaxRanks
   size_t part_stride, row_stride;
-  const float* x;  // [rows, hidden]; null: nothing is added to the parts
+  const float* x;  // [rows, hidden]; null: the sum has only the parts
   float* out;      // [rows, hidden]; may be the same as x
   int num_rows, hidden;
   const float* weights{nullptr};  // [rows, num_parts]: parts of weight 0 count as 0; null: all count
-  // [rows]: index of each row in `parts`; -1: the row's parts are zeros. null: the row's own index
+  // [rows]: each row's index in `parts`; -1: its parts are all zeros. null: the row's index in the launch.
   const int* part_rows{nullptr};
 };
 void add_parts(const LaunchContext& gpu, const Label& label, const AddArgs& args);

@@ -7,27 +7,27 @@
 
 namespace nibble::cuda {
 
-// The part of an all-reduce that one launch performs. Ranks that share a GPU run one after another, so all of
-// them launch kSend before any launches kWait.
+// Whether a launch sends this rank's data to the other ranks, waits for theirs, or both. Ranks on one GPU run
+// one after another, so all of them launch kSend before any launches kWait.
 enum class Turn { kSendAndWait, kSend, kWait };
 
 struct SumNorm {
   const float* weights{nullptr};  // [H]; null: no norm
   float eps{0};
-  int image_rows{0};  // rows of SumOutputs::normed if it is an image; 0: plain rows
+  int image_rows{0};  // rows of the image SumOutputs::normed; 0: it has plain rows
 };
 
-// One rank's terms for all rows of a step, and where the sum goes: out = x + the parts of all ranks.
+// One rank's terms for all rows of a step, and the place of the sum: out = x + the parts of all ranks.
 struct SumTerms {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
-  int num_parts;       // up to kMaxExpertsPerToken
+  int num_parts;       // at most kMaxExpertsPerToken
   size_t part_stride, row_stride;
   const float* x;  // [T, H]
   float* out;      // [T, H]
   SumNorm norm;
-  // [T, num_parts]: a part of weight 0 counts as zeros and is not read. null: all parts count.
+  // [T, num_parts]: a part of weight 0 is not read and counts as zeros. null: all parts count.
   const float* weights{nullptr};
-  // [T]: index in `parts` of each row of the step; -1: this rank has none of it. null: the row's own index.
+  // [T]: each row's index in `parts`; -1: this rank has no part of it. null: the row's index in the step.
   const int* part_rows{nullptr};
 };
 

@@ -14,16 +14,16 @@
 
 namespace nibble::cuda {
 
-void use_device(int device);  // selects the GPU for all later calls of this thread
+void use_device(int device);  // selects the GPU for all later CUDA calls of this thread
 
-// Returns each rank's GPU: from the options, otherwise GPUs 0, 1, .... Throws InputError if one is missing.
+// Returns each rank's GPU, from the options or else GPUs 0, 1, ... Throws InputError if a GPU is missing.
 std::vector<int> devices_of(const CudaOptions& own);
 
-// Returns one line about GPUs that cannot write to each other's memory; empty if all can.
+// Returns one line that names two GPUs without peer access; empty if all can write to each other's memory.
 std::string why_not_connected(std::span<const int> devices);
 void connect(std::span<const int> devices);
 
-// Has one host thread per GPU. The first GPU's thread is the caller's.
+// One host thread per GPU. The caller's thread serves the first GPU.
 class CardThreads {
  public:
   explicit CardThreads(std::vector<int> devices);
@@ -32,7 +32,7 @@ class CardThreads {
   ~CardThreads();
 
   void use_first() const { use_device(devices_.front()); }
-  // Calls f(n) for each GPU n on its thread, where it is current. Waits for all; throws the first exception.
+  // Calls f(n) on the thread of each GPU n, which has selected it. Waits; rethrows the first exception.
   void run(const std::function<void(size_t)>& f);
 
  private:

@@ -119,7 +119,7 @@ std::vector<KernelChoice> sum_choices(const Connection& connection, const Kernel
   if (connection.nccl) {
     add(fmt::format("moved by NCCL {}, added by rank", connection.nccl->version()), 1, kAnyRows);
   } else if (have_own_sequences && of.operation == Operation::kExpertsDown) {
-    // Ranks with their own sequences need norms of only their own rows, so these sums compute no norms.
+    // Ranks with their own sequences normalise only their own rows, so these sums compute no norms.
     add("words with tags, to all", 1, most_words);
     add("terms to the owners of rows, their sums to all", most_words + 1, kAnyRows);
   } else {

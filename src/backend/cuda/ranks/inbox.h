@@ -1,4 +1,4 @@
-// The memory of a rank to which other ranks write, and the numbers of their messages.
+// A rank's memory to which other ranks write, and the numbers of their messages.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace nibble::cuda {
 
 size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // 0 for a single rank
 
-// Returns the most rows of a sum that one rank owns. The owner of a row adds it up (Links::own_room).
+// Returns the most rows that one rank owns in a sum (Links::own_room). A row's owner adds it up.
 int own_room(int num_ranks, int max_batch_tokens);
 
 class OwnedInbox {
  public:
-  // Allocates the inbox on the current device, and enqueues its zeroing in `stream`.
+  // Allocates the inbox on the calling thread's GPU, and enqueues in `stream` a fill with zeros.
   OwnedInbox(const Config& config, int num_ranks, int max_batch_tokens, Stream stream);
   const Inbox& operator*() const { return inbox_; }
 
@@ -26,24 +26,24 @@ class OwnedInbox {
   Inbox inbox_;
 };
 
-// Numbers the messages of a step. Half a layer ends with a sum, in several launches above kSumRows rows. A
-// launch of logits has two meetings (barriers): after the logits have arrived, and after tokens are chosen.
+// Numbers the messages of a step. Each half layer has one sum per kSumRows rows. Each launch of logits has
+// two meetings (barriers): after the logits have arrived, and after tokens are chosen.
 class StepNumbers {
  public:
   StepNumbers(const Config& config, int max_batch_tokens);
   int of_sum(int half, int launch) const { return half * sums_of_half_ + launch; }
   int of_logits(int first_output) const { return num_sums_ + first_output / kMeetingOutputs * 2; }
   int of_tokens(int first_output) const { return of_logits(first_output) + 1; }
-  int last() const { return count() - 1; }  // number of the trial's message (rank.h)
+  int last() const { return count() - 1; }  // the only message of Rank::run_trial()
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:
-  // Fewest rows in a launch of logits; only a step's last launch may have fewer.
+  // A launch of logits has at least this number of rows, except a step's last, so numbers are unique.
   static constexpr int kMeetingOutputs{64};
   int sums_of_half_, num_sums_, num_meetings_;
 };
 
-class FailureFlag {  // a word in host memory to which every rank can write (Links::failure)
+class FailureFlag {  // word in host memory that any rank can set (Links::failure)
  public:
   FailureFlag();
   uint32_t* data() const { return word_.as<uint32_t>(); }

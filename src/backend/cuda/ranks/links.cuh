@@ -1,4 +1,4 @@
-// Code shared by the all-reduce kernels: a timeout for polling, loads of own terms, stores of a row's norm.
+// Shared code of the all-reduce kernels: timeouts of polling, loads of a rank's own parts, stores of norms.
 #pragma once
 
 #include <type_traits>
@@ -16,9 +16,9 @@ namespace nibble::cuda {
 class Patience {
  public:
   __device__ explicit Patience(const Links& links) : links_(links) {}
-  // Returns whether this thread, or any thread of any rank, has polled for too long.
+  // Returns whether this thread has polled for too long, or any thread of any rank has.
   __device__ bool is_over() {
-    constexpr unsigned kPolls{1024};  // the failure flag is in host memory, and slow to read
+    constexpr unsigned kPolls{1024};  // polls per test of the flag, which is in host memory and slow to read
     if (++polls_ % kPolls != 0) return false;
     if (since_ == 0) since_ = now_ns();
     if (*static_cast<const volatile uint32_t*>(links_.failure) != 0) return true;
@@ -43,8 +43,8 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
   }
 }
 
-// Bit p of the result is set if this rank has part p of a row of the step; missing parts count as zeros. All
-// weights are loaded first, because no part can be loaded before its weight has arrived.
+// Returns a mask: bit p is set if this rank has part p of the row. Missing parts count as zeros. All weights
+// are loaded at once, because a part can be loaded only after its weight has arrived.
 __device__ inline unsigned parts_here(const SumTerms& terms, int row) {
   if (!terms.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
@@ -57,7 +57,7 @@ __device__ inline unsigned parts_here(const SumTerms& terms, int row) {
   return here;
 }
 
-// Returns the row of SumTerms::parts for a row of the step; -1: this rank has none, which counts as zeros.
+// Returns a row's index in SumTerms::parts; -1: this rank has no parts of it, which counts as zeros.
 __device__ inline int part_row(const SumTerms& terms, int row) {
   return terms.part_rows ? __ldcg(terms.part_rows + row) : row;
 }
@@ -69,7 +69,7 @@ __device__ inline void add_to(float4& sum, float4 more) {
   sum.w += more.w;
 }
 
-// The inverse of lane_order() (layout/activations.h): returns the column stored at a place of an image.
+// Returns the column that is stored at `place` of an image's row; the inverse of lane_order().
 constexpr int column_at(int place) {
   const int m = place / 16 % 2, h = place / 8 % 2, t = place / 2 % 4;
   return place / 32 * 32 + 8 * t + 4 * m + 2 * h + place % 2;
@@ -101,7 +101,7 @@ struct RowOfCta {
   static __device__ void add(const float4 (&more)[kFours], int hidden, float4 (&to)[kFours]) {
     for_fours(hidden, [&](int n, int) { add_to(to[n], more[n]); });
   }
-  // Adds up the rank's own parts of a row in order. Part 0 is loaded first, then `at_once` parts at a time.
+  // Adds the rank's own parts of a row in order. Loads part 0 first, then `at_once` parts at a time.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
     const SumTerms& terms = args.terms;
@@ -129,8 +129,8 @@ struct RowOfCta {
     for_fours(hidden, [&](int n, int col) { *reinterpret_cast<float4*>(row + col) = from[n]; });
   }
 
-  // Leaves the norm of a row of x in shared memory, and synchronizes the CTA. Each thread must have stored
-  // its float4s of x before. The row is read again from memory, so that the bits equal those of rms_norm().
+  // Computes the norm of a row of x in shared memory, and synchronizes the CTA. All threads must have stored
+  // their part of the row: it is read from memory in rms_norm()'s order, so that the bits are equal.
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};
@@ -141,7 +141,7 @@ struct RowOfCta {
         norm, [&](int) { return row; }, {to, 0, 1}, Ignore{});
   }
 
-  // Calls f(element, piece) for each 16 bytes of a row's norm. `element`: index in [T, H], or in an image.
+  // Calls f(element, piece) for each 16 bytes of a row's norm. `element`: index in [T, H] or in an image.
   template <typename F>
   static __device__ void for_pieces(const SharedNorm& normed, int row, int hidden, int image_rows,
                                     const F& f) {

@@ -13,7 +13,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kSuccess{0}, kInProgress{7};
-// Oldest accepted version: the first with NCCL_RUNTIME_CONNECT. The code is 10,000 major + 100 minor + patch.
+// Oldest accepted version, the first with NCCL_RUNTIME_CONNECT, as 10,000 major + 100 minor + patch.
 constexpr int kOldest{2'22'00};
 
 std::string text_of_version(int code) {
@@ -21,10 +21,10 @@ std::string text_of_version(int code) {
 }
 
 // Sets variables that NCCL reads when it creates its first id or communicator. Values set by the user stay,
-// but NVLink multicast is switched off: if its resources are missing, NCCL fails instead of doing without.
+// but NVLink multicast is always off: NCCL fails if it is on and its resources are missing.
 void set_environment(const std::string& interface) {
   setenv("NCCL_NVLS_ENABLE", "0", 1);
-  // Connects all peers when the communicator is created, instead of during graph capture.
+  // Connects all ranks when the communicator is created, because NCCL cannot do so in graph capture.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   if (!interface.empty()) setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 0);
 }
@@ -34,7 +34,7 @@ void set_environment(const std::string& interface) {
 std::shared_ptr<const Nccl> Nccl::load(const std::string& library, const std::string& interface) {
   const std::string name = library.empty() ? "libnccl.so.2" : library;
   set_environment(interface);
-  // The library is never closed, because its threads run until the process ends.
+  // The library is never closed: its threads run until the process ends.
   void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     throw InputError("NCCL: {}; {}", dlerror(),

@@ -1,4 +1,4 @@
-// NCCL, loaded at run time: the build needs no NCCL header or library. ABI: NVIDIA/nccl, src/nccl.h.in.
+// NCCL, loaded at run time: the build needs no NCCL header or library. ABI: NVIDIA/nccl's src/nccl.h.in.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace nibble::cuda {
 
-struct NcclComm;  // a rank in a group; NCCL owns it
+struct NcclComm;  // a rank's communicator, created by NCCL
 struct NcclId {
   char bytes[sizeof(GroupId)];
 };
@@ -18,16 +18,15 @@ enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
 
 class Nccl {
  public:
-  // `library`: path; empty: libnccl.so.2. `interface`: network interface by which ranks find each other;
-  // empty, or if NCCL_SOCKET_IFNAME is set: NCCL's choice. Throws InputError if NCCL is missing or
-  // unsuitable.
+  // library: path; empty: libnccl.so.2. interface: network interface by which ranks find each other; if it is
+  // empty or NCCL_SOCKET_IFNAME is set, NCCL chooses. Throws InputError if NCCL is missing or unsuitable.
   static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
   const std::string& version() const { return version_; }  // for example "2.28.9"
-  GroupId new_group() const;                               // makes the first rank listen for the other ranks
-  // Throws InputError if `result` is an error, with details from `comm`. `what` names the operation.
+  GroupId new_group() const;                               // makes an id by which ranks find each other
+  // Throws InputError if `result` is an error; the message has `what` (the operation) and `comm`'s details.
   void check(int result, const char* what, NcclComm* comm = nullptr) const;
 
   int (*get_version)(int*){nullptr};

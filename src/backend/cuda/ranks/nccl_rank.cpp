@@ -9,7 +9,7 @@
 namespace nibble::cuda {
 namespace {
 
-// GPU memory that NCCL takes: a guess. NCCL documents 4 MB per direction of each of up to 32 channels.
+// Guess of the GPU memory that NCCL takes. NCCL documents 4 MB per direction of each of up to 32 channels.
 constexpr size_t kBytesOfNccl{size_t{512} << 20};
 
 size_t gathered_bytes(int hidden, int num_ranks, int max_batch_tokens) {
@@ -47,7 +47,7 @@ void NcclRank::sum(const LaunchContext& gpu, Operation operation, const AddArgs&
   }
   nccl_->check(nccl_->all_gather(own, gathered, count, NcclType::kFloat32, comm_, gpu.stream),
                "sending terms", comm_);
-  // NCCL's kernels do not let a successor start early, and NCCL's nodes in a graph need not be kernels.
+  // No dependent launch: NCCL's kernels never start a successor early, and its graph nodes may be no kernels.
   LaunchContext in_order = gpu;
   in_order.target.has_dependent_launch = false;
   add_parts(in_order, {operation, "sum"},

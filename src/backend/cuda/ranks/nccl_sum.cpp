@@ -17,7 +17,7 @@ void NcclSum::add_up(const LaunchContext& gpu, const HalfOutput& of, int first_r
   NIBBLE_CHECK(!terms.norm.weights, "a norm after a sum by NCCL");
   const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(hidden_);
   nccl_.sum(gpu, of.operation,
-            // If part_rows is set, it counts from the step's first row, so `parts` is not advanced.
+            // part_rows are indices in the whole step's parts, so `parts` then stays at row 0.
             {terms.parts + (terms.part_rows ? 0 : first * terms.row_stride), terms.num_parts,
              terms.part_stride, terms.row_stride, terms.x + at, terms.out + at, num_rows, hidden_,
              terms.weights ? terms.weights + first * static_cast<size_t>(terms.num_parts) : nullptr,
@@ -40,7 +40,7 @@ void NcclSum::send_tokens(const LaunchContext& gpu, const OutputRange& outputs, 
 
 void NcclSum::run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn) const {
   for (const TrialSum& sum : sums) add_up(gpu, {Operation::kProject, sum.terms}, 0, sum.num_rows);
-  // These calls make NCCL connect all pairs of ranks, which fails during graph capture. The data is unused.
+  // NCCL connects pairs of ranks at their first exchange, which fails in graph capture. The data is unused.
   nccl_.gather_logits(work_.logits, 1, vocab_, gpu.stream);
   nccl_.broadcast(work_.results, sizeof(SampleResult), gpu.stream);
 }

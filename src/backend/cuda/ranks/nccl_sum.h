@@ -11,7 +11,7 @@ namespace nibble::cuda {
 
 class NcclSum final : public RankSum {
  public:
-  // Uses the current device. Returns once all ranks of the group are constructed. `work` must outlive this.
+  // Uses the calling thread's GPU. Returns after all ranks have called it. `work` must outlive this object.
   NcclSum(const NcclGroup& group, int rank, const Config& config, int max_batch_tokens,
           const Workspace& work);
 

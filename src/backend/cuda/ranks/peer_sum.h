@@ -1,4 +1,4 @@
-// RankSum for the ranks of one process, whose GPUs write to each other's memory (sum.h).
+// RankSum for the ranks of one process whose GPUs write to each other's memory (sum.h).
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ namespace nibble::cuda {
 
 class PeerSum final : public RankSum {
  public:
-  // Allocates the rank's inbox on the current device, and enqueues its zeroing in `stream`. `work` must
-  // outlive this object. Construct all ranks, wait for their streams, then call link() of each.
+  // Allocates the rank's inbox on the calling thread's GPU and enqueues in `stream` a fill with zeros. `work`
+  // must outlive this object. Construct all ranks, wait for their streams, then call link() of each.
   PeerSum(const Config& config, int num_ranks, int max_batch_tokens, const Workspace& work, Stream stream);
-  // `all`: every rank, in rank order. All ranks share one `failure`.
+  // `all`: the PeerSums of all ranks, in rank order. All ranks share one `failure`.
   void link(int rank, std::span<PeerSum* const> all, std::shared_ptr<FailureFlag> failure);
 
   bool leaves_norms() const override { return true; }
@@ -28,12 +28,12 @@ class PeerSum final : public RankSum {
 
  private:
   const Workspace& work_;
-  // Freed after inbox_: freeing GPU memory waits for kernels, which may still read the flag.
+  // Declared before inbox_, so it is freed later: freeing the inbox waits for kernels that may read the flag.
   std::shared_ptr<FailureFlag> failure_;
   OwnedInbox inbox_;
   StepNumbers numbers_;
   Links links_;
-  float* logits_{nullptr};                 // a buffer in the first rank's memory
+  float* logits_{nullptr};                 // logits in the first rank's memory
   std::vector<uint32_t*> results_of_all_;  // Workspace::results of each rank
 };
 

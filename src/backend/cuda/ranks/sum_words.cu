@@ -11,9 +11,9 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kMeetThreads{256};
-// Warps per CTA, and CTAs per SM, of the kernel with one CTA per row. All CTAs poll, so all must be resident.
+// Warps per CTA and CTAs per SM of sum_words_kernel. All CTAs poll, so all of them must be resident.
 constexpr int kWarps{16}, kResidents{1};
-constexpr int kPartsAtOnce{3};  // parts loaded at once after part 0 (gpt-oss has 4 in all)
+constexpr int kPartsAtOnce{3};  // parts loaded at once after part 0; gpt-oss has 4 parts in all
 using WordRow = RowOfCta<kWarps>;
 
 __device__ TwoWords two_words(float first, float second, uint32_t tag) {
@@ -25,7 +25,7 @@ __device__ bool have_tag(const TwoWords& words, uint32_t tag) {
 __device__ float2 two_floats(const TwoWords& words) {
   return {__uint_as_float(untagged(words.first)), __uint_as_float(untagged(words.second))};
 }
-// Returns where rank of_rank's words start in the inbox of rank in_inbox, for element `at` of the sum's rows.
+// Returns the address of element `at` among the words that rank of_rank sends to rank in_inbox.
 __device__ uint64_t* words_of(const SumArgs& args, int of_rank, int in_inbox, size_t at) {
   const Links& links = args.links;
   const int room = tagged_rows(links.num_ranks) * links.hidden;
@@ -42,7 +42,7 @@ __device__ void add_to(float2& sum, float2 more) {
   sum.x += more.x;
   sum.y += more.y;
 }
-// Adds this rank's parts of elements `col` and `col + 1` of a row in order, once all of them are loaded.
+// Adds this rank's parts of elements `col` and `col + 1` of a row in order, after it has loaded all of them.
 __device__ float2 own_pair(const SumTerms& terms, int row, int col) {
   const int part = part_row(terms, row);
   const float* from = terms.parts + max(part, 0) * terms.row_stride + col;
@@ -59,7 +59,7 @@ __device__ float2 own_pair(const SumTerms& terms, int row, int col) {
   return loaded[0];
 }
 
-// All-reduces one or two rows; kernels that read them compute the norm. A thread sums two adjacent elements.
+// Sums one or two rows; kernels that read them compute the norm. Each thread adds up two adjacent elements.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
     sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kFewThreads)
   }
 }
 
-// Waits for the thread's float4s of a row from another rank. Requests all words before it tests any.
+// Waits for this thread's float4s of a row from another rank. Loads all words before it tests any tag.
 __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Patience& patience,
                              float4 (&to)[WordRow::kFours]) {
   bool have_arrived = false;
@@ -115,8 +115,8 @@ __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Pat
   }
 }
 
-// A CTA takes every gridDim.x-th row: it sends the terms of all its rows, then adds up each row and computes
-// its norm. It loads its own terms twice, the second time while the other ranks' words are in flight.
+// A CTA sends the terms of every gridDim.x-th row. Then it adds up each of these rows and computes its norm;
+// for this it loads its own parts again, while the other ranks' words arrive.
 template <Turn turn>
 __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
     sum_words_kernel(const __grid_constant__ SumArgs args, Timestamps timestamps) {
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kMeetThreads)
   }
   if constexpr (turn != Turn::kSend) {
     if (is_peer) {
-      // has_reached() also accepts later tags: the other rank may already have arrived at the next meeting.
+      // Also accepts a later tag, because the other rank may already have arrived at the next meeting.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
       while (!has_reached(load_acquire_system(arrival), tag) && !patience.is_over()) {

@@ -1,4 +1,4 @@
-// CUDA graphs of steps that decode or verify drafts: the same kernels each time, launched by a single call.
+// CUDA graphs of steps that decode or verify drafts: one call launches all kernels of a step.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,8 +27,8 @@ class StepGraph {
   cudaGraphExec_t executable_{nullptr};
 };
 
-// Keeps the graphs of the latest step shapes. The key holds the step's shape for each rank on the GPU. A
-// graph that is dropped is not running: at most two steps are in flight, and their shapes are the latest.
+// Keeps the graphs of the latest step shapes; the key has the step's shape on each rank of the GPU. The least
+// recently used graph is dropped first. It is not running, because at most two steps are in flight.
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
@@ -36,11 +36,11 @@ class StepGraphs {
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
   // Captures the graph for these shapes, unless it exists or graphs are off. If several GPUs wait for each
-  // other's launches, all their graphs must exist before the first launch.
+  // other's launches, call it for all GPUs before the first launch.
   void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
     if (are_on_) captured(shapes, stream, enqueue);
   }
-  // Launches the graph for these shapes, and captures it if necessary. If graphs are off, enqueues the step.
+  // Launches the graph for these shapes; captures it if it is missing. If graphs are off, enqueues the step.
   void launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;

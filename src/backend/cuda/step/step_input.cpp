@@ -16,11 +16,11 @@
 namespace nibble::cuda {
 namespace {
 
-// Room for the paths of tree rows, in slots per row of a step. A row right after its parent extends the
-// parent's path by one slot. Other rows need a whole path: up to 32 of them per tree (speculative/drafter.h).
+// Room for the paths of tree rows, in slots per row of a step. A row that directly follows its parent extends
+// the parent's path by one slot. Other rows, up to 32 per tree (speculative/drafter.h), need a whole path.
 constexpr size_t kPathSlots{64};
 
-// Returns an upper bound on a step's page ids: the page tables of all runs, and the paths.
+// Returns an upper bound on the page ids in a step's input, which also holds the paths' slots.
 size_t max_page_ids(const BackendOptions& options) {
   return static_cast<size_t>(std::max(options.num_pages, options.max_table_pages)) + kSparePages +
          (options.draft_head ? kMaxDraftingRuns : 0) +
@@ -43,7 +43,7 @@ struct PlacedTree {
       sum += goes_on(row) ? 1 : of(row).path.size();
     return sum;
   }
-  // Corrects tree rows, which were filled in as chains, and adds their paths to the page ids from `next` on.
+  // Corrects tree rows, which were filled in as chains, and stores their paths in page_ids from `next` on.
   void put_into(const InputParts& in, int first_row, uint32_t& next) const {
     for (int i = 0; i < static_cast<int>(places.size()); ++i) {
       const auto& [position, path] = of(i);
@@ -77,7 +77,7 @@ class OwnRows {
       : in_(in), num_single_(shape.num_single_rows), next_tiled_(num_single_) {
     if (in.own_of_rows) std::fill_n(in.own_of_rows, shape.num_tokens, -1);
   }
-  // Copies `count` rows of the step from `first` on, already filled in, to attention rows. Returns the first.
+  // Copies `count` rows of the step, from `first` on, to attention rows. Returns the first attention row.
   int put(bool are_tiled, int first, int count) {
     int& next = are_tiled ? next_tiled_ : next_single_;
     const int here = std::exchange(next, next + count);
@@ -100,12 +100,12 @@ class OwnRows {
   int num_single_, next_single_{0}, next_tiled_;
 };
 
-// Rows of a tree are processed one by one, because the keys that they see are not contiguous.
+// Rows of trees are not computed in tiles, because the keys that they see are not contiguous.
 bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.drafted.parents.empty();
 }
 
-// Whether the previous step's draft head determines the run's tokens or positions.
+// Whether the tokens or positions of the run depend on drafts that the previous step makes on the GPU.
 bool continues_chain(const Run& run) {
   return run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
 }
@@ -113,13 +113,13 @@ bool continues_chain(const Run& run) {
 OptionalIndex optional_index(std::optional<int> index) {
   return index ? OptionalIndex::of(*index) : OptionalIndex::none();
 }
-// Returns the position after a row. Only the device knows it if the row continues a draft chain.
+// Returns the position after a row. Only the GPU knows it if the row continues a draft chain.
 SamplePosition position_after(const RowInput& input, int row) {
   if (input.token.source() == TokenSource::kDraftChain) return SamplePosition::after_row(row);
   return SamplePosition::at(input.position + 1);
 }
 
-// Returns the run of a step's padding rows. Their token is 0, and no chain drafts for it.
+// Returns the run of a step's padding rows. The token after them is 0, and no chain makes drafts after them.
 DraftRun padding_run(int first_row, int num_rows, int first_output) {
   return {first_row, num_rows, 0, OptionalIndex::of(0), first_output, 0, OptionalIndex::none(), false};
 }
@@ -132,9 +132,9 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
   return {token, run.first_position + i, full_pages, sliding_pages};
 }
 
-// Returns the number of chunks for positions 0 to `position`, rounded up. Few different numbers let one graph
-// serve many steps. Up to 64 chunks are rounded to a power of two; above, to a multiple of a quarter of the
-// next lower power of two, because the CTAs of unused chunks delay the next kernel.
+// Returns the number of chunks for positions 0 to `position`, rounded up so that few graphs serve many steps:
+// up to 64 chunks to a power of two, above to a quarter of the next lower power of two. The CTAs of unused
+// chunks delay the next kernel, so larger numbers are rounded less.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);
@@ -194,7 +194,7 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
       device_step_(device_step),
       sample_rows_(config.vocab) {}
 
-// Whether this rank computes the run's attention, because the run's pages are in this rank's KV cache.
+// Whether this rank computes the run's attention: the run's pages are in this rank's KV cache.
 bool InputUpload::is_own(const Run& run) const {
   return num_kv_caches_ == 1 ||
          static_cast<uint32_t>(run.full.pages.front()) - first_page_ < static_cast<uint32_t>(spare_page_);
@@ -290,7 +290,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const auto chain = has_head_ && begins_drafts(run) ? std::optional(next_chain++) : std::nullopt;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_page_) : 0;
-    if (chain)  // spare page in the head's cache, for slots beyond the run's pages
+    if (chain)  // spare page of the head's cache, for slots after the run's pages
       in.page_ids[next_page++] =
           static_cast<uint32_t>(spare_page_) + static_cast<uint32_t>(kSparePages + *chain);
     const uint32_t sliding = is_here ? add_table(run.sliding, first_page_) : 0;

@@ -1,4 +1,4 @@
-// A step's input (rows, sampling parameters, output rows, page ids), packed in host memory. embed copies it.
+// A step's input (rows, sampling parameters, output rows, page ids), packed in host memory; embed copies it.
 #pragma once
 
 #include <vector>
@@ -12,38 +12,38 @@
 
 namespace nibble::cuda {
 
-// Spare pages after the pages of sequences, for padding rows (graph_rows()).
+// Spare pages after the sequences' pages: padding rows write their K and V there (graph_rows()).
 inline constexpr int kSparePages{1};
 
 inline constexpr int kMaxGraphTokens{64};
-// Returns the number of rows of the graph that runs num_tokens rows: one of a few, so that few graphs serve
-// all steps. Padding rows have any token and a spare page for K and V (kSparePages), and sample nothing.
+// Returns the number of rows of the graph that runs num_tokens rows. It is rounded up, so that few graphs
+// serve all steps. Padding rows have token 0 and K and V in a spare page; their results are not used.
 constexpr int graph_rows(int num_tokens) {
   const int step = num_tokens <= 8 ? 1 : num_tokens <= 32 ? 4 : 8;
   return (num_tokens + step - 1) / step * step;
 }
 
-// Fewest attention rows of a rank with its own KV cache. With fewer, kernels would compute the norm
-// themselves, from contiguous rows. Padding rows repeat the step's first row, with K and V in a spare page.
+// Fewest attention rows of a rank with its own KV cache. With fewer, kernels would compute norms themselves,
+// for which rows must be contiguous. Padding rows repeat the step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
-// A step's shape decides which kernels it launches, with which grids. Steps of one shape share a CUDA graph.
+// Decides which kernels a step launches, with which grids. Steps of equal shape share a CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
-  // Number of rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
+  // Rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
   int num_own_rows{0};
-  // Rows that attention processes one by one come first in the step, then the rows in tiles.
+  // Rows that attention processes singly come first in the step, and then the rows in tiles.
   int num_single_rows{0}, num_tiles{0};
   bool any_tiles{false};  // any rank has tiles; all ranks must launch a step in the same way
   bool are_greedy{false};
   bool have_masks{false};  // sampling waits for InputUpload::upload_masks()
-  bool writes_kv{false};   // every row is of another sequence, so attend_rows() writes K and V
+  bool writes_kv{false};   // no two rows share a sequence, so attend_rows() writes K and V
   bool have_trees{false};  // some drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // number of DraftRuns; 0 without draft head and trees
-  // With a draft head: number of chains, most drafts of a chain, and chunks per row of the head's attention.
+  // With a draft head: number of chains, most drafts of a chain, most chunks of the head's attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
-  bool draft_trees{false};  // some run requests several tokens per position (DraftRequest::topk)
-  // Whether the step runs as a graph. Steps that decode or verify drafts do, because they have few shapes.
+  bool draft_trees{false};  // some run requests several drafts per position (DraftRequest::topk)
+  // Whether the step runs as a graph. Steps that decode or verify drafts do: they have few different shapes.
   bool is_recorded() const {
     return num_tokens > 0 && num_tokens <= kMaxGraphTokens && !any_tiles && num_outputs == num_tokens;
   }
@@ -53,14 +53,14 @@ struct StepShape {
 
 struct InputParts {
   RowInput* rows;  // [num_tokens]
-  // Rows that attention reads and to which tiles refer: [num_own_rows], or `rows` if num_own_rows is 0.
+  // Rows that attention reads, and that tiles refer to: [num_own_rows], or `rows` if num_own_rows is 0.
   RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
   int* output_rows;      // [num_outputs]: the row of each output
   DraftRun* draft_runs;  // [num_runs]
-  // Null if the shape has no own rows. own_rows [num_own_rows]: the step's row of each attention row.
-  // own_of_rows [num_tokens]: the attention row of each row of the step; -1: another rank computes it.
+  // own_rows [num_own_rows]: index in `rows` of each attention row. own_of_rows [num_tokens]: attention row
+  // of each row; -1: another rank's. Both are null if num_own_rows is 0.
   int *own_rows, *own_of_rows;
   // [num_tokens] if the step has trees, otherwise null. `parents`: see ChosenTokens.
   int32_t *slots, *parents;
@@ -74,41 +74,41 @@ struct InputParts {
 };
 InputParts parts_of(uint8_t* input, const StepShape& shape);
 
-size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16 bytes
+size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
 
-int chunks_for(int num_pages);  // number of chunks of attend_rows()
+int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
 
-// A run whose drafts are a tree, and where its rows are in the step.
+// A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {
   size_t run;
   int first_row;
-  int last_known;  // index in the run of its last row that is not a draft
+  int last_known;  // index in the run of its last row before the drafts
 };
 
-// Writes batches into the buffers that embed reads: step n uses buffer n % 2 (step_exchange.h). `step_`
-// counts steps whose embed is in the stream; batches without tokens and failed launches enqueue no embed.
+// Writes batches to the buffers that embed reads: buffer n % 2 for step n (step_exchange.h). `step_` counts
+// the steps whose embed was enqueued: batches without tokens and failed launches have none.
 class InputUpload {
  public:
-  // `device_step`: the device's step number, incremented by embed. `rank`: selects one of several KV caches.
+  // `device_step`: number of steps, counted by embed on the GPU. `rank`: selects one of several KV caches.
   InputUpload(const Config& config, const BackendOptions& options, const StepExchange& exchange,
               const uint32_t* device_step, int rank = 0);
 
-  // Prepares a batch's input for the next embed. Step n - 2, which used the same buffer, must have ended.
+  // Writes a batch's input for the next step. Step n - 2, which used the same buffer, must have ended.
   StepShape upload(const Batch& batch, Stream stream);
   // Call it after launching the uploaded step, unless the step has no tokens. If a failed launch prevents the
-  // call, the next upload waits for the stream and reads the step number from the device.
+  // call, the next upload() waits for the stream and copies the number of steps from the GPU.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
   const std::vector<TreeOfStep>& trees() const { return trees_; }  // trees of the last batch
-  // Enqueues the copy of the last batch's masks. Call it after launching everything before the sampling.
+  // Enqueues the copy of the last batch's masks. Call it after launching all kernels before the sampling.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  // A step's shape, padded to that of a graph, and the batch's counts, which exclude padding unless stated.
+  // A step's shape, padded to that of a graph, and counts of the batch, without padding unless stated.
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
-    int num_single_rows{0};  // single rows of all ranks, with padding
+    int num_single_rows{0};  // of all ranks, with padding
     bool has_spare_rows{false};
     size_t num_page_ids{0};
   };
@@ -124,10 +124,10 @@ class InputUpload {
   StepExchange exchange_;
   const uint32_t* device_step_;
   uint32_t step_{0};
-  bool is_to_launch_{false};  // whether an upload has not been counted as launched yet
+  bool is_to_launch_{false};  // an upload is not yet counted as launched
   SampleRows sample_rows_;
-  // For each output row of the last uploaded batch: the draft chain that begins there, or -1. Only the output
-  // of a run's last row before its drafts can begin a chain.
+  // For each output of the last uploaded batch, the draft chain that begins there; -1: none. A chain can
+  // begin only at the last row of a run before its drafts.
   std::vector<int> chains_;
   int num_chains_{0};
   std::vector<TreeOfStep> trees_;

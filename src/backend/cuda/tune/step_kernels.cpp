@@ -24,7 +24,7 @@ bool are_same(const StepKernels& a, const StepKernels& b) {
   });
 }
 
-// Appends the kernels that the plan runs: one entry for each number of rows at which any kernel changes.
+// Appends the sets of kernels that the plan runs: one for each number of rows at which it changes any kernel.
 void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernels>& all) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())
@@ -58,7 +58,7 @@ std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   return all;
 }
 
-// Returns the trial of the kernels that the table selects; null if no such trial was run.
+// Returns the trial of the kernels that the table selects; null if it was not run.
 const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const OfRows& trials) {
   const StepTrial* found = nullptr;
   int of_rows = 0;
@@ -72,7 +72,7 @@ const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const O
   return found;
 }
 
-// Returns the lowest number of rows above `last` at which the plan switches kernels, but at most `next`.
+// Returns the lowest number of rows above `last` at which the plan changes the kernel, but at most `next`.
 int boundary_of(const Plan& plan, Operation operation, int last, int next) {
   int boundary = next;
   for (const KernelRow* row : plan.chosen())

@@ -1,9 +1,9 @@
-// The candidates of `nibble tune` on a GPU, and what their times imply for the kernel table. Needs no GPU. A
+// The candidates of `nibble tune`, and what their times imply for the kernel table. This part needs no GPU. A
 // step's kernels depend on each other: which kernel computes norms, whether sums come in parts, whether
-// activations are images, how many pairs an expert's group has. So a candidate is the full set of kernels
-// that the table runs at some number of rows; it is also tried at other numbers. If two candidates agree in
-// these points, a step may use attention's products of one and the experts' products of the other. Tiles,
-// stages and warps are constants of the kernels.
+// activations are images, how many pairs a group has. So a candidate is the set of all kernels that the table
+// runs at some number of rows; it is tried at other numbers too. If two candidates agree in these points, a
+// step may combine attention's products of one with the experts' products of the other. Tiles, stages and
+// warps are constants of the kernels.
 #pragma once
 
 #include <map>
@@ -17,35 +17,35 @@ namespace nibble::cuda {
 
 struct StepKernels {
   int of_rows{0};  // a number of rows for which the kernel table chooses these kernels
-  // If false, these are mma.sync kernels on a chip that uses wgmma. They are tried only for comparison.
+  // false: mma.sync kernels on a chip that uses wgmma, tried only for comparison.
   bool may_be_chosen{true};
-  // Rows of the kernel table for a Plan. Rows of tried operations are changed to cover every number of rows.
+  // Rows of the kernel table, for a Plan. Those of tried operations are changed to take any number of rows.
   std::vector<KernelRow> rows{};
 
-  const KernelRow* find(Operation operation) const;  // null: no kernel; others may compute the norm
+  const KernelRow* find(Operation operation) const;  // null: none; other kernels may compute the norm
   int most_rows() const;  // most rows that the kernels of all tried operations can take
 };
 
-// Returns the candidates for steps of two or more rows; one row has kernels of its own. `target`: the GPU's.
+// Returns the candidates for steps of two or more rows (one row has kernels of its own). `target`: the GPU's.
 std::vector<StepKernels> step_kernels(const Config& config, const BackendOptions& options,
                                       const Target& target);
 // Returns the target for a Plan with these kernels: without wgmma if may_be_chosen is false.
 Target target_of(const StepKernels& kernels, const Target& target);
 
-// Microseconds of a candidate's operations at one number of rows. Per layer, except unembed: per step.
+// A candidate's times at one number of rows: microseconds per operation and layer (unembed: per step).
 struct StepTrial {
   size_t candidate{0};
   int num_rows{0};
   std::map<Operation, double> microseconds{};
 };
 
-// Candidates whose kernels a step of num_rows rows uses: one for attention's products, one for the experts'.
+// The candidates of a step of num_rows rows: one for attention's products, one for the experts' products.
 struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};
 };
-// chosen_now() returns the table's choice at each tried number of rows. fastest() returns the fastest choice,
-// if it makes a step of `num_layers` layers faster by a factor of kWorthIt. `trials` must be ordered by rows.
+// chosen_now() returns the table's choice at each tried number of rows; fastest() returns the fastest if it
+// makes a step of num_layers layers kWorthIt times faster than the table's. `trials` are ordered by rows.
 inline constexpr double kWorthIt{1.02};
 std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);

@@ -27,8 +27,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Layers of the trial model. With four, a layer's weights have left the cache before they are read again:
-// four layers of gpt-oss-20b are 1.7 GB, and a step of two rows reads an eighth of them.
+// Layers of the trial model. Four are enough to make a layer's weights leave L2 before they are read again:
+// four layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -38,7 +38,7 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Returns the numbers in ascending order. Where steps run as graphs, they are rounded up to a graph's rows.
+// Returns the numbers in ascending order. Numbers of rows that run as graphs are rounded up to a graph's.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)
@@ -142,7 +142,7 @@ class TrialModel {
     if (shape.num_tokens <= kOutputRows) unembed(step, 0, shape.num_outputs);
   }
 
-  // Returns microseconds of each operation, per layer (unembed: per step), without overlap between launches.
+  // Returns microseconds per operation and layer (unembed: per step). Overlaps of launches count once.
   std::map<Operation, double> times_of(const std::vector<TimedWork>& step) const {
     std::map<Operation, double> sums;
     double end = step.front().begin;
@@ -163,7 +163,7 @@ class TrialModel {
   InputUpload input_;
 };
 
-// Checks kernels at numbers of rows for which the table does not choose them; each kernel once per number.
+// Checks kernels at any number of rows, also where the table does not use them; each once per number.
 class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
@@ -186,14 +186,14 @@ class TrialChecks {
   std::map<std::tuple<Operation, std::string_view, int>, std::string> faults_;
 };
 
-// Checks candidates in steps of several numbers of rows, and then times them.
+// Checks the candidates at several numbers of rows, and then times them.
 class Trials {
  public:
   // `report` must outlive this object.
   Trials(std::vector<StepKernels> candidates, std::vector<int> num_rows, const ReportProgress& report)
       : candidates_(std::move(candidates)),
         num_rows_(std::move(num_rows)),
-        meter_(2 * num_rows_.size(), report) {}  // two parts per number: check, time
+        meter_(2 * num_rows_.size(), report) {}  // two parts of progress per number: check, time
 
   std::span<const StepKernels> candidates() const { return candidates_; }
   std::span<const StepTrial> times() const { return times_; }
@@ -206,11 +206,11 @@ class Trials {
       for (size_t c = 0; c < candidates_.size(); ++c)
         if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
           right_.emplace_back(c, rows);
-      meter_.add(right_.size() == num_before ? 2 : 1);  // if no candidate is right, there is nothing to time
+      meter_.add(right_.size() == num_before ? 2 : 1);  // 2: no candidate is right, so none is timed
     }
   }
 
-  // Times the candidates that passed the check. plan_of(candidate) returns the plan to run.
+  // Times the candidates that passed their checks. plan_of(candidate) returns the plan to run.
   template <typename PlanOf>
   void time(TrialModel& model, int num_repetitions, const PlanOf& plan_of) {
     for (size_t i = 0; i < right_.size(); ++i) {
@@ -227,7 +227,7 @@ class Trials {
   }
 
  private:
-  // Returns whether all kernels of a candidate are right. Records the faults of kernels that are wrong.
+  // Returns whether all kernels of a candidate are right, and records the faults of those that are not.
   bool is_right(const StepKernels& candidate, int rows, TrialChecks& checks) {
     bool is_right = true;
     for (const Operation operation : kTriedOperations) {
@@ -240,7 +240,7 @@ class Trials {
     return is_right;
   }
 
-  // Adds a kernel's trial at a number of rows, unless another candidate with the same kernel has added it.
+  // Adds a kernel's trial at a number of rows, unless another candidate's trial has added it already.
   void add_once(KernelTrial trial) {
     if (added_.emplace(trial.operation, trial.kernel, trial.num_rows).second)
       of_kernels_.push_back(std::move(trial));
@@ -249,7 +249,7 @@ class Trials {
   std::vector<StepKernels> candidates_;
   std::vector<int> num_rows_;
   Meter meter_;
-  std::vector<std::pair<size_t, int>> right_;  // (candidate, number of rows) of each passed check
+  std::vector<std::pair<size_t, int>> right_;  // candidate and number of rows of each passed check
   std::vector<StepTrial> times_;
   std::vector<KernelTrial> of_kernels_;
   std::set<std::tuple<Operation, std::string, int>> added_;

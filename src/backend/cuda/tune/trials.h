@@ -5,10 +5,10 @@
 
 namespace nibble::cuda {
 
-// Runs every candidate (tune/step_kernels.h) in steps of each of the plan's numbers of rows, on a model with
-// few layers and random weights. A candidate is timed only if its kernels pass their checks (verify/checks.h)
-// at that number of rows. Up to kMaxGraphTokens rows (rounded up to a graph's rows) a step decodes one row
-// per sequence; above, it is a prefill. Throws InputError without a GPU, or if the model cannot run on it.
+// Runs every candidate (tune/step_kernels.h) in steps of each number of rows in `trials`, on a model with few
+// layers and random weights. A candidate is timed only if its kernels pass their checks (verify/checks.h) at
+// that number. Up to kMaxGraphTokens rows, rounded up to a graph's, a step decodes one row per sequence;
+// above, it is a prefill. Throws InputError without a GPU, or if the GPU cannot run the model.
 KernelTrials try_kernels(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          const TrialPlan& trials);
 

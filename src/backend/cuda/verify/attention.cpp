@@ -22,7 +22,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns a decode step: one row per sequence, at these positions. (A chunk is 256 positions.)
+// Returns a decode step: one row per sequence, at each of these positions. (A chunk is 256 positions.)
 std::vector<TestRun> decoding(std::initializer_list<int> positions) {
   std::vector<TestRun> runs;
   for (const int position : positions) runs.push_back({position, 1});
@@ -34,7 +34,7 @@ std::vector<TestRun> many_sequences(int count) {
   return runs;
 }
 
-// Returns known tokens, then drafts in two branches that fork again, so a row's ancestors are not contiguous.
+// Returns known tokens and then drafts in branches that fork again, so a row's ancestors are not contiguous.
 TestRun tree(int first_position, int num_known) {
   std::vector<int> parents;
   for (int i = 0; i < num_known; ++i) parents.push_back(i - 1);
@@ -79,18 +79,18 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // Rows of 32, 33 and 66 chunks, because the last CTA merges 32 chunks at a time.
+  // Rows of 32, 33 and 66 chunks. The last CTA to finish merges at most 32 chunks at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // A row with more chunks than a CTA merges at once. Several CTAs merge the chunks, each for one head.
+  // Rows with more chunks than a CTA merges at once: several CTAs merge them, each for one head.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
-  // A row of 12 chunks, whose results CTAs exchange, among rows of one chunk.
+  // A row of 12 chunks, whose CTAs exchange results, in a step with rows of one chunk.
   cases.push_back({1, 1, 0, decoding({3000, 5, 40, 70})});
-  // Zeros: the mailbox must not mistake a zero for a word that has not arrived.
+  // Values of 0, because a 0 in the mailbox must not be mistaken for a word that has not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // Each CTA takes several chunks. A row's last chunk has one page, or all its pages.
+  // Each CTA takes several chunks. A row's last chunk has one page, all pages or another number.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -99,8 +99,8 @@ std::vector<AttendCase> attend_cases() {
   return cases;
 }
 
-// Returns q, k and v in two parts, as qkv() leaves them, with queries multiplied by c.sharpness. Without
-// has_rest all second parts are zero; with it, the second parts of every other row are zero.
+// Returns q, k and v in two parts, as qkv() stores them, with queries multiplied by c.sharpness. The second
+// parts are zero if has_rest is false; otherwise only those of every other row are zero.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
@@ -117,7 +117,7 @@ std::vector<float> make_sinks(const AttendCase& c) {
   return sinks;
 }
 
-struct Step {  // a case's inputs, and the expected q, k and v, on the host and on the device
+struct Step {  // a case's inputs and expected q, k, v, on host and GPU
   explicit Step(const AttendCase& step_case)
       : c(step_case),
         frequencies(rope_frequencies(RopeConfig{}, kHeadDim)),
@@ -142,7 +142,7 @@ struct Step {  // a case's inputs, and the expected q, k and v, on the host and 
   DeviceArray<float> device_frequencies, device_parts;
 };
 
-// Checks that the rows' keys and values are in their slots, and that the rest of the cache is unchanged.
+// Checks that each row's key and value is in its slot, and that the rest of the cache is unchanged.
 void check_appended(Comparison& comparison, const Step& step, const std::vector<uint16_t>& before,
                     const std::vector<uint16_t>& after) {
   std::vector<bool> is_own(before.size(), false);
@@ -167,14 +167,14 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
     if (!is_own[i]) comparison.equal("rest of the cache", 0, static_cast<ptrdiff_t>(i), after[i], before[i]);
 }
 
-// Every second case stores its results as an image. Returns the image's number of rows; 0: plain rows.
+// Every second case stores results in an image. Returns the image's number of rows; 0: plain rows.
 int image_rows_of(const AttendCase& c) { return c.seed / 1000 % 2 == 1 ? whole_eights(c.num_tokens()) : 0; }
 size_t attended_elements(const AttendCase& c) {
   const int width = c.num_heads * kHeadDim;
   return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
                           : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
 }
-// Returns where append() stores element i of a row's queries. Heads are contiguous in any layout.
+// Returns where append() stores element i of a row's queries. A head's elements are contiguous.
 size_t place_of_query(const AttendCase& c, size_t row, int i) {
   return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
          static_cast<size_t>(i % kHeadDim);
@@ -201,7 +201,7 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
     }
 }
 
-// Returns the chunks of the case's longest row, rounded up to a power of two as in a step.
+// Returns the number of chunks of the case's longest row, rounded up to a power of two, as for a step.
 int max_chunks_of(const AttendCase& c) {
   int needed = 1;
   for (const TestRun& run : c.runs)
@@ -214,7 +214,7 @@ int max_chunks_of(const AttendCase& c) {
   return std::min(chunks, kMaxChunks);
 }
 
-// Compares outputs [T, Nq D] with the softmax over a cache that contains the keys and values of all rows.
+// Puts all rows' keys and values into the cache, and compares outputs [T, Nq D] with a softmax over it.
 void check_attended(Comparison& comparison, Step& step, const std::vector<float>& sinks,
                     const std::vector<uint16_t>& actual) {
   step.truth.put_into(step.cache);
@@ -235,7 +235,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
-  if (!c.writes_kv()) step.truth.put_into(step.cache);  // append() would have done this before attend()
+  if (!c.writes_kv()) step.truth.put_into(step.cache);  // in a step, append() does this before attend()
   step.cache.upload();
   const int rows_per_launch = std::min(T, c.rows_per_launch);
   const auto launch_heads = static_cast<size_t>(rows_per_launch) * static_cast<size_t>(c.num_kv_heads);
@@ -258,8 +258,8 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
     wait_for_stream(subject.stream(), "checking attend_rows");
   };
   attend(out, num_partials, subject);
-  attend(out_of_last, 0, subject);  // without a mailbox, the last CTA to finish merges all chunks
-  Subject small = subject;          // on a single SM, few CTAs count as a crowd (attention/launch.h)
+  attend(out_of_last, 0, subject);  // without a mailbox: the last CTA to finish merges all chunks
+  Subject small = subject;          // with one SM, is_crowded needs few CTAs (attention/launch.h)
   small.gpu.target.num_multiprocessors = 1;
   attend(out_of_crowd, 0, small);
 
@@ -325,7 +325,7 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
       compare_bits(comparison, name, c.num_heads * kHeadDim, actual, other);
     };
     compare("bits of attended", launch(*row, all));
-    // If there are fewer CTAs than tiles, CTAs share tiles and exchange partial results.
+    // With fewer CTAs than tiles, several CTAs share a tile and exchange partial results.
     for (const int few : kFew)
       if (num_tiles > few) compare("bits of shared tiles", launch(subject.row, few));
     for (const float word : mailbox.read(comparison, "mailbox"))
@@ -341,7 +341,7 @@ KernelFinding check_attend_cases(const KernelRow& row, const Target& target, con
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
-    // Leaves out cases at far positions, which are too slow unless they have a single head.
+    // Skips cases of several heads at far positions, which take too long.
     const bool is_long =
         c.num_heads > 1 && std::any_of(c.runs.begin(), c.runs.end(), [&](const TestRun& run) {
           return run.first_position >= limits.num_positions;

@@ -13,8 +13,8 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent with bounds, for an exponent of at most 0 that is known within `error`. The kernels' exponential
-// is off by 2 ulp (PTX ISA: ex2.approx.ftz.f32), and the subtraction that gives the exponent is rounded.
+// 2^exponent (at most 2^0) with bounds. A kernel's exponent differs by up to `error`, and by rounding: up to
+// kUlp * |exponent|. Its exp2 errs by 2 ulp (PTX ISA: ex2.approx.ftz.f32); 4 ulp are allowed.
 struct Power {
   double value, low, high;
 };
@@ -29,17 +29,17 @@ Power exact_power(double exponent) {
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// Returns R of a head; the kernels' exponentials are 2^(score - R) (attention/page.cuh).
+// Returns the reference R that pages of a head normally use: exponentials are 2^(score - R) (page.cuh).
 double head_reference(double sink) {
   constexpr double kHeadroom{80}, kLowestSink{-0x1p16};
   return std::max(std::ceil(sink), kLowestSink) + kHeadroom;
 }
 
-// A score q . k. It is an exponent of 2, because queries include kQueryFactor.
+// The product q . k, which is an exponent of 2, because queries include kQueryFactor.
 struct Score {
   double value, error;
 };
-// The tensor cores truncate 18 times per 16 elements of D (see relative_bound() in matrix.cpp).
+// Per 16 elements of a head, the tensor cores truncate 18 times (relative_bound() in matrix.cpp).
 Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* own_key) {
   double sum = 0, magnitudes = 0, slack = 0;
   for (int i = 0; i < kHeadDim; ++i) {
@@ -58,7 +58,7 @@ struct Head {
   const RotatedRows& rotated;
   size_t row;
   int head;
-  double sink;  // the head's sink, as an exponent of 2
+  double sink;  // the head's sink times log2(e)
 
   int kv_head() const { return head / (c.num_heads / c.num_kv_heads); }
   int last() const { return cache.rows()[row].position; }
@@ -74,13 +74,13 @@ struct Head {
 };
 
 // Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
-// whole number R: kHeadroom above the head's sink, or a page's largest score, rounded up, if that is larger.
-// They round the exponentials to bfloat16, for the product with the values and for their sum. They join pages
-// and chunks by factors that are powers of two, and finally add the sink, whose factor is not. A kernel's R
-// may differ by 1: it keeps the head's R while exponentials are below 2, and a score may be close to a whole
-// number. All exponentials of the page are then doubled or halved, and their factor is the inverse, which
-// changes no rounding. `relative` bounds the accumulated roundings: 16 products of 16 positions in a chunk of
-// 8 pages, and the sum over chunks.
+// whole number R: kHeadroom above the head's sink or, if larger, the page's largest score, rounded up. They
+// round the exponentials to bfloat16 before they multiply and add them. They join pages and chunks by factors
+// that are powers of two; only the sink's own factor is not. A kernel's R may differ by 1 from R here: it
+// keeps the head's R while exponentials are below 2, and a score may be close to a whole number. Then the
+// page's exponentials are doubled or halved and their factor is the inverse, so all roundings stay the same.
+// `relative` bounds the roundings of sums: 16 products of 16 positions in each chunk of 8 pages, and the sum
+// over chunks.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -129,7 +129,7 @@ void attend_head(const Head& h, Attended* out) {
   const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // Loss by exponentials and products that are below the smallest normal float32.
+  // Loss by exponentials and products below the smallest normal float32, which kernels may flush to zero.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;
@@ -140,9 +140,9 @@ void attend_head(const Head& h, Attended* out) {
 
 }  // namespace
 
-// Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and
-// sinf are off by up to 2 ulp; the concentration, the product and the sum are each rounded once. Then q is
-// multiplied by kQueryFactor; the factor and the product are rounded.
+// Rotates elements i and i + D / 2 of q and k by the angle position * frequency_i, a float32 product. The
+// kernels' cosf and sinf err by up to 2 ulp; multiplying by the concentration, the product and the sum are
+// each rounded. For queries the multiplication by kQueryFactor is rounded too, as is the factor.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

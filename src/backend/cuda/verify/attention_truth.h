@@ -1,4 +1,4 @@
-// Expected results of attention, in double precision: rope, and the softmax with its sink.
+// Expected results of attention, in double precision: rotated q and k, and the softmax with its sink.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace nibble::cuda::verify {
 
-// Factor of queries: 1 / sqrt(D) for the score, and log2(e) because exponentials have base 2.
+// Factor of queries: 1 / sqrt(D) for D = 64, times log2(e), because exponentials have base 2.
 inline constexpr double kQueryFactor{1.4426950408889634 / 8};
 
 // q, k and v of every row, rounded to the kernels' formats; q and k are rotated by the row's position.
@@ -33,7 +33,7 @@ class RotatedRows {
   }
 
   int num_heads_, num_kv_heads_, width_;
-  std::vector<Rounded> numbers_;  // [rows, width]: each row's q, k and v
+  std::vector<Rounded> numbers_;  // [rows, width]: q, k and v of each row
 };
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope);
@@ -41,8 +41,8 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
 struct Attended {
   double value, bound;
 };
-// Returns expected outputs [rows, heads, D]. The cache must hold all keys and values. Keys and values that
-// attend() writes are known only within their slack; keys and values that it reads are exact.
+// Returns expected outputs [rows, heads, D] and their bounds. The cache must hold all keys and values. Those
+// that attend() itself writes may differ by their slack; the others are exact.
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks);
 

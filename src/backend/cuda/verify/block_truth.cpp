@@ -10,7 +10,7 @@ namespace nibble::cuda::verify {
 namespace {
 
 struct DecodedElement {
-  int lane, reg, code;  // lane of the warp, register of the lane, index of the code in the register
+  int lane, reg, code;  // lane of the warp; register of the lane; index of the code in the register
 };
 DecodedElement element_of_a(BlockForm form, int row, int k) {
   const int codes = form == BlockForm::kMxfp8 ? 4 : 8;  // codes per register
@@ -36,7 +36,7 @@ double b_value(BlockForm form, const WarpRegisters& registers, int column, int k
   return to_float(E2m1{static_cast<uint8_t>(word >> 4 * at.code & 0xF)});
 }
 
-// The lane that holds the scale of a row of A or of a column of B; lane and register of an element of D.
+// Lane with the scale of a row of A, or of a column of B. Lane and register of an element of the result D.
 int scale_lane_of_a(int row) { return row % 8 * 4 + row / 8; }
 int scale_lane_of_b(int column) { return column * 4; }
 int lane_of_d(int row, int column) { return row % 8 * 4 + column / 2; }

@@ -1,5 +1,5 @@
 // Expected result of a block-scaled product (ptx/block_mma.cuh), in double precision, from the registers of
-// all 32 lanes. It shares no code with the device: the positions of elements are defined here again.
+// all 32 lanes. It shares no code with the kernels: the places of elements are written here a second time.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace nibble::cuda::verify {
 
-struct WarpRegisters {  // operands [lane, register] of a warp's product d += a b
+struct WarpRegisters {  // registers [lane, register] of a warp's product d += a b
   uint32_t a[32][4], b[32][2], a_scale[32], b_scale[32];
   float d[32][4];
 };
@@ -18,18 +18,18 @@ struct WarpProducts {
   double magnitudes[32][4];  // sum of the magnitudes of all products and of the old d
 };
 
-// `a_byte`, `b_byte`: index of the first scale byte that the product uses.
+// `a_byte`, `b_byte`: index of the first of the scale bytes that the product uses.
 WarpProducts block_truth(BlockForm form, int a_byte, int b_byte, const WarpRegisters& registers);
 
-// Store a code (container, E4M3 or nibble) at position k of the contraction. The position must hold 0.
+// Store a code (container, E4M3 or nibble) for column k of A or row k of B. The old code there must be 0.
 void put_a(BlockForm form, WarpRegisters& registers, int row, int k, uint32_t code);
 void put_b(BlockForm form, WarpRegisters& registers, int column, int k, uint32_t code);
 void put_a_scale(WarpRegisters& registers, int row, int byte, uint8_t scale);
 void put_b_scale(WarpRegisters& registers, int column, int byte, uint8_t scale);
 float& d_at(WarpRegisters& registers, int row, int column);
 
-// Returns the value of an 8-bit container as an E2M1 operand: sign at bit 5, exponent at 4 and 3, mantissa at
-// 2. Bits 1 and 0 count as more mantissa; they are zero if the code is placed correctly.
+// Returns the value of an 8-bit container as an E2M1 operand: sign in bit 5, exponent in bits 4 and 3,
+// mantissa in bit 2. Bits 1 and 0, which are 0 in valid containers, count as more mantissa.
 double value_of_container(uint32_t byte);
 
 }  // namespace nibble::cuda::verify

@@ -23,10 +23,10 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
          static_cast<size_t>(col / kTileCols);
 }
 
-// Position of a code in memory. In a tile, each lane t = 0..3 has its 8 columns of 0-31, then its 8 of 32-63.
+// Place of a code in memory. In a tile, each lane t = 0..3 has 8 of columns 0-31 and then 8 of columns 32-63.
 struct CodePlace {
   size_t byte;
-  int nibble;  // MXFP4 only: 0 is the byte's low half, 1 its high half
+  int nibble;  // MXFP4: 0 is the byte's low half, 1 its high half
 };
 CodePlace place_of_code(const HostBlocks& blocks, int row, int col, int term) {
   const int in_tile = col % 64, group = in_tile / 32, t = in_tile % 32 / 8, neighbour = in_tile % 8;
@@ -71,7 +71,7 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// Distances between a format's numbers near x. E2M1 has 4 from 6 on: MXFP4's smaller scale rounds 8 to 6.
+// Distance between a format's numbers near x. E2M1: 4 from 6 on, because MXFP4's smaller scale rounds 8 to 6.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {
@@ -125,7 +125,7 @@ HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vect
   return blocks;
 }
 
-// `value` is exact in float32, because the sum of two terms spans at most 13 bits.
+// The values are exact in float32, because the sum of a number's two terms spans at most 13 bits.
 Activations activations_of(const HostBlocks& blocks, bool is_native) {
   Activations x(blocks.rows, blocks.cols);
   host_threads().for_each(blocks.rows, [&](ptrdiff_t row, int) {
@@ -172,7 +172,7 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
   for (int block = 0; block < actual.num_blocks(); ++block) {
     const uint8_t scale = actual.scale(row, block, 0);
     const bool is_padding = block * kBlockCols >= actual.cols;
-    double least = 0, most = 0;  // bounds of the largest magnitude in the block
+    double least = 0, most = 0;  // bounds of the block's largest magnitude
     for (int i = block * kBlockCols; !is_padding && i < (block + 1) * kBlockCols; ++i) {
       const Near& number = expected[static_cast<size_t>(i)];
       least = std::max(least, std::abs(number.value) - number.bound);
@@ -194,8 +194,8 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
       }
       const Near& number = expected[static_cast<size_t>(i)];
       const double code = actual.code(row, i, 0);
-      // Two terms equal the number within half the smallest step of the second term, which is 2^-9 of the
-      // second scale. The second scale is 2^-4 of the first, or the smallest possible.
+      // Two terms equal the number up to half the smallest step of the second term. That step is 2^-9 of the
+      // second scale, which is 2^-4 of the first scale or the smallest possible scale.
       const double step = actual.format == BlockFormat::kMxfp8x2
                               ? std::max(0x1p-13 * unit, 0x1p-136)
                               : unit * (is_mxfp4 ? step_of_e2m1(code) : step_of_e4m3(code));

@@ -1,5 +1,5 @@
-// Activations in the formats of block-scaled products (block_rows.h), on the host: quantises and decodes
-// them, and compares results with expected numbers. The positions of codes are defined here again.
+// Activations in the formats of block-scaled products (block_rows.h), on the host: quantises, decodes and
+// compares them. The places of codes in memory are written here a second time, independently of the kernels.
 #pragma once
 
 #include <vector>
@@ -16,28 +16,28 @@ struct HostBlocks {
   std::vector<uint8_t> codes;
   std::vector<uint32_t> scales;
 
-  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // blocks in a padded row
+  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // blocks in a row, with padding
   uint8_t scale(int row, int block, int term) const;
-  double code(int row, int col, int term) const;  // value of a code, without its scale
-  double value(int row, int col) const;           // sum of all terms
+  double code(int row, int col, int term) const;  // a code's value without its scale
+  double value(int row, int col) const;           // sum of the terms, each with its scale
 };
 
-// Scales of a block of four lanes with eight elements. Errors are added in the order of quantise_block.cuh.
+// Scales of a block of four lanes with 8 elements each. Rounding errors are added in the kernels' order.
 struct BlockScales {
-  uint32_t largest;  // float32 bits of the largest magnitude of the 32 elements
+  uint32_t largest;  // float32 bits of the block's largest magnitude
   uint8_t mxfp8, mxfp4;
 };
 BlockScales scales_of_block(const float (&x)[4][8]);
 
-// Quantises rows by the kernels' code, compiled for the host.
+// Quantises rows by the code of the kernels, compiled for the host.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// Returns the numbers that block-scaled products multiply. is_native: the instruction; false: its twin.
+// Returns what a block-scaled product multiplies. is_native: the instruction computes it, not its twin.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
-class DeviceBlocks {  // HostBlocks in device memory
+class DeviceBlocks {  // HostBlocks in GPU memory
  public:
-  DeviceBlocks(BlockFormat format, int rows, int cols);  // the memory is poisoned
+  DeviceBlocks(BlockFormat format, int rows, int cols);  // filled with poison
   explicit DeviceBlocks(const HostBlocks& blocks);
   BlockRows view() const { return {format_, cols_, codes_.data(), scales_.data()}; }
   HostBlocks read(Comparison& comparison, const char* what) const;
@@ -53,11 +53,11 @@ class DeviceBlocks {  // HostBlocks in device memory
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 
-// A number before the kernel rounds it to bfloat16 and quantises it. It must be within `bound` of `value`.
+// What a kernel computes before it rounds to bfloat16 and quantises: within `bound` of `value`.
 struct Near {
   double value, bound;
 };
-// Compares a row: scales must follow from the largest magnitude, codes be the nearest, and padding be zero.
+// Checks a row: scales must follow from the largest magnitudes, codes must be nearest, padding must be zero.
 void compare_numbers(Comparison& comparison, const char* what, const HostBlocks& actual, int row,
                      const std::vector<Near>& expected);
 

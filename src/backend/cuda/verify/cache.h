@@ -15,7 +15,7 @@ namespace nibble::cuda::verify {
 
 inline constexpr int kHeadDim{64};
 
-// New tokens of one sequence. Without `parents`, positions are consecutive (model/batch.h: DraftedTokens).
+// New tokens of one sequence. Without `parents` positions are consecutive (DraftedTokens in model/batch.h).
 struct TestRun {
   int first_position, num_tokens;
   std::vector<int> parents{};
@@ -23,18 +23,18 @@ struct TestRun {
 
 struct AttendCase {
   int num_heads, num_kv_heads;
-  int window;  // positions that a row sees, its own included; 0: all
+  int window;  // positions that a row sees, with its own; 0: all
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
-  float sharpness{8};  // factor of the queries; a larger one lets a single position dominate more
-  float sink{0};       // sinks of all heads are within 1 of this logit
+  float sharpness{8};  // factor of queries; the larger, the more one position dominates
+  float sink{0};       // sinks of all heads are logits within 1 of this
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
   Format kv{Format::kBf16};  // format of the cache: BF16 or E4M3
 
   int num_tokens() const;
-  int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of q, k and v in a row
-  bool writes_kv() const;  // no two rows share a sequence, so attend() writes K and V
+  int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row's q, k and v
+  bool writes_kv() const;  // each row is of another sequence, so attend() writes K and V
   bool has_trees() const;
   std::string text() const;
 };
@@ -42,19 +42,19 @@ struct AttendCase {
 struct CacheRow {
   int position;
   int run;
-  int slot;               // the slot for the row's own K and V
-  std::vector<int> path;  // slots of the positions before the row, in order (backend/draft_tree.h)
+  int slot;               // slot of the row's own K and V
+  std::vector<int> path;  // slots of the positions before the row, in order (draft_tree.h)
 };
 
-// A run has the pages that its rows' windows reach. Earlier positions hold random data; the rest is poison.
+// A run has the pages that its rows see. Earlier positions hold random data; all other slots hold poison.
 class TestCache {
  public:
   explicit TestCache(const AttendCase& c);
 
   const std::vector<CacheRow>& rows() const { return rows_; }
-  // Returns the index in bits() of a head's key (which = 0) or value (1) in a slot.
+  // Returns the index in bits() of a head's key (which = 0) or value (which = 1) in a slot of a run.
   size_t place(int run, int slot, int kv_head, int which) const;
-  // The cache's elements as bfloat16, which holds every E4M3 number exactly.
+  // All elements of the cache as bfloat16, which holds every E4M3 number exactly.
   std::vector<uint16_t>& bits() { return bits_; }
   const std::vector<uint16_t>& bits() const { return bits_; }
 
@@ -70,7 +70,7 @@ class TestCache {
   LayerPages pages() const {
     return {device_bytes_->data(), is_sliding_, kv_ == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
   }
-  std::vector<uint16_t> read(Comparison& comparison) const;  // the device's cache, as in bits()
+  std::vector<uint16_t> read(Comparison& comparison) const;  // the GPU's cache, as in bits()
 
  private:
   struct Table {

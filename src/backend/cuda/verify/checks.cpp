@@ -10,7 +10,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Maps each type of launch arguments to its check.
+// Returns the check for a kernel, given the type of its launch function.
 struct CheckOf {
   Check operator()(LaunchRows<EmbedArgs>) const { return &check_embed; }
   Check operator()(Launch<RmsNormArgs>) const { return &check_rms_norm; }

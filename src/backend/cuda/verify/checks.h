@@ -1,8 +1,8 @@
-// Checks of the kernel table. Each launches a row of the table with edge shapes and adversarial values, and
-// compares every result with plain loops in double precision on the host. The loops follow the formulas of
-// model/ops.h and round to bfloat16 exactly where the kernels do; the remaining float32 roundings are bounded
-// where they happen. The float32 reference (reference/) cannot replace the loops: a correct kernel may differ
-// from it by whole bfloat16 steps, and such a tolerance would miss a wrong column of a long sum.
+// Checks of the kernel table's kernels, with edge shapes and adversarial values. Every result is compared
+// with plain loops on the host in double precision. The loops follow the formulas of model/ops.h and round to
+// bfloat16 where the kernels do; the kernels' other, float32 roundings are bounded where they happen. The
+// float32 reference backend cannot replace the loops: a correct kernel may differ from it by whole bfloat16
+// steps, and with such a tolerance a wrong column of a long sum would be missed.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace nibble::cuda::verify {
 
-// Largest cases that a check runs. `nibble verify` runs all; on an emulated GPU large ones take minutes.
+// Largest cases that a check runs. `nibble verify` runs all; large ones take minutes on an emulated GPU.
 struct CaseLimits {
   int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
 };

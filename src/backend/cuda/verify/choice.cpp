@@ -31,7 +31,7 @@ ExpectedRouting choose(const float* logits, int num_experts, int experts_per_tok
     choice.weights.push_back(std::exp(double{logits[e]} - largest));
     sum += choice.weights.back();
   }
-  // Error of a weight: 2 ulp of the exponential, d 2^-24 for its argument d, one rounding per + and /.
+  // Bound of a weight's error: at least 2 ulp of the exponential, 2^-24 of its argument, one per + and /.
   for (size_t k = 0; k < choice.experts.size(); ++k) {
     choice.weights[k] /= sum;
     const double difference = largest - double{logits[choice.experts[k]]};

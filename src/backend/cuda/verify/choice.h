@@ -11,18 +11,18 @@
 
 namespace nibble::cuda::verify {
 
-// The K largest logits (ties go to the lower expert), and their softmax in double precision.
+// A token's K experts with the largest logits (ties: the lower number), and the softmax of these logits.
 struct ExpectedRouting {
   std::vector<int> experts;
-  std::vector<double> weights, bounds;  // [K]: the experts' weights, and the largest errors in float32
+  std::vector<double> weights, bounds;  // [K]: the experts' weights, and a kernel's largest error
 
-  // Checks the weight of a slot. It must be 0 if the slot's expert is not in `own`.
+  // Checks the weight at index `slot` of the token's choices. It must be 0 if that expert is not in `own`.
   void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                     const IndexRange& own) const;
 };
 ExpectedRouting choose(const float* logits, int num_experts, int experts_per_token);
 
-// Returns the shape of a router matrix, with the short segments of router_strips() (layout/layout_of.h).
+// Returns the shape of a router's matrix, which has short segments (router_strips() in layout/layout_of.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }
@@ -36,10 +36,10 @@ struct GroupsRead {
 class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
-  // Groups in the form in which route() leaves them for these choices of all tokens.
+  // Filled with the groups that route() stores for these choices, one for each token.
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
-  // Number of rows of an image with room for any routing; each pair's row in it, if choices were given.
+  // Rows of an image with room for any routing; each pair's row in it (empty if there are no choices).
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
@@ -56,15 +56,15 @@ class DeviceGroups {
   DeviceArray<float> weight_;
 };
 
-class DeviceRoutingMailbox {  // the routing of a few tokens, as a RoutingMailbox
+class DeviceRoutingMailbox {  // a RoutingMailbox on the GPU
  public:
-  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // state before any step
-  // State after the launch that chooses the experts.
+  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // before any step
+  // As after the launch that chooses the experts.
   explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;
-  // Checks the tags of the sums in the mailbox. Returns the logits [T, E]: an expert's logit is the sum of
-  // its segments, added in order, plus its bias.
+  // Checks the tags of the router's sums. Returns the logits [T, E]: an expert's logit is the sum over its
+  // segments, added in order, plus its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choices(Comparison& comparison, const std::vector<ExpectedRouting>& expected,

@@ -10,7 +10,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns the distance to the next bfloat16 of larger magnitude; the next one towards zero is at most as far.
+// Returns the distance to the next bfloat16 of larger magnitude. The next smaller one is at most as far away.
 double step_of(uint16_t bits) {
   const auto magnitude = static_cast<uint16_t>(bits & 0x7FFF);
   return double{to_float(Bf16{static_cast<uint16_t>(magnitude + 1)})} - double{to_float(Bf16{magnitude})};

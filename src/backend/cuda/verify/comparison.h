@@ -1,4 +1,4 @@
-// Compares a kernel's results with the expected results, and keeps the worst deviation.
+// Compares a kernel's results with expected results, and keeps the worst deviation.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ struct Element {
 
 class Comparison {
  public:
-  // Runs body(), which launches a kernel and compares its results. `shape` names the case in error messages.
+  // Runs body(), which launches a kernel and compares its results. `shape` describes the case in messages.
   // Throws InputError or BackendLost if the GPU fails.
   template <typename Body>
   void at(std::string shape, const Body& body) {
@@ -37,10 +37,10 @@ class Comparison {
   void near(const Element& element, double actual, double expected, double bound) {
     take({element, actual, expected}, std::abs(actual - expected), bound);
   }
-  // Compares a number that the kernel rounded to bfloat16. Half a bfloat16 step is allowed beyond the bound.
+  // Compares a number that the kernel has rounded to bfloat16: allows half a bfloat16 step more than `bound`.
   void near_bf16(const Element& element, uint16_t actual, double expected, double bound);
-  void near_e4m3(const Element& element, float actual, double expected, double bound);  // saturated at 448
-  // Compares a number that the kernel rounded to a multiple of `step`.
+  void near_e4m3(const Element& element, float actual, double expected, double bound);  // saturates at 448
+  // Compares a number that the kernel has rounded to a multiple of `step`; half a step is allowed too.
   void near_step(const Element& element, double actual, double expected, double step, double bound) {
     near_rounded({element, actual, expected}, step, bound);
   }

@@ -24,18 +24,18 @@ namespace {
 
 constexpr int kHeadDim{64};
 
-// Returns the error bound of a float32 sum to which a, b and c were added. Each adds two roundings.
+// Returns the error bound of a float32 sum after a, b and c were added: two roundings for each.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// Returns a sum. If the kernel leaves two parts, adds them.
+// Returns element `at` of a result: if the kernel stores two parts, their sum.
 double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
 
-// Returns the terms that the norm before attention adds to x: none, or the outputs of the last layer's
-// experts.
+// Returns the terms that the norm before attention adds to x: none or, in every other case, the outputs of
+// the previous layer's experts.
 TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
@@ -46,7 +46,7 @@ std::vector<uint16_t> bits_of(const Activations& normed) {
                  [](float value) { return to_bf16(value).bits; });
   return bits;
 }
-// Returns the norm as input, if the kernel takes one; otherwise memory for the norm that the kernel computes.
+// Returns the norm as the kernel's input or, if the kernel computes the norm itself, memory for it.
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
   if (!subject.row.pass.takes_norm)
     return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
@@ -57,11 +57,11 @@ DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& norm
 cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& activations, int num_rows) {
   return rows_or_image(bf16(activations), subject.row.pass.takes_image ? whole_eights(num_rows) : 0);
 }
-// Returns memory for sums of segments, which qkv_split() and project_split() may leave for few tokens.
+// Returns scratch memory for segment sums, which qkv_split() and project_split() store for few tokens.
 DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
   return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
 }
-// Returns what the kernel multiplies. It is exact (slack 0) if the kernel takes the norm as input.
+// Returns what the kernel multiplies: exactly (slack 0) if it gets the norm as input.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
   if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
@@ -76,7 +76,7 @@ std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16
   return from_image(bits, num_rows, cols);
 }
 
-// Compares x, to which the kernel must have added the other terms, and the norm of x.
+// Compares x, to which the kernel must have added all terms, and the norm of x.
 void check_norm(Comparison& comparison, const TestNorm& norm, int num_tokens, const std::vector<float>& x,
                 const std::vector<uint16_t>& normed) {
   const auto expected = norm.numbers(all_tokens(num_tokens));
@@ -107,7 +107,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  // Every fourth case stores no blocks. The others store blocks in one of the formats.
+  // Every fourth case stores no blocks; the others store blocks in one of the three formats.
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
@@ -158,7 +158,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
   const TestResidual residual(
-      // If the kernel takes the norm as input, rms_norm has already added the other terms to x.
+      // If the kernel gets the norm as input, rms_norm has already added the other terms to x.
       c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
@@ -210,7 +210,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   compare_with_mma(comparison, subject, args, RowResult{"bits of project", rows, parts, actual});
 }
 
-// Compares the groups. Returns each pair's expert, or -1 if the pair is in no group.
+// Checks the groups. Returns each pair's expert, or -1 if the pair is in no group.
 std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, const DeviceGroups& groups,
                               int num_pairs) {
   const int max_groups = groups.max_groups(), size = groups.size();
@@ -232,7 +232,7 @@ std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, co
   return expert_of_pair;
 }
 
-// Choices must be exact: they follow from the kernel's own logits. Other ranks' experts have no groups.
+// Choices must be exact: they follow from the kernel's own logits. Experts of other ranks have no groups.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups) {
   const IndexRange own = own_experts(c);
@@ -292,7 +292,7 @@ class TestRouter {
                         with_rest(expected.bounds[at], expected.sums[at], b));
       }
   }
-  // Checks that the groups follow from `logits`, unless experts_up() forms the groups (are_matched()).
+  // Checks that the groups follow from `logits`, unless experts_up() chooses the experts (are_matched()).
   void check_routing(Comparison& comparison, const std::vector<float>& logits, bool takes_image) const {
     if (!are_matched(c_.num_tokens, c_.shape.experts_per_token, groups_.size(), takes_image))
       check_choices(comparison, c_, logits, groups_);
@@ -312,7 +312,7 @@ class TestRouter {
   DeviceGroups groups_;
 };
 
-// Launches route with the norm. Compares x and the norm, and returns the norm.
+// Launches route with computation of the norm. Checks x and the norm, and returns the norm.
 Activations route_with_norm(Comparison& comparison, const Subject& subject, RouteArgs args,
                             const TestNorm& norm, const DeviceArray<uint16_t>& normed) {
   const int T = args.num_tokens, H = args.hidden;

@@ -1,5 +1,5 @@
-// Device arrays that are filled with poison and surrounded by it: bytes of 0xFF, NaN in every float format
-// and never a valid index. Poison reveals elements that a kernel does not write, and accesses out of bounds.
+// GPU arrays that are filled with poison and surrounded by it: bytes of 0xFF, a NaN in every float format and
+// an invalid index. Poison reveals elements that a kernel does not write, and accesses out of bounds.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kLogprobs{3};
 
-// Two poisoned host buffers that steps use alternately. A kernel must not touch the other step's buffer.
+// Two poisoned host buffers that steps use in turn. A kernel may touch only the buffer of its own step.
 template <typename T>
 class PlacesInTurn {
  public:
@@ -35,7 +35,7 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // Checks for poison in the other step's buffer, and in this step's buffer from byte `from` on.
+  // Checks that the other step's buffer is still poison, and also this step's from byte `from` on.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
@@ -51,17 +51,17 @@ class PlacesInTurn {
   PinnedBuffer places_[2];
 };
 
-// Returns a step number, which selects the first or the second of the alternating buffers.
+// Returns a step number, even or odd, so that cases use either of the two buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Returns the bytes after the rows: no multiple of 16 and, with few rows, more than threads copy at a time.
+// Returns the number of bytes after the rows. With up to 4 rows, embed's threads copy them in two iterations.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
 
-constexpr TokenInput kOtherToken = TokenInput::of(3);  // a token of another step, which must not be read
+constexpr TokenInput kOtherToken = TokenInput::of(3);  // token of another step, which must not be read
 
-// A step's rows and their tokens. Some of the tokens are results of the previous step.
+// A step's rows and their tokens, some of which are results of the previous step.
 struct EmbedRows {
   std::vector<RowInput> rows;
   std::vector<SampleResult> results;
@@ -75,9 +75,9 @@ EmbedRows embed_rows(const Case& c) {
   std::vector<size_t> tokens;
   for (size_t t = 0; t < T; ++t) {
     tokens.push_back(t == 0 ? vocab - 1
-                            : random_bits(c.seed + 1, t) % vocab);  // the last token, or a random one
+                            : random_bits(c.seed + 1, t) % vocab);  // row 0: the last token; others: random
     const auto token = static_cast<int32_t>(tokens.back());
-    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // output row of the previous step
+    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // its output row in the previous step
     results[static_cast<size_t>(chosen_as)].token = token;
     const auto t32 = static_cast<uint32_t>(t);
     rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
@@ -86,7 +86,7 @@ EmbedRows embed_rows(const Case& c) {
   return {rows, results, tokens};
 }
 
-// Inputs in host memory: the step's rows and the bytes that follow them, and the rows of another step.
+// Two inputs in host memory: this step's rows and the bytes after them; another step's rows, never read.
 class HostInputs {
  public:
   HostInputs(const Case& c, const std::vector<RowInput>& rows)
@@ -105,7 +105,7 @@ class HostInputs {
 
   void tell(InputHeader* (&turns)[2]) const { places_.tell(turns); }
   size_t room() const { return (num_bytes_ + 15) / 16 * 16; }
-  // Checks that embed copied the bytes that follow the rows (the rest of the step's input) unchanged.
+  // Checks that embed copied the bytes after the rows unchanged.
   void check_rest(Comparison& comparison, const std::vector<uint8_t>& copied) const {
     for (size_t i = row_bytes_; i < num_bytes_; ++i)
       comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), copied[i], byte_of_rest(i));
@@ -127,7 +127,7 @@ void check_told(Comparison& comparison, const PlacesInTurn<StepOutput>& outputs,
   outputs.expect_poison(comparison, "output", sizeof(StepOutput));
 }
 
-// Compares the device's rows. embed must have filled in the tokens that the previous step chose.
+// Compares the rows in GPU memory. embed must have filled in the tokens that the previous step chose.
 void check_rows(Comparison& comparison, const EmbedRows& step_rows, const std::vector<uint8_t>& input_after) {
   const auto& [rows, results, tokens] = step_rows;
   for (size_t t = 0; t < rows.size(); ++t) {
@@ -181,7 +181,7 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
   inputs.check_rest(comparison, input_after);
 }
 
-// Returns the greedy choice: never a token with NaN or -infinity; ties go to the lower token.
+// Returns the greedy choice: never a token with a logit of NaN or -infinity; ties go to the lower token.
 int likeliest(const float* logits, size_t vocab) {
   int best = -1;
   for (size_t i = 0; i < vocab; ++i)
@@ -189,7 +189,7 @@ int likeliest(const float* logits, size_t vocab) {
   return best;
 }
 
-// Replaces rows by rows that no sane model produces: all NaN, all -infinity, infinity, all ties, some NaN.
+// Overwrites rows with logits that no sane model has: NaN, -infinity, some NaN, ties, negative, infinity.
 void disturb(std::vector<float>& logits, size_t vocab) {
   constexpr float kNan{std::numeric_limits<float>::quiet_NaN()};
   const size_t num_rows = logits.size() / vocab;
@@ -207,7 +207,7 @@ void disturb(std::vector<float>& logits, size_t vocab) {
   }
 }
 
-// Errors of log-probabilities: one rounding of the subtraction of the largest logit; (4 ln V + 4) 2^-24 of
+// Error bounds of log-probabilities: one rounding of the logit minus the largest logit; (4 ln V + 4) 2^-24 of
 // the sum of exponentials (derived in tests/backend/cuda/sample_test.cpp); 2 ulp of the sum's logarithm.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
@@ -237,9 +237,9 @@ class EvenTokens : public TokenMask {
   void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
 };
 
-// Rows mix greedy tokens, log-probabilities, masks, and draws with top_k = 1, which must give the likeliest
-// token. In every second case all rows are greedy, because greedy steps have their own kernel.
-// tests/backend/cuda/sample_test.cpp tests draws among several tokens.
+// Rows are greedy, have log-probabilities or masks, or are drawn with top_k = 1, which must give the
+// likeliest token. In every second case all rows are greedy, because such steps have their own kernel. Draws
+// among several tokens are tested by tests/backend/cuda/sample_test.cpp.
 class TestSampling {
  public:
   TestSampling(const Case& c, Stream stream)
@@ -287,7 +287,7 @@ class TestSampling {
   }
 
  private:
-  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // not changed by disturb()
+  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // unchanged by disturb()
   bool is_masked(size_t row) const { return is_plain(row) && row / 8 % 3 == 2; }
 
   size_t num_rows_, vocab_;
@@ -307,7 +307,7 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const DeviceArray<SampleResult> results(num_rows);
   const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
-  // Results also go to host memory: here to output rows from kFirstOutput on.
+  // sample also stores results in host memory: here from output row kFirstOutput on.
   constexpr size_t kFirstOutput{5};
   const uint32_t number = step_of(c);
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{number});

@@ -1,4 +1,4 @@
-// Checks of the experts' products: experts_up, with its routing for one or two tokens, and experts_down.
+// Checks of experts_up, experts_down and route_and_experts_up (routing and experts_up in one launch).
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr float kLimit{7};
 
-// The choices of all tokens. A pair's number is token * K + slot.
+// The choices of all tokens. A pair's number is token * K + index of the expert among the token's choices.
 class TestRouting {
  public:
   TestRouting(std::vector<ExpectedRouting> choices, const IndexRange& own)
@@ -40,14 +40,14 @@ class TestRouting {
   }
 
   const std::vector<ExpectedRouting>& choices() const { return choices_; }
-  const std::vector<float>& logits() const { return logits_; }  // [T, E]: the logits of random choices
+  const std::vector<float>& logits() const { return logits_; }  // [T, E]: logits of the choices
   double weight(int pair) const {
     return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
   }
   size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
 
   void leave_out_all_but(const IndexRange& own) { own_ = own; }
-  // Calls body(expert, the expert's pairs) for each of this rank's experts, which are counted from 0.
+  // Calls body(expert, the expert's pairs) for each of this rank's experts, which are numbered from 0.
   template <typename Body>
   void for_each_expert(const Body& body) const {
     std::map<int, std::vector<int>> pairs;
@@ -68,10 +68,10 @@ class TestRouting {
 
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
 
-// Computes swish(min(gate, limit)) (clamp(up, -limit, limit) + 1) for gate and up within their bounds; swish
-// is smallest at -1.2784 / 1.702. Roundings: 2 ulp of the exponential, twice 1.702 |gate| 2^-24 of its
-// argument, 2 ulp of the division (CUDA C++ Programming Guide: __fdividef), and 4 of other operations. If the
-// exponential is near the largest float32 or above, the result may also be off by 2^-117.
+// Computes swish(min(gate, limit)) (clamp(up, -limit, limit) + 1) and its bound, for gate and up within their
+// bounds. swish is smallest at -1.2784 / 1.702. The kernels' roundings are 2 ulp of the exponential, twice
+// 1.702 |gate| 2^-24 of its argument, 2 ulp of the division (CUDA C++ Programming Guide: __fdividef), and 4
+// more. If the exponential is near or above the largest float32, the result may also be off by 2^-117.
 Near swiglu(const Near& gate, const Near& up) {
   const auto gate_at = [](double g) { return swish(std::min(g, double{kLimit})); };
   const auto up_at = [](double l) { return std::clamp(l, -double{kLimit}, double{kLimit}) + 1; };
@@ -139,7 +139,7 @@ class TestUp {
     return of_pairs;
   }
 
-  // Calls visit(pair, numbers) with the pair's numbers [I], before the kernel rounds them.
+  // Calls visit(pair, numbers) with the expected results [I] of each pair, before the kernel rounds them.
   template <typename Visit>
   void for_each_pair(const Activations& x, const TestRouting& routing, const Visit& visit) const {
     std::vector<Near> numbers(static_cast<size_t>(intermediate_));
@@ -192,19 +192,19 @@ DeviceGroups groups_of(const TestRouting& routing, const Case& c, int size) {
                       max_num_groups(c.num_tokens, num_experts, c.shape.experts_per_token, size), size);
 }
 
-DeviceGroups poisoned_groups(const Case& c, int size) {  // for a kernel that must not read groups
+DeviceGroups poisoned_groups(const Case& c, int size) {  // for kernels that must not read groups
   const int T = c.num_tokens, K = c.shape.experts_per_token;
   return DeviceGroups(T, K, max_num_groups(T, c.shape.num_experts, K, size), size);
 }
 
-// A case's routing as the kernel receives it: in groups or, if the step has few pairs, by mailbox.
+// A case's routing as the kernel gets it: as groups or, in steps of few pairs, by mailbox.
 struct RoutedCase {
   RoutedCase(const Subject& subject, const Case& c)
       : c(c),
-        // False for kernels that read groups; `nibble tune` also tries these with few rows.
+        // False if the kernel reads groups. `nibble tune` runs such kernels with few rows too.
         has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
                                 subject.row.pass.takes_image)),
-        // Groups contain only this rank's pairs. So without a mailbox, all experts are this rank's own.
+        // Groups contain only this rank's pairs. So without a mailbox, all experts count as this rank's.
         own(has_mailbox ? own_experts(c) : IndexRange{0, c.shape.num_experts}),
         routing(c),
         groups(has_mailbox ? poisoned_groups(c, subject.row.pass.columns)
@@ -218,7 +218,7 @@ struct RoutedCase {
   const IndexRange own;
   TestRouting routing;
   const DeviceGroups groups;
-  const int image_pairs;  // number of rows of an image of pairs; 0: plain rows
+  const int image_pairs;  // rows of an image of pairs; 0: plain rows
 };
 
 void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, const RoutedCase& routed,
@@ -279,12 +279,12 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
       RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
 }
 
-// Returns the kind of the router's values: typical values instead of huge or mixed ones.
+// Returns the kind of the router's values: that of the case, but typical instead of huge or mixed ones.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
 }
 
-// The choices must be exact, because they follow from the kernel's own logits.
+// Choices are compared exactly, because they follow from the kernel's own logits.
 void check_route_and_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, T, {.has_rest = true});
@@ -348,7 +348,7 @@ class TestDown {
           const auto column = static_cast<int>(i);
           const Near sum = with_bias(products, products.at(static_cast<int>(p), column),
                                      bias_[static_cast<size_t>(e) * hidden_ + i]);
-          // Kernels multiply by the routing weight in float32, with one rounding.
+          // Kernels multiply by the routing weight in float32, which rounds once.
           const double weight = routing.weight(pairs[p]);
           comparison.near({"out", pairs[p], column}, actual[static_cast<size_t>(pairs[p]) * hidden_ + i],
                           weight * sum.value,
@@ -364,7 +364,7 @@ class TestDown {
   DeviceArray<float> device_bias_, out_;
 };
 
-// Returns the rows of pairs as an image, in which each group begins at a multiple of 8 rows.
+// Returns rows of pairs as an image, in which each group begins at a multiple of 8 rows.
 std::vector<uint16_t> image_of_pairs(const RoutedCase& routed, const std::vector<uint16_t>& rows, int cols) {
   const std::vector<int>& image_row = routed.groups.image_row_of_pair();
   std::vector<uint16_t> image(image_bytes(routed.image_pairs, cols) / 2, 0);

@@ -1,4 +1,4 @@
-// The host's threads. They compute the expected results.
+// Threads of the host, which compute the expected results.
 #pragma once
 
 #include "core/thread_pool.h"

@@ -21,19 +21,19 @@ size_t size_of(int a, int b, int c = 1) {
   return static_cast<size_t>(a) * static_cast<size_t>(b) * static_cast<size_t>(c);
 }
 
-// Returns the largest error of a sum, relative to the sum of magnitudes: 2^-23 per rounding. The tensor cores
-// align 16 products and the addend to the largest of the 17, and truncate below its last place: 17
-// truncations, and the result's. A segment adds 4 times 16 columns of each of its tiles; then segments are
-// added.
+// Returns the largest error of a sum, relative to the sum of magnitudes: 2^-23 per rounding. Per 16 columns,
+// the tensor cores align 16 products and the addend to the largest of the 17, and truncate each of them and
+// the result: 18 times. A tile of a segment has four times 16 columns; each segment's sum is rounded once
+// more.
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
 }
 
-// Returns the error bound of block-scaled products. The magnitudes of a number's two terms may sum to three
-// times the number, if the first term is E4M3's smallest. Per 32 columns the twin adds two products of 16,
-// with 18 truncations each, and rounds its running sum once. The undocumented instruction is assumed to keep
-// 13 bits of the largest product or addend, as FP8 on Ada and Hopper does: 2^-10 of all magnitudes per step.
+// Returns the error bound of block-scaled products. A number's two terms may have three times its magnitude,
+// if the first term is E4M3's smallest. Per 32 columns the twin adds two products of 16 columns, with 18
+// truncations each, and rounds its running sum once. The instruction is undocumented; it is assumed to keep
+// 13 bits of the largest product or addend, as FP8 on Ada and Hopper: 2^-10 of all magnitudes per step.
 double relative_bound(const Strips& strips, const BlockProducts& products) {
   const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // a step takes 32 columns of one term
   const double magnitudes = products.num_terms == 2 ? 3 : 1;
@@ -44,7 +44,7 @@ double relative_bound(const Strips& strips, const BlockProducts& products) {
 // Returns the loss by products below the smallest normal float32, which tensor cores may flush to zero.
 double absolute_bound(int cols) { return cols * 0x1p-125; }
 
-// Limits a bfloat16's exponent to what an MXFP4 block can hold, whose scale is lower by 2 (formats/mxfp4.h).
+// Limits a bfloat16's exponent to that of the largest MXFP4 block (its scale plus 2; formats/mxfp4.h).
 uint16_t below_largest_scale(uint16_t bits) {
   constexpr int kLargest{kLargestScale + 2};
   return (bits >> 7 & 0xFF) > kLargest ? static_cast<uint16_t>((bits & 0x807F) | kLargest << 7) : bits;
@@ -79,7 +79,7 @@ void TestMatrix::pack_bf16(Stream stream) {
   wait_for_stream(stream, "packing weights");
 }
 
-// Quantises on the device by the kernel, and on the host by the code that defines the formats.
+// Quantises on the GPU by the kernel, and on the host by the code that defines the formats.
 void TestMatrix::quantise_bf16(Stream stream) {
   const auto cols = static_cast<size_t>(shape_.cols);
   const bool is_mxfp4 = format_ == Format::kMxfp4;
@@ -155,7 +155,7 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
       products.sums[at] = scale * sum;
       products.bounds[at] = scale * (relative * magnitudes + slacks + absolute_bound(shape_.cols)) +
                             (format_ == Format::kE4m3 ? 0x1p-24 * scale * std::abs(sum) + 0x1p-126
-                                                      : 0);  // the product with the row's scale is rounded
+                                                      : 0);  // rounding of the product with the row's scale
     }
   });
   return products;

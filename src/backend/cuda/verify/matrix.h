@@ -1,4 +1,4 @@
-// Random matrices that are packed on the device and decoded on the host, and their expected products.
+// Random matrices that are packed on the GPU and decoded on the host, and their expected products.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,8 @@ struct BlockProducts {
   bool are_native;
 };
 
-// Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: largest distance between a number here
-// and the kernel's, if the kernel computes it in float32 and may round it to the next bfloat16; 0 for inputs.
+// Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: largest difference from the kernel's
+// numbers. It is 0 for inputs; a kernel that computes a number may round it to the next bfloat16.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
@@ -30,14 +30,14 @@ struct Activations {
   size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
   int rows, cols;
-  std::vector<float> values, slack;  // [rows, cols]: activations, and the slack of each
+  std::vector<float> values, slack;  // [rows, cols]: activations; slack of each
   std::optional<BlockProducts> block_products{};
 };
 
-// W x in double precision, and the largest error that a kernel's float32 result may have.
+// The products W x in double precision, and the largest error of a kernel's float32 results.
 struct Products {
   int rows;
-  std::vector<double> sums, bounds;  // [rows of x, rows of W]: W x, and its largest error
+  std::vector<double> sums, bounds;  // [rows of x, rows of W]: products; their bounds
   size_t at(int x_row, int row) const {
     return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
   }
@@ -73,15 +73,15 @@ class TestMatrix {
   void pack_bf16(Stream stream);
   void quantise_bf16(Stream stream);
   void pack_mxfp4(Stream stream);
-  // Decodes a row. Returns the factor by which the row's products must be multiplied.
+  // Decodes a row without its E4M3 scale, and returns the scale: products must be multiplied by it.
   double decode(int matrix, int row, float* to) const;
 
   Format format_;
   MatrixShape shape_;
   Strips strips_;
   std::vector<uint16_t> bf16_;
-  std::vector<uint8_t> codes_, scales_;  // E4M3 and MXFP4: bytes as in a checkpoint
-  std::vector<float> row_scales_;        // E4M3: [rows], factor of each row
+  std::vector<uint8_t> codes_, scales_;  // of E4M3 and MXFP4, as in a checkpoint
+  std::vector<float> row_scales_;        // E4M3: [rows], the scale of each row
   DeviceBuffer packed_, device_row_scales_;
 };
 

@@ -13,8 +13,8 @@ namespace nibble::cuda::verify {
 
 class TestResidual {
  public:
-  // Terms that kernels add to x: none, a matrix product's second part, the outputs of num_experts experts, or
-  // both. If there are several rows of typical values, x is huge in the last row.
+  // Terms that kernels add to x: a matrix product's second part (has_rest), the outputs of num_experts
+  // experts, both, or none. Of several rows with typical values, the last row of x is huge.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};
@@ -43,7 +43,7 @@ class TestNorm {
   TestNorm(const Case& c, const TestResidual& residual);
   const TestResidual& residual() const { return residual_; }
   NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
-  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;  // the norm, [tokens, H]
+  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;  // expected norms [tokens, H]
   Activations normed(const std::vector<int>& tokens) const;
 
  private:

@@ -1,4 +1,4 @@
-// Compares results of wgmma kernels with those of mma.sync. Their bits are equal: measured, not documented.
+// Compares results of wgmma kernels with those of mma.sync kernels: on measured GPUs their bits are equal.
 #pragma once
 
 #include <cstring>
@@ -10,10 +10,10 @@
 
 namespace nibble::cuda::verify {
 
-// Returns the kernel table's row that does by mma.sync what `row` does by wgmma; null if it is no wgmma row.
+// Returns the mma.sync kernel for the work of the wgmma kernel `row`; null if `row` is no wgmma kernel.
 const KernelRow* row_by_mma(const KernelRow& row);
 
-// Compares the bits of rows of `cols` numbers. A number has 2 or 4 bytes.
+// Compares the bits of numbers of 2 or 4 bytes, in rows of `cols` numbers.
 template <typename T>
 void compare_bits(Comparison& comparison, const char* what, int cols, const std::vector<T>& by_wgmma,
                   const std::vector<T>& by_mma) {
@@ -28,7 +28,7 @@ void compare_bits(Comparison& comparison, const char* what, int cols, const std:
                      bits(by_mma[i]));
 }
 
-// A kernel's results in `out`, as rows of `cols` numbers.
+// A kernel's results: rows of `cols` numbers in GPU memory (`out`), and their copy on the host (`values`).
 template <typename T>
 struct RowResult {
   const char* what;

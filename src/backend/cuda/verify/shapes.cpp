@@ -12,8 +12,8 @@ namespace {
 
 // Shapes around the kernels' granularities: tiles of 64 columns, segments of up to 5 tiles, MXFP4 blocks of
 // 32 columns, strips of 16 rows, passes of 8 tokens (64 for more than 16 tokens). They include partial tiles
-// and strips, one token less and more, the sizes of gpt-oss, and the largest sizes. 33,000 rows of 45 tiles
-// are more sums than a CTA holds; 65 tokens with 8 experts are more pairs than the threads that group them.
+// and strips, token counts off by one, and the sizes of gpt-oss. 33,000 rows of 45 tiles have more sums than
+// a CTA holds; 65 tokens with 8 experts have more pairs than the threads that group them.
 std::vector<Shape> shapes() {
   return {{32, 1, 1, 1, 1, 32, 1, {1, 2, 3}},
           {96, 2, 1, 4, 4, 64, 100, {1, 2, 7, 8, 9, 15, 16, 17, 511, 512, kWideTokens}},
@@ -24,7 +24,7 @@ std::vector<Shape> shapes() {
           {4096, 16, 2, 3, 1, 4096, 513, {1, 2, 7, 16, 33}}};
 }
 
-// Whether `target` supports the shape. Other shapes are rejected at load (limits.h).
+// Whether the kernel supports the shape on `target`. Models of other shapes are rejected at load (limits.h).
 bool fits(const KernelRow& row, const Target& target, const Shape& shape) {
   Config config;
   config.hidden = shape.hidden;

@@ -45,8 +45,8 @@ struct Subject {  // the kernel table row to check, and where to launch it
 
 using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
-// Runs a check on every shape with typical values, for each of the shape's numbers of tokens. Also runs it on
-// one shape with all kinds of values, at the limits of the kernel table's row.
+// Runs a check for each shape and each of its token counts with typical values, and for one shape with all
+// kinds of values, at the smallest and largest row counts of the table row.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case);
 

@@ -14,7 +14,7 @@ namespace nibble::cuda::verify {
 enum class Values {
   kTypical,   // uniform in (-1, 1)
   kZero,      // zeros of both signs
-  kEqual,     // all 0.5, so every choice is a tie
+  kEqual,     // 0.5, so that every choice is a tie
   kDenormal,  // subnormal numbers of bfloat16
   kTiny,      // about 2^-40
   kHuge,      // about 2^30; MXFP4 scales near their maximum
@@ -27,11 +27,11 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that the host computes as `number`, and a kernel within `error` of it; both then round. The host's
-// result is `value`. The kernel's may differ by `slack`, if a rounding border is close.
+// `number`, computed by the host, and a kernel's result within `error` of it, are both rounded. The host's
+// rounded result is `value`; the kernel's may differ by `slack` if a rounding border is between them.
 struct Rounded {
   float value, slack;
-  double number, error;  // before rounding: the host's number, and the kernel's largest error
+  double number, error;  // the host's, before rounding; a kernel's largest error
 };
 Rounded round_bf16(double number, double error);
 Rounded round_e4m3(double number, double error);
@@ -45,7 +45,7 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 // Converts rows of `cols` columns to an image (layout/activations.h) of a multiple of 8 rows, and back.
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
 std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
-// Returns device activations as a kernel's argument: an image of `image_rows` rows, or plain rows if it is 0.
+// Returns activations as a kernel's argument: an image of `image_rows` rows, or plain rows if that is 0.
 inline cuda::Activations rows_or_image(__nv_bfloat16* data, int image_rows) {
   return image_rows ? cuda::Activations::image(data, image_rows) : data;
 }

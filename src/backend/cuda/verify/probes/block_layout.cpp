@@ -17,11 +17,11 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
   return {machine.expected_answer(), std::move(as_documented)};
 }
 
-// Finds a single 1 in an operand: row (column) i < 6 of the other one has ones at each k whose bit i is set,
-// row 6 at all k. D's nonzero row (column) is then that of the single 1, and its values spell the k of the 1.
+// Finds a single 1 in A (or B): row i of the other operand has ones at the k with bit i set (i < 6), or at
+// all k (i = 6). D's nonzero row (column) is then that of the 1, and its values spell the k of the 1.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
-// Return a single 1 at each place of each register, of A and of B.
+// Return products with a single 1 in A (or B): one product for each place of a code in the registers.
 Warps single_codes_in_a(BlockForm form) {
   WarpRegisters b = zeros_with_scales_of_one();
   for (int column = 0; column < 8; ++column)
@@ -49,7 +49,7 @@ Warps single_codes_in_b(BlockForm form) {
   return warps;
 }
 
-// Returns operands of ones. Each element of D starts with a different number.
+// Returns operands of ones. D's elements start with different numbers.
 WarpRegisters ones(BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   for (int k = 0; k < contraction(form); ++k) {
@@ -73,7 +73,7 @@ ProbeFinding ask_places(const BlockMachine& machine) {
   return layout_finding(machine, {}, fmt::format("A, B and D as documented: {} products", num_places));
 }
 
-// One scale byte of one lane is 2; all others are 1.
+// In each product, one scale byte of one lane is 2, and all other scale bytes are 1.
 ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
   size_t num_products = 0;
   for (const BlockForm form : kBlockForms) {
@@ -111,7 +111,7 @@ ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   return layout_finding(machine, {}, "bytes 0-3, in MXFP4 0-1 and 2-3 for columns 0-31 and 32-63");
 }
 
-// An E2M1 code is in bits 5-2 of its container. The probe also tests the effect of the other bits.
+// An E2M1 code is in bits 5-2 of its container. The probe also tests whether the other bits have an effect.
 ProbeFinding ask_containers(const BlockMachine& machine) {
   constexpr BlockForm kForm{BlockForm::kMxfp8};
   Warps warps;

@@ -1,4 +1,4 @@
-// Probes what block-scaled products compute, and how exactly.
+// Probes which numbers block-scaled products compute, and how exactly.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ float scaled_one(const BlockMachine& machine, BlockForm form, uint8_t a_scale, u
   return first_sum(machine, form, warp);
 }
 
-// Adds a product of 2^-k to a sum of 1. Returns the largest k for which the result is not 1.
+// Adds a product of 2^-k to a D of 1, for k of 8 to 30. Returns the largest k for which D changes.
 int bits_beside_a_sum(const BlockMachine& machine, BlockForm form) {
   int bits = 0;
   for (int k = 8; k <= 30; ++k) {
@@ -41,7 +41,7 @@ int bits_beside_a_sum(const BlockMachine& machine, BlockForm form) {
   return bits;
 }
 
-// Adds 1.5 * 2^-24 (3/4 of the distance to the next float32) to a sum of 1. Returns whether the sum changes.
+// Adds 1.5 * 2^-24 (3/4 of the distance to the next float32) to a D of 1. Returns whether D changes.
 bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   put_a(form, warp, 0, 0, form == BlockForm::kMxfp8 ? 0x0C : 0x3);
@@ -51,9 +51,9 @@ bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
   return first_sum(machine, form, warp) != 1;
 }
 
-// Adds one product to many others that are 2^k times smaller. Returns the largest k, up to the limit, for
-// which no small product is lost; float32 can hold the exact sums. In MXFP8 the codes make the difference (4
-// x 256 down to 0.5 x 2^-9); in MXFP4 the scales do, and the small products are in a second block.
+// Adds one product to others that are 2^k times smaller. Returns the largest k, up to kMostOf..., for which
+// no small product is lost; float32 can hold the exact sum. In MXFP8 the codes differ (4 x 256 down to 0.5 x
+// 2^-9). In MXFP4 the scales differ, and the small products are in a second block.
 constexpr int kMostOfMxfp8{20}, kMostOfMxfp4{28};
 int bits_among_products(const BlockMachine& machine, BlockForm form) {
   int bits = 0;
@@ -63,7 +63,7 @@ int bits_among_products(const BlockMachine& machine, BlockForm form) {
     if (is_wide) {
       put_a(form, warp, 0, 0, 0x18);  // the code of 4
       put_b(form, warp, 0, 0, 0x78);  // the code of 256
-      // Small products are 2^(10 - k): normal E4M3 down to 2^-6, then multiples of 2^-9; k = 20: 0.5 x 2^-9.
+      // Small products are 2^(10 - k): a code of 1 times an E4M3 code; for k = 20, 0.5 times 2^-9.
       const int exponent = 10 - k;
       const uint32_t code = exponent >= -6   ? static_cast<uint32_t>(exponent + 7) << 3
                             : exponent >= -9 ? 1u << (exponent + 9)
@@ -85,7 +85,7 @@ int bits_among_products(const BlockMachine& machine, BlockForm form) {
   return bits;
 }
 
-// Returns the worst error for random codes and scales, over all pairs of scale bytes.
+// Returns the largest relative error (worst_share()) of random operands, over all pairs of scale bytes.
 double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   double worst = 0;
   for (const BlockForm form : kBlockForms)
@@ -98,10 +98,10 @@ double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   return worst;
 }
 
-// Largest error of the twin, relative to the sum of magnitudes: 2^-23 per rounding. Twice per 32 columns,
-// m16n8k16 truncates 16 aligned products, the addend and the result; 3 roundings add a block to D.
+// Largest error of the twin, relative to the sum of magnitudes: 2^-23 per rounding. Per 32 columns, each of
+// two m16n8k16 truncates 16 aligned products, the addend and the result; 3 roundings add the block to D.
 constexpr double kTwinBound{(2 * 18 + 3) * 0x1p-23};
-// Error of the instruction if sums keep 13 bits, as for FP8 on Ada and Hopper; ask_sum_width() measures them.
+// Largest error of the instruction if its sums keep 13 bits, as for FP8 on Ada and Hopper (ask_sum_width()).
 constexpr double kNativeBound{0x1p-10};
 
 ProbeFinding products_finding(const BlockMachine& machine, BlockProduct product, Result as_expected,
@@ -126,7 +126,7 @@ ProbeFinding ask_scale_values(const BlockMachine& machine) {
           return {Result::kOther,
                   fmt::format("{}: byte {} of {} is {}", name(form), byte, is_a ? "A" : "B", value)};
       }
-  // Scale byte 0 is 2^-127. Alone it gives a subnormal float32; with 2^127 as the other scale it gives 1.
+  // Scale byte 0 is 2^-127. Alone it gives a subnormal float32; with a second scale of 2^127 it gives 1.
   const float alone = scaled_one(machine, BlockForm::kMxfp8, 0, kScaleOfOne),
               brought_back = scaled_one(machine, BlockForm::kMxfp8, 0, 254);
   return {machine.expected_answer(),
@@ -163,7 +163,7 @@ ProbeFinding ask_sum_width(const BlockMachine& machine) {
   return finding;
 }
 
-// Compares the block-scaled instruction (QMMA.SF) with all scales 1 to the plain instruction (QMMA).
+// Compares the block-scaled instruction (QMMA.SF), with all scales 1, to the unscaled one (QMMA).
 ProbeFinding ask_unit_scales(const BlockMachine& machine) {
   if (!machine.has_block_mma) return {Result::kMissing, "needs the instructions of sm_120a or sm_121a"};
   Warps warps;

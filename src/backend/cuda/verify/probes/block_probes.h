@@ -5,7 +5,7 @@
 
 namespace nibble::cuda::verify {
 
-// Probe the positions of elements of A, B, D and scales (ptx/block_codes.h, ptx/block_mma.cuh).
+// The first three find the places of elements of A, B, D and scales (ptx/block_codes.h, ptx/block_mma.cuh).
 ProbeFinding ask_places(const BlockMachine& machine);
 ProbeFinding ask_scale_lanes(const BlockMachine& machine);
 ProbeFinding ask_scale_bytes(const BlockMachine& machine);

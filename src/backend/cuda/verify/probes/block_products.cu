@@ -30,7 +30,7 @@ void multiply_with(Stream stream, const BlockProductArgs& args) {
   multiply_kernel<product, form, a_byte, b_byte>
       <<<static_cast<unsigned>(args.count), 32, 0, stream>>>(args.warps);
 }
-// Calls multiply_with() for all pairs of scale bytes. It launches a kernel only for the pair in `args`.
+// Calls multiply_with() for all pairs of scale bytes; only the call for the pair in `args` launches a kernel.
 template <BlockProduct product, int a_byte>
 void multiply_wide(Stream stream, const BlockProductArgs& args) {
   multiply_with<product, BlockForm::kMxfp8, a_byte, 0>(stream, args);

@@ -10,12 +10,12 @@
 namespace nibble::cuda::verify {
 
 enum class BlockProduct {
-  kNative,    // block_mma(): the instruction, or its twin on a GPU without it
+  kNative,    // block_mma(): the instruction, or its twin on GPUs without it
   kTwin,      // block_mma_twin(), on every GPU
-  kUnscaled,  // kMxfp8's instruction without scales; a GPU without it leaves d unchanged
+  kUnscaled,  // the MXFP8 instruction without scales; GPUs without it leave d unchanged
 };
 
-// A warp multiplies the operands of each of `warps` and adds the product to d. kUnscaled ignores scales.
+// Each warp adds the product of the operands in one of `warps` to its d. kUnscaled ignores scales.
 struct BlockProductArgs {
   BlockProduct product;
   BlockForm form;
@@ -25,7 +25,7 @@ struct BlockProductArgs {
 };
 void multiply_blocks(Stream stream, const BlockProductArgs& args);
 
-// Stores in device memory whether the code that this GPU runs has the instruction.
+// Stores in GPU memory whether the code that this GPU runs has the instruction.
 void ask_block_mma(Stream stream, int* is_native);
 
 }  // namespace nibble::cuda::verify

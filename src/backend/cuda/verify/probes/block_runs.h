@@ -1,4 +1,4 @@
-// Operands shared by the probes of block-scaled products, and the comparison with expected results.
+// Operands for probes of block-scaled products, and comparisons of their results with expected ones.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +23,30 @@ inline constexpr uint8_t kScaleOfOne{127};
 struct ScaleBytes {
   int a, b;
 };
-std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that the instruction can select
+std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that an instruction can select
 
 WarpRegisters zeros_with_scales_of_one();
-// Returns random codes other than NaN, scales of 2^-spread to 2^spread in all bytes, and sums up to 128.
+// Returns random codes except NaN, scales from 2^-spread to 2^spread in all bytes, and d of up to 128.
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
 struct BlockMachine {  // this GPU or, in tests, a simulated one
-  bool has_block_mma;  // the GPU has the instruction; if not, kNative is the twin
+  bool has_block_mma;  // false: kNative is the twin
   std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  ProbeFinding::Result expected_answer() const {  // result of a kNative probe that finds no fault
+  ProbeFinding::Result expected_answer() const {  // answer of a kNative probe without faults
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };
 BlockMachine this_gpu();
 
-// Runs kNative, and requires exactly the expected values, including NaN. Operands must have exact float32
-// sums. Returns "", or the first difference: "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
+// Runs kNative, and requires exactly the expected values, also NaN. Sums must be exact in float32. Returns ""
+// or the first difference: "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
 std::string first_difference(const BlockMachine& machine, BlockForm form, ScaleBytes bytes,
                              const std::vector<WarpRegisters>& warps);
 
-// Returns the largest error of products, relative to the sum of magnitudes.
+// Returns the largest error of an element of d, relative to the sum of magnitudes of all its terms.
 double worst_share(const BlockMachine& machine, BlockProduct product, BlockForm form, ScaleBytes bytes,
                    const std::vector<WarpRegisters>& warps);
 

@@ -69,7 +69,7 @@ ProbeFinding probe_unpacking() {
       for (int tile = 0; tile < kTiles; ++tile, from += tile_bytes(Layout::kMxfp4)) {
         std::copy_n(from, kTileCodeBytes,
                     reinterpret_cast<uint8_t*>(words.data() + first + tile * kTileWords));
-        for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // only the lanes that provide scales
+        for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // only lanes that provide scales
           uint32_t word = 0;
           std::copy_n(from + kTileCodeBytes + lane / 4 * 4, 4, reinterpret_cast<uint8_t*>(&word));
           const int row = strip * kStripRows + lane / 4 + lane % 4 * 8;
@@ -90,9 +90,9 @@ ProbeFinding probe_unpacking() {
   return finding_of(comparison, "strips become containers, nibbles and scales");
 }
 
-// Quantised codes must equal the host's, by the same formulas. Two terms must sum to the number.
+// Checks that codes equal those of the same functions on the host, and that two terms add up to the number.
 ProbeFinding probe_quantising() {
-  constexpr int kNumBlocks{1001};  // not a multiple of the number of blocks per CTA
+  constexpr int kNumBlocks{1001};  // not a multiple of the blocks per CTA
   const OwnedStream stream;
   Comparison comparison;
   for (const Values values : kAllValues)
@@ -133,7 +133,7 @@ ProbeFinding probe_quantising() {
               return double{to_float(E4m3{static_cast<uint8_t>(
                   words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
             };
-            // Two terms are exact, except for numbers below 2^-6 scales, which are off by up to 2^-14 scales.
+            // Two terms are exact, but numbers below 2^-6 scales (`unit`) are off by up to 2^-14 scales.
             const double value = lanes[lane][c];
             comparison.near({"two terms", block, 8 * lane + c},
                             code(all_first) * unit + code(all_rest) * rest_unit, value,

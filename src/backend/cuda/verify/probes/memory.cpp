@@ -39,7 +39,7 @@ ProbeFinding probe_ring_reads() {
   const DeviceBuffer bytes(kBytes), sum(sizeof(uint32_t));
   const size_t num_slots = kBytes / ring_slot_bytes();
   check(cudaMemsetAsync(bytes.as<void>(), 0, kBytes, stream), "measuring its memory");
-  // The last slot ends with the only nonzero word. A pass that reads everything once adds it to the sum once.
+  // Only the last word of the last slot is not 0. Each pass that reads all slots adds it to `sum`.
   constexpr uint32_t kMark{5};
   check(cudaMemcpyAsync(bytes.as<uint8_t>() + num_slots * ring_slot_bytes() - sizeof kMark, &kMark,
                         sizeof kMark, cudaMemcpyHostToDevice, stream),
@@ -73,8 +73,8 @@ ProbeFinding probe_shared_memory() {
            {"bytes_per_multiprocessor", static_cast<double>(of_multiprocessor)}}};
 }
 
-// If a GPU shares the host's memory, its "free" excludes the page cache, so the host's available bytes are
-// used. Such a GPU reads managed memory at three fifths of the speed of its own allocations.
+// If a GPU shares the host's memory, its free memory excludes the page cache, so the host's available bytes
+// are used. Such a GPU reads managed memory at three fifths of the speed of cudaMalloc() memory.
 ProbeFinding probe_memory_kind() {
   const bool is_integrated = attribute(cudaDevAttrIntegrated) != 0,
              is_managed_concurrent = attribute(cudaDevAttrConcurrentManagedAccess) != 0,
@@ -83,7 +83,7 @@ ProbeFinding probe_memory_kind() {
   const auto total = static_cast<double>(device_caps().total_bytes),
              free = static_cast<double>(free_device_bytes(device_caps()));
   const size_t of_host = available_bytes();
-  const double available = of_host == SIZE_MAX ? 0 : static_cast<double>(of_host);  // SIZE_MAX means unknown
+  const double available = of_host == SIZE_MAX ? 0 : static_cast<double>(of_host);  // SIZE_MAX: unknown
   constexpr double kGb{1e9};
   return {Result::kOk,
           fmt::format("{}, {:.1f} GB, {:.1f} free{}; managed memory {}, pageable memory {}",

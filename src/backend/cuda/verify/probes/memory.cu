@@ -9,7 +9,7 @@ constexpr StreamWarps kReaders{16, 2};
 using BandwidthRing = Ring<Layout::kBf16, kReaders.slots>;
 constexpr int kSlotBytes{slot_bytes(Layout::kBf16)};
 
-// A CTA's slots are contiguous, and its warps take them in turn, as they do with the slots of a matrix.
+// A CTA's slots are contiguous, and its warps take them in turn, as kernels read a matrix's slots.
 __global__ void __launch_bounds__(32 * kReaders.warps, 1) read_kernel(const RingReadArgs args) {
   extern __shared__ __align__(128) uint8_t rings[];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda::verify {
 
-// Reads everything once on all SMs, through the rings that stream weights. `sum` depends on every byte.
+// Reads all slots once with all SMs, through rings as in kernels that stream weights. Sums all words.
 struct RingReadArgs {
   const uint8_t* from;
   int num_slots;

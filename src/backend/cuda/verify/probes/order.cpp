@@ -1,5 +1,5 @@
 // Probes whether a kernel that started early sees, after wait_for_predecessor(), what the previous kernel
-// wrote. On GB10 a load was observed to move before the wait (ggml-org/llama.cpp#23825).
+// wrote. On GB10 a load was seen to move before that wait (ggml-org/llama.cpp#23825).
 #include "backend/cuda/verify/probes/order.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ ProbeFinding probe_dependent_launches() {
     return {Result::kMissing, "kernels of this GPU run one after the other"};
   constexpr int kRounds{10'000}, kRoundsWithoutWait{500};
   const auto stale = static_cast<double>(count_stale(kRounds, true));
-  // Readers must start early; otherwise the probe would prove nothing.
+  // Without the wait, reads must be stale: it proves that readers start early.
   const double stale_without_wait = static_cast<double>(count_stale(kRoundsWithoutWait, false)) /
                                     (double{kRoundsWithoutWait} * kOrderCells);
   return {stale == 0 ? Result::kOk : Result::kOther,

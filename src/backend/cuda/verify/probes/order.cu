@@ -9,7 +9,7 @@ constexpr int kThreads{128}, kCtas{kOrderCells / kThreads};
 __device__ unsigned cell() { return blockIdx.x * kThreads + threadIdx.x; }
 
 __global__ void write_kernel(const OrderArgs args, Timestamps timestamps) {
-  constexpr long long kClocks{6000};  // about 3 us; the reader has started by then
+  constexpr long long kClocks{6000};  // about 3 us, in which the reader starts
   wait_for_predecessor(timestamps);
   let_successor_start();
   const long long start = clock64();
@@ -18,7 +18,7 @@ __global__ void write_kernel(const OrderArgs args, Timestamps timestamps) {
   args.cells[cell()] = args.round;
 }
 
-// Makes an ordinary load. Neither the compiler nor the hardware may issue the load before the wait.
+// Reads by an ordinary load. Neither compiler nor hardware may move it before the wait.
 template <bool waits>
 __global__ void read_kernel(const OrderArgs args, Timestamps timestamps) {
   if constexpr (waits) wait_for_predecessor(timestamps);

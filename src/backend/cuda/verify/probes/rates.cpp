@@ -18,10 +18,10 @@ const char* name(RatedProduct product) {
 }
 
 struct Rate {
-  double operations_per_clock;  // additions and multiplications per SM; 0 if the instruction is missing
-  double teraflops;             // rate of the whole GPU over the whole launch
+  double operations_per_clock;  // per SM, a multiply-add is 2; 0: the instruction is missing
+  double teraflops;             // of the whole GPU over the whole launch
 };
-// Returns the best rate of several launches, because clocks may still be low in the first one.
+// Returns the best rate of several launches: clocks may still be low in the first ones.
 Rate rate_of(RatedProduct product) {
   constexpr int kPasses{5};
   const OwnedStream stream;

@@ -18,7 +18,7 @@ template <RatedProduct product>
 __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs args) {
   long long clocks = 0;
   if constexpr (is_built<product>()) {
-    // Operands are small numbers in every format. The compiler does not know them.
+    // Operands are small numbers in every format, unknown to the compiler.
     const uint32_t one = gridDim.y;
     const uint32_t a[]{one, one << 8, one << 16, one << 24}, b[]{one << 4, one << 20};
     // Chains start with different values, because the compiler would merge equal chains.
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs ar
       }
     float total = 0;
     for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
-    if (total == -1.0f) *args.sums = total;  // never true: keeps the compiler from removing the products
+    if (total == -1.0f) *args.sums = total;  // never true; keeps the products in the code
     __syncthreads();
     clocks = clock64() - start;
   }

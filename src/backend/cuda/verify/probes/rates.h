@@ -1,4 +1,4 @@
-// Measures how many products of each kind an SM computes per clock.
+// Measures how many matrix instructions of each kind an SM executes per clock.
 #pragma once
 
 #include "backend/cuda/chip/device.h"
@@ -6,10 +6,10 @@
 namespace nibble::cuda::verify {
 
 enum class RatedProduct {
-  kBf16,   // HMMA, m16n8k16
-  kE4m3,   // QMMA, m16n8k32
-  kMxfp8,  // QMMA.SF, m16n8k32
-  kMxfp4,  // OMMA.SF, m16n8k64
+  kBf16,   // HMMA in SASS, m16n8k16
+  kE4m3,   // QMMA in SASS, m16n8k32
+  kMxfp8,  // QMMA.SF in SASS, m16n8k32
+  kMxfp4,  // OMMA.SF in SASS, m16n8k64
 };
 inline constexpr RatedProduct kRatedProducts[]{RatedProduct::kBf16, RatedProduct::kE4m3, RatedProduct::kMxfp8,
                                                RatedProduct::kMxfp4};
@@ -19,11 +19,11 @@ constexpr int operations(RatedProduct product) {  // per instruction; a multiply
 
 inline constexpr int kRateWarps{8}, kRateProducts{1 << 14};  // warps per CTA; instructions per warp
 
-// One CTA runs per SM. `clocks`: each CTA's duration in cycles; 0 if this GPU's code lacks the instruction.
+// One CTA runs per SM. `clocks`: cycles that each CTA took; 0 if this GPU's code lacks the instruction.
 struct RateArgs {
   RatedProduct product;
   long long* clocks;
-  float* sums;  // keeps the compiler from removing the products; not written to
+  float* sums;  // never written; keeps the products in the code
 };
 void measure_rate(Stream stream, const RateArgs& args);
 
