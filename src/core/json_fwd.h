@@ -23,7 +23,7 @@ namespace nibble {
 // Allocates by operator new. If that fails, retries for 5 s, then throws std::bad_alloc.
 void* wait_for_json_memory(size_t bytes);
 
-// The types of json::array_t and json::object_t; core/json.h checks that.
+// Equal to json::array_t and json::object_t, which core/json.h checks.
 using JsonArray = std::vector<nlohmann::json>;
 using JsonObject = std::map<std::string, nlohmann::json, std::less<>,
                             std::allocator<std::pair<const std::string, nlohmann::json>>>;
@@ -39,7 +39,7 @@ concept JsonPart = std::same_as<T, nlohmann::json> || std::same_as<T, JsonArray>
 
 }  // namespace nibble
 
-// The C++ standard ([namespace.std]) allows this: each of the types depends on one that is not in std.
+// The C++ standard ([namespace.std]) allows this specialisation: every T depends on a type outside std.
 template <nibble::JsonPart T>
 class std::allocator<T> {
  public:

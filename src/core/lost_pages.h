@@ -1,5 +1,5 @@
-// A read of a mapped file whose bytes are gone (the file was cut short, the disk failed) raises SIGBUS. This
-// turns the signal into one line on stderr and an exit code.
+// If the bytes of a mapped file are gone (the file was cut short, the disk failed), reading them raises
+// SIGBUS. These functions turn the signal into one line on stderr and an exit code.
 #pragma once
 
 #include <cstddef>

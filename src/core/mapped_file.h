@@ -14,8 +14,8 @@ namespace nibble {
 
 class MappedFile {
  public:
-  // Throws InputError if the path is not a readable regular file; a FIFO is refused at once. An empty file
-  // gives an empty span.
+  // Throws InputError if the path is not a readable regular file. Never waits for a FIFO. An empty file gives
+  // an empty span.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -29,7 +29,7 @@ class MappedFile {
   // Linux caches a file in folios, groups of pages (up to 2 MB with 4 KB pages), and drops only whole folios.
   static constexpr size_t kFolioBytes{size_t{2} << 20};
   // Unmaps the folios that hold `part` from this process and drops them from the page cache, so that the next
-  // access reads from disk. Pages that another process maps, or of an in-memory file system, stay cached.
+  // access reads from disk. Pages of an in-memory file system, or mapped by another process, stay cached.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:
@@ -40,13 +40,13 @@ class MappedFile {
 };
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
-// Drops the pages of the mapped file that holds `part`, from the file's start to the end of `part`; does
-// nothing if no file holds it. Called after each part of a sequential pass. Dropping only `part` is not
-// enough: Linux also reads pages before the one accessed, up to half of /sys/block/*/queue/read_ahead_kb.
-// With 8 MB of it, 12 % of a file read in pieces of 32 MB stayed cached.
+// Drops the pages of the mapped file that holds `part`, from the file's start to the end of `part`; no effect
+// if no file holds it. Called after each part of a sequential pass. It starts at the file's start because
+// Linux also reads pages before an accessed one, up to half of /sys/block/*/queue/read_ahead_kb: with 8 MB of
+// read-ahead, 12 % of a file read in pieces of 32 MB stayed cached.
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
-// Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the system's page cache.
+// Unmaps the whole pages within `bytes`, a part of a mapped file. The pages stay in the system's page cache.
 void release_pages(std::span<const std::byte> bytes);
 
 // Throws InputError if the path is a FIFO, a socket or a device: reading one could block forever.

@@ -1,4 +1,4 @@
-// Progress of long tasks: the code that works calls a ReportProgress, its caller decides how to show it.
+// Progress of long tasks: working code calls a ReportProgress, and its caller decides how to show it.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ ReportProgress show_progress(std::string task, ProgressUnit unit = {}, std::FILE
 std::string progress_bar(const std::string& task, size_t done, size_t total, size_t width,
                          ProgressUnit unit = {});
 
-// Adds up the counts passed to add() and reports the sum so far. `report` must outlive the Meter.
+// Adds up the counts passed to add() and reports each new sum. `report` must outlive the Meter.
 class Meter {
  public:
   Meter(size_t total, const ReportProgress& report) : total_(total), report_(report) {}

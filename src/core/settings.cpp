@@ -194,7 +194,7 @@ bool assign(Settings& settings, const NumberField<Member>& field, std::string_vi
   // Text that is not a number counts as NaN. The comparisons are written so that NaN is refused.
   const double number = value ? static_cast<double>(*value) : NAN;
   if (!(number >= field.least && number <= field.most)) return false;
-  // Compares as float, the sampler's type: a double just above `least` would round to `least` there.
+  // Compare as float, the sampler's type: a double just above `least` could equal `least` as a float.
   if (field.is_above_least && !(static_cast<float>(number) > static_cast<float>(field.least))) return false;
   settings.*field.member = *value;
   return true;

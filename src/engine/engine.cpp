@@ -138,7 +138,7 @@ struct Engine::Impl {
   std::optional<Launched> launch();  // returns nullopt if no sequence can run, or the launch failed
   std::vector<Slice> plan(Drafting::Trees& trees);
   // Collects the result of the step under way and hands out its tokens. If no step is `ahead`, the draft
-  // model then makes drafts for the next one.
+  // model then makes drafts for the next step.
   void finish();
   std::optional<StepResult> collect(Launched& step);  // returns nullopt if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
@@ -156,7 +156,7 @@ struct Engine::Impl {
   void end(RequestId id, Event event);
   void fail(RequestId id, const std::string& message);
   template <typename AnyEvent>
-  void put(AnyEvent event) {                                      // publish() sends it
+  void put(AnyEvent event) {                                      // queues the event for publish()
     with_memory([&] { unsent.emplace_back(std::move(event)); });  // if this throws, `event` is unchanged
   }
 
@@ -299,7 +299,7 @@ void Engine::Impl::take(Order& order) {
 bool Engine::Impl::gather() {
   if (under_way || scheduler.is_idle() || scheduler.goes_on()) return true;
   gathering.begin(scheduler.num_waiting());
-  while (!scheduler.is_idle()) {  // becomes idle if all are cancelled
+  while (!scheduler.is_idle()) {  // the scheduler becomes idle if all its requests are cancelled
     const auto left = gathering.left(scheduler.num_waiting());
     if (!left) break;
     {
@@ -423,7 +423,7 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result) {
     const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.tree(i).rows.size()) : 0;
     const Drafts& made = result.drafts.empty() ? none : result.drafts[i];
     std::span<SampledToken> tokens{std::exchange(output, output + num_rows), output};
-    if (!slice.sequence) continue;  // it ended after this step was launched
+    if (!slice.sequence) continue;  // the sequence ended after this step was launched
     try {
       for (auto row = prompt_rows; row != end_of_prompt; ++row) slice.sequence->push_prompt(std::move(*row));
       if (!slice.gives_token) continue;
@@ -443,7 +443,7 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result) {
   return num_tokens;
 }
 
-// Fails all running sequences: each may share pages that the step was to write. Waiting ones have no pages.
+// Fails all running sequences: each may share pages that the step was to write. Waiting ones hold no pages.
 void Engine::Impl::fail_step(const std::exception& error) {
   const std::string why = with_memory([&] { return std::string(error.what()); });
   const std::string message = with_memory([&] { return fmt::format("the model could not be run: {}", why); });
@@ -499,7 +499,7 @@ void Engine::Impl::publish() {
     state.drafts = drafting.counts();
     if (!steps.empty()) state.steps = std::move(steps);
     if (state.lost.empty()) state.lost = lost;
-    // If memory runs out, neither call moves any event, so the next attempt sends each event once.
+    // If memory runs out here, no event is moved, so the next attempt sends each event once.
     if (events.empty())
       events.swap(unsent);
     else
@@ -528,7 +528,7 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
       const DraftTree::Row& checked = chain.rows[row - 1];
       const int num_before = checked.draft + 1;
       if (num_right() < num_before || std::ssize(added()) != num_before) break;
-      if (checked.allowed && checked.allowed->fault()) break;  // row 0 of a later step reports it
+      if (checked.allowed && checked.allowed->fault()) break;  // row 0 of a later step reports the fault
     }
     if (token.token == -1) {
       failure = sequence.failure_at(static_cast<int>(sequence.tokens().size()) - 1);
@@ -556,7 +556,7 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
   return num_added;
 }
 
-// Adds a sampled token and those that a constraint forces next. `is_first`: the scheduler awaits the token.
+// Adds a sampled token, then the tokens forced after it. `is_first`: the token that the scheduler awaits.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);

@@ -50,14 +50,14 @@ class Engine {
   // Queues `num_choices` answers to one prompt as separate requests with adjacent ids. The first has the
   // request's seed, the others seeds derived from it. They share the prompt's full pages by the prefix cache.
   std::vector<RequestId> submit_choices(GenerationRequest request, int num_choices);
-  // Does nothing if the request has ended. Its FinishedEvent (kCancelled) is sent after its pages are freed.
+  // No effect if the request has ended. Its FinishedEvent (kCancelled) follows after its pages are freed.
   void cancel(RequestId request);
 
   EngineState state() const;  // never waits for the backend
 
   // Waits for the next event of any request, in the order of the steps. Returns nothing after the timeout.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);
-  // Waits for events and returns all that have arrived (those of a step together); empty after the timeout.
+  // Like wait_event(), but returns all events that have arrived; empty after the timeout.
   std::vector<Event> wait_events(std::chrono::milliseconds timeout);
 
  private:

@@ -11,13 +11,13 @@
 namespace nibble {
 namespace {
 
-// Number of `pages` that no sequence holds. Sharing them reduces the free pages by this number.
+// Number of `pages` that no sequence holds: a sequence that shares `pages` uses up this number of free pages.
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
   return static_cast<int>(
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
 }
 
-// Reserves positions. The caller has made sure that the pages have room.
+// Reserves `num_tokens` positions. The caller has made sure that free pages suffice.
 void reserve(SequencePages& pages, int num_tokens) {
   const bool has_room = pages.reserve(num_tokens);
   NIBBLE_CHECK(has_room);
@@ -77,7 +77,7 @@ void Scheduler::remove(RequestId request) {
   try {
     add_to_cache(*sequence);
     mark_end(*sequence, sequence->pages.length());
-  } catch (const std::bad_alloc&) {  // later prompts find less of the sequence in the cache
+  } catch (const std::bad_alloc&) {  // without memory, later prompts find less of it in the cache
   }
   erase(sequence);
 }
@@ -274,8 +274,8 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Marks the cached sliding pages that another text needs to continue after the first `num_tokens` tokens of
-// this one, and the next page, because it may share a few tokens more.
+// Keeps cached sliding pages from early eviction: those that a later prompt needs to continue after the first
+// `num_tokens` tokens of this sequence. Also the next page: the prompts may share a few tokens more.
 void Scheduler::mark_end(const Running& sequence, int num_tokens) {
   const int last = num_tokens / kPageTokens;
   const int first = first_reached_page(last * kPageTokens, options_.window);
@@ -371,7 +371,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: this may replace pages, and the previous step had to launch with its page tables.
+    // Only now: this call may replace pages, and the previous step needed its page tables until its launch.
     add_to_cache(sequence);
   }
   admit();

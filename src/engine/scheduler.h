@@ -183,7 +183,7 @@ class Scheduler {
     uint64_t arrival;
     std::vector<TokenId> tokens;        // prompt, then the answer so far
     int num_prompt_tokens, max_tokens;  // max_tokens: of prompt and answer together
-    bool has_run;                       // true if it was preempted
+    bool has_run;                       // true if the sequence has run before and was preempted
     SequenceNeeds needs;
     int num_overtaking{0};  // sequences admitted before it while it had no room
   };

@@ -21,7 +21,7 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: answer limit. `submitted`: runs since arrival. The tokenizer must outlive this.
+  // `max_output_tokens`: answer limit. `submitted`: started at arrival. The tokenizer must outlive this.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -68,12 +68,12 @@ class Sequence {
   }
 
   // Called right before the backend is given a step of this sequence. The first call ends the time in the
-  // queue; tokens before its `first_position` came from the prefix cache.
+  // queue; tokens before `first_position` of that call came from the prefix cache.
   void start(int first_position);
   // `step_end` was started when the step that sampled the token ended.
   TokenEvent push(SampledToken token, const Stopwatch& step_end);
-  // The token that the constraint forces next and that is added without a step. Nothing if log-probabilities
-  // are requested: a forced token then has a row of its own.
+  // The token that the constraint forces next and that is added without a step. Returns nullopt if
+  // log-probabilities are requested: a forced token then has a row of its own.
   std::optional<TokenId> next_forced() const;
   // Why the answer has ended; nothing while it continues.
   std::optional<FinishReason> end() const { return end_; }

@@ -17,7 +17,7 @@ namespace nibble {
 
 using Sequences = std::unordered_map<RequestId, Sequence>;
 
-// A step that was launched. Its slices have no page tables any more.
+// A step that was launched. The page tables of its slices are no longer valid.
 struct Launched {
   std::vector<Slice> slices{};
   std::vector<DraftTree> trees{};      // drafts of each slice; empty if no slice has drafts

@@ -27,10 +27,10 @@ struct OwnOptions {  // options that only one backend has
   cuda::CudaOptions cuda{};
 };
 
-// Memory of a device in bytes: `total`, and `free` for a backend that is loaded now.
+// Memory of a device in bytes: `total`, and `free` memory for a backend that is loaded now.
 struct DeviceMemory {
   size_t total{0}, free{0};
-  bool uses_host_memory{false};  // `free` is then what the host has available
+  bool uses_host_memory{false};  // host and device share memory: `free` is what the host has available
 };
 
 // Defaults of a device, which depend on its prompt kernels, its memory and its speed.
@@ -56,7 +56,7 @@ struct BackendMaking {
   BatchSizes (*batch_sizes)(std::optional<std::string_view> device);
   bool takes_expert_activations;            // --experts-activations
   bool (*takes_blocks)(const OwnOptions&);  // whether weights may stay in GGUF's block formats
-  std::string (*why_not)();                 // why this machine cannot run it; empty if it can
+  std::string (*why_not)();                 // why this machine can't run the backend; empty if it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
@@ -72,7 +72,7 @@ struct BackendMemory {
 
 // Functions of a backend with device memory. It generates synthetic weights there (model/weights.h: Recipe).
 struct BackendDevice {
-  std::string (*known_name)();  // name of this machine's device in predict_on(); empty: unknown there
+  std::string (*known_name)();  // name under which predict_on() knows this machine's device; empty: unknown
   DeviceFacts (*facts)();       // the device and its current state, for records
   // Memory of each GPU, and the memory plan of each.
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);

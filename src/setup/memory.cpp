@@ -36,14 +36,14 @@ size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
   const size_t all = weight_bytes(config_here(model.config, setup));
-  // Weights that are made or converted exist as a whole until this node's share is copied.
+  // The whole model's weights, if made or converted in memory, exist until this node's share is copied.
   const size_t whole = setup.nodes ? weight_bytes(model.config) : 0;
   if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights))
     return all - plan.replaced_weight_bytes -
            (setup.nodes ? 0 : saved_by_fp8(*model.weights, setup.options.dense));
   if (!takes_blocks(setup)) return all + whole;
-  // Subtract what dense layers save by keeping their blocks. The plan already counts repacked experts.
+  // Subtract what dense layers save by keeping GGUF blocks. The plan already counts repacked experts.
   const auto saved = [](const Matrix& matrix) {
     const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
     return num_bytes(converted_format(matrix), elements) - num_bytes(matrix.format(), elements);

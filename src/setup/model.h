@@ -15,7 +15,7 @@ namespace nibble {
 struct Model {
   ModelSource source;
   Config config;
-  // Mapped and checked, but not read. Null for synthetic weights, which are made when a backend is loaded.
+  // Views of checked files that are not read yet. Null for synthetic weights, made when a backend is loaded.
   std::shared_ptr<const Weights> weights;
 };
 

@@ -26,8 +26,8 @@ std::optional<std::string> variable(const std::string& name) {
 
 fs::path home() { return variable("HOME").value_or(""); }
 
-// Expands $NAME, ${NAME} and a leading ~, as Python's expandvars and expanduser do for huggingface_hub: files
-// of variables (systemd, Docker, .env) are not read by a shell. A variable that is not set stays as it is.
+// Expands $NAME, ${NAME} and a leading ~, as huggingface_hub does (Python's expandvars and expanduser):
+// values from systemd, Docker or .env files did not pass through a shell. Unset variables stay as they are.
 std::string expanded(std::string_view text) {
   const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   std::string result;
@@ -64,7 +64,7 @@ fs::path hugging_face_hub() {
   return folder_variable("HF_HOME").value_or(user_cache() / "huggingface") / "hub";
 }
 
-// Splits at slashes. Empty if a part is empty or would lead to another folder.
+// Splits at slashes. Returns an empty list if a part is empty or would lead to another folder.
 std::vector<std::string> parts_of(std::string_view name) {
   std::vector<std::string> parts;
   for (size_t at = 0; at <= name.size();) {
@@ -101,7 +101,7 @@ std::string commit_in(const fs::path& ref) {
   return commit;
 }
 
-// Without refs/main (download by hash, incomplete copy).
+// Returns the newest snapshot, for a cache without refs/main (download by hash, incomplete copy).
 std::optional<fs::path> newest_snapshot(const std::string& repository, const fs::path& cache) {
   const std::vector<fs::path> snapshots = folders_in(cache / "snapshots");
   if (snapshots.empty()) return std::nullopt;
@@ -184,7 +184,7 @@ std::optional<fs::path> find_in_ollama(const std::string& name, Tried& tried) {
   if (parts.empty() || parts.size() > 3 || parts_of(tag).size() != 1) return std::nullopt;
   if (parts.size() == 1) parts.insert(parts.begin(), "library");
   if (parts.size() == 2) parts.insert(parts.begin(), "registry.ollama.ai");
-  // The second is the home of the user that Ollama's service runs as.
+  // The second path is the home of the user that Ollama's service runs as.
   const fs::path usual[] = {home() / ".ollama/models", "/usr/share/ollama/.ollama/models"};
   const auto named = folder_variable("OLLAMA_MODELS");
   for (const fs::path& store :

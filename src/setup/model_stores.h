@@ -8,7 +8,7 @@
 
 namespace nibble {
 
-// Each returns the folder or file of a model, or nullopt; appends the places where it looked to `tried`.
+// Each returns a model's folder or file, or nullopt, and appends the places where it looked to `tried`.
 using Tried = std::vector<std::string>;
 
 // "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag, or
@@ -22,8 +22,8 @@ std::optional<std::filesystem::path> find_in_lm_studio(const std::string& name, 
 // ContainerError for a damaged manifest.
 std::optional<std::filesystem::path> find_in_ollama(const std::string& name, Tried& tried);
 
-// A folder without safetensors files that has one GGUF model, also in a folder in it, is that file; any other
-// path is itself. A split model counts once. Throws InputError with their names if there are several.
+// If `path` is a folder (or holds a folder) with one GGUF model and no safetensors files, returns that file;
+// otherwise returns `path`. A split model counts as one. Throws InputError with the names of several models.
 std::filesystem::path only_gguf_in(const std::filesystem::path& path);
 
 }  // namespace nibble

@@ -19,7 +19,7 @@ struct Places {
   std::filesystem::path vocabulary_file;
 };
 
-// For commands that run no model. resolve() calls this function for all others.
+// Resolves only folders and vocabulary, for commands without a model. resolve() calls it for all others.
 Places resolve_places(const Settings& settings);
 
 }  // namespace nibble

@@ -18,7 +18,7 @@
 namespace nibble {
 namespace {
 
-// Groups of dense layers that a list names. "moe" has no effect: experts are MXFP4 in every checkpoint.
+// Groups of dense layers named in a list. "moe" has no effect: experts are MXFP4 in every checkpoint.
 struct LayerGroups {
   bool qkv{false}, o{false}, lm_head{false};
 };

@@ -11,11 +11,11 @@ namespace nibble::server {
 
 struct AnthropicRequest {
   ChatRequest chat;
-  // Off unless requested: some clients take the first block, thinking or not, for the answer.
+  // Shows thinking. Off unless requested: some clients take the first block, thinking or not, for the answer.
   bool shows_thinking{false};
 };
 
-// Throws InputError. `needs_max_tokens` is false for requests that count tokens.
+// Throws InputError for an invalid body. `needs_max_tokens` is false for requests that only count tokens.
 AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens,
                                         const RequestDefaults& defaults = {});
 

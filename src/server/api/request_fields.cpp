@@ -266,7 +266,7 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
   }
 }
 
-// Nested members that do not change the text: parts of earlier answers, hints for caches and for streaming.
+// Nested members ignored without notice: parts of earlier answers, hints for caches and for streaming.
 constexpr std::string_view kHarmless{
     "id object created status index annotations citations logprobs cache_control signature parsed "
     "parsed_arguments caller created_by eager_input_streaming"};
