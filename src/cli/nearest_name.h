@@ -6,7 +6,7 @@
 
 namespace nibble::cli {
 
-// The name with the smallest edit distance (Levenshtein) to an unknown `name`. `names` must not be empty.
+// Returns the name with the smallest edit distance (Levenshtein) to `name`. `names` must not be empty.
 const std::string& nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace nibble::cli

@@ -52,7 +52,7 @@ std::string prompt_of(const RunOptions& options) {
   if (const auto at = first_invalid_utf8(prompt))
     throw InputError("the prompt is not valid UTF-8 at byte {} (0x{:02X}); convert it, e.g. with iconv", *at,
                      static_cast<unsigned char>(prompt[*at]));
-  // The final newline of text piped from a shell is not part of the question; --raw keeps it.
+  // A shell's pipe ends in a newline that is not part of the question; --raw keeps it.
   if (!options.is_raw && !options.prompt) prompt.erase(prompt.find_last_not_of('\n') + 1);
   if (prompt.empty()) throw InputError("the prompt is empty: give one with -p or on stdin");
   return prompt;
@@ -105,7 +105,7 @@ void print_json(const RunOptions& options, const Settings& settings, const Answe
     json["num_accepted_tokens"] = drafts.num_accepted;
     json["draft_acceptance"] = acceptance_by_place(drafts);
   }
-  // Bytes of a partial UTF-8 character become U+FFFD. The ids in "tokens" are exact.
+  // A partial UTF-8 character in a text becomes U+FFFD. The ids in "tokens" are exact.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 

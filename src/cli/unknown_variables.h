@@ -6,7 +6,7 @@
 
 namespace nibble::cli {
 
-// Returns a warning with the nearest setting's name for each NIBBLE_* variable that is no setting.
+// Returns a warning with the nearest setting's name for each NIBBLE_* variable that sets nothing.
 // `environment`: a null-terminated array of "NAME=VALUE". Not reported: NIBBLE_BINARY (tests), NIBBLE_SECRET,
 // and variables such as NIBBLE_PORT that Kubernetes sets in every container if a service is called nibble.
 std::vector<std::string> warnings_of_unknown_variables(const char* const* environment);

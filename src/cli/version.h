@@ -12,7 +12,7 @@ struct Build {
   std::string_view version, commit, kind, compiler;
 };
 Build this_build();
-nlohmann::ordered_json build_json();  // the form in records of measurements
+nlohmann::ordered_json build_json();  // the version as records of measurements contain it
 
 std::string version_text();  // the output of --version, several lines
 

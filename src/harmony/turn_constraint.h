@@ -55,7 +55,7 @@ class TurnConstraint : public grammar::Constraint {
   Part part_{Part::kAuthor};
   std::optional<grammar::Matcher> matcher_;  // absent before <|start|>, in free text and at the end
   std::string header_;                       // the header's text since its last control token
-  const TurnTool* tool_{nullptr};  // the called tool in turn_->rules; null: no call
+  const TurnTool* tool_{nullptr};            // the called tool in turn_->rules; null: no call
   bool is_final_{false};
   bool is_reasoning_{false};               // whether the message is on channel analysis
   std::optional<int> num_reasoning_left_;  // reasoning tokens left in the turn; absent: no limit

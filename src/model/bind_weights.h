@@ -10,15 +10,15 @@
 
 namespace nibble {
 
-// A tensor in memory, row-major. Its dtype may be F32 if TensorSpec::dtype is BF16, and F8_E4M3 if it is a
-// matrix and has row scales; otherwise both are equal.
+// A tensor in memory, row-major. `dtype` equals TensorSpec::dtype, with two exceptions: it may be F32 instead
+// of BF16, and F8_E4M3 for a matrix with row scales.
 struct StoredTensor {
   const void* data;
   DType dtype;
   const float* row_scales{nullptr};  // [rows], for F8_E4M3 only
 };
-// Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, or generated. For experts,
-// the Blocks of kCodes include the scales, and the description of kScales is ignored.
+// Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, or generated. Experts in
+// Blocks: the description of kCodes includes the scales, and that of kScales is ignored.
 using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords>;
 
 // Calls `describe` once for every tensor of the configuration, in the order of tensor_specs().

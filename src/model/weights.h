@@ -41,8 +41,8 @@ struct Vector {  // float32 or bfloat16: norm weights, a bias, or sinks
 };
 
 // Elements in memory, row-major. kMxfp4: codes, 16 bytes per 32 elements, the even element in the low nibble.
-// kE4m3: one byte per element; element (r, c) is e4m3(data[r * cols + c]) * row_scales[r], and the scale is
-// applied once to a finished dot product.
+// kE4m3: one byte per element; element (r, c) is e4m3(data[r * cols + c]) * row_scales[r]. Kernels apply the
+// scale once, to a finished dot product.
 struct Elements {
   Format format{Format::kBf16};
   const void* data{nullptr};
@@ -62,27 +62,27 @@ std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols)
 struct RandomWords {
   uint64_t seed{0}, mask{0}, base{0};
 };
-struct Recipe {  // elements generated on demand; a device generates them in its own memory
+struct Recipe {  // a description of elements to generate; a device generates them in its own memory
   Format format{Format::kBf16};
   RandomWords data{}, scales{};  // the bytes of Elements::data and, for kMxfp4, of Elements::scales
 };
 
 struct Matrix {
   int rows{0}, cols{0};
-  // monostate: a backend has copied the matrix into its own layout, and only the shape is left here.
+  // monostate: a backend has copied the matrix into its own layout and freed it; the shape remains.
   std::variant<std::monostate, Elements, Blocks, Recipe> stored{};
 
   const Elements& elements() const;  // checks that `stored` holds Elements
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  Format format() const;  // kBf16 for blocks of a type that Format lacks
+  Format format() const;  // kBf16 for blocks whose type is no Format
 };
 // Name of the stored type: a Format or a ggml type.
 std::string_view stored_name(const Matrix& matrix);
 // Format of a dense matrix after its blocks, if any, are converted (model/convert_blocks.h).
 Format converted_format(const Matrix& matrix);
 
-struct ExpertMatrices {  // E consecutive matrices of one shape and format, with one bias vector each
+struct ExpertMatrices {  // E consecutive matrices of one shape and format, each with its bias vector
   Matrix first;          // matrix of expert 0; the other experts' matrices follow without gaps
   Vector first_bias;     // bias of expert 0; the other experts' biases follow without gaps
   Matrix matrix(int expert) const;  // not for generated weights (Recipe)
@@ -102,8 +102,8 @@ struct LayerWeights {
   Vector router_bias;      // [E]
   ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
   ExpertMatrices down;     // [E, H, I]
-  // Keeps the experts' codes and scales alive if they are allocated layer by layer: a backend that has packed
-  // a layer can free them. Null: Weights::storage keeps them alive.
+  // Keeps the experts' codes and scales alive, if allocated per layer: a backend that has packed a layer can
+  // then free that layer's. Null: Weights::storage keeps them alive.
   std::shared_ptr<const void> experts_storage;
 };
 
@@ -134,7 +134,7 @@ struct TensorSpec {  // one tensor of a model, in Hugging Face's naming
 std::vector<TensorSpec> tensor_specs(const Config& config);
 size_t total_bytes(const std::vector<TensorSpec>& specs);
 
-// Numbers of parameters, without scales. `active`: those that one token reads, with one row of the embedding.
+// Numbers of parameters, without scales. `active`: read by one token, with one row of the embedding.
 struct ParameterCount {
   size_t total, active;
 };
@@ -142,8 +142,8 @@ ParameterCount count_parameters(const Config& config);
 
 // Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
 // config.json, or a GGUF file. Checks every tensor by name, dtype and shape, and refuses unknown tensors.
-// Dense tensors may be BF16 or F32, in Hugging Face's naming also F8_E4M3 (q, k, v, o and lm_head), in a GGUF
-// file any type in formats/gguf.h (Blocks unless BF16). Throws InputError.
+// Dense tensors may be BF16 or F32. With Hugging Face's names, q, k, v, o and lm_head may be F8_E4M3. In a
+// GGUF file any type in formats/gguf.h is accepted (Blocks unless BF16). Throws InputError.
 Weights open_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

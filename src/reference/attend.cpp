@@ -10,7 +10,7 @@
 namespace nibble::reference {
 namespace {
 
-// Softmax over the scores and the sink, in place.
+// Computes the softmax over the scores and the sink, in place.
 void softmax_with_sink(std::span<double> scores, double sink) {
   const double max = std::max(sink, *std::max_element(scores.begin(), scores.end()));
   double sum = std::exp(sink - max);

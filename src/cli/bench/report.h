@@ -1,4 +1,4 @@
-// Reports a bench run as JSON with all samples, as CSV, and as the text below its table (table.h).
+// Reports a bench run: as JSON with all samples, as CSV, and as text below the table (table.h).
 #pragma once
 
 #include <cstddef>
@@ -27,13 +27,13 @@ struct BenchSetup {
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
   double read_bandwidth{0};       // bytes per second, measured in this run
   std::optional<Tuning> tuning;   // tuning used by the run
-  std::vector<Counter> counters;  // read after all tests: warm-up steps are counted too
-  Coherence coherence{};          // asked after all tests
+  std::vector<Counter> counters;  // counters after all tests; they include warm-up steps
+  Coherence coherence{};          // answer to a question asked after all tests
 
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Results of one test. Bytes and operations per second are computed from the mean speed of the repetitions.
+// Results of one test. Bytes and operations per second follow from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0}, flops_per_second{0};
@@ -44,7 +44,7 @@ Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 
 std::string markdown_footer(const BenchSetup& setup);
 
-// One row per test: its figures and the machine, program and settings that they were measured with.
+// CSV with one row per test: its figures, and the machine, program and settings.
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 

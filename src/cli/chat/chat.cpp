@@ -36,7 +36,7 @@ Examples:
   nibble chat tiny --temperature 0
   nibble chat openai/gpt-oss-20b --reasoning high --system "You are a patient teacher.")"};
 
-// Returns the file that keeps the typed lines; empty if none is kept.
+// Returns the file for the history of typed lines; empty if no history is kept.
 fs::path history_path(const Settings& settings) {
   if (settings.history) return *settings.history == "off" ? fs::path() : fs::path(*settings.history);
   if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state)
@@ -58,7 +58,7 @@ void converse(Conversation& conversation, const std::function<LineReader::Outcom
       continue;
     }
     if (line.find_first_not_of(" \t\r\n") == std::string::npos) continue;
-    try {  // A refused line does not end the conversation.
+    try {  // a refused line does not end the conversation
       obey_or_ask(conversation, line);
     } catch (const InputError& error) {
       fmt::print("{}\n", error.what());

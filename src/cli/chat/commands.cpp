@@ -122,7 +122,7 @@ void obey_or_ask(Conversation& conversation, const std::string& line) {
   std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
   argument.erase(argument.find_last_not_of(" \t\r\n") + 1);
   if (const ChatCommand* command = find_chat_command(name)) return command->run(conversation, argument);
-  // Multi-line input that starts with '/' is a message (such as a pasted path), not a mistyped command.
+  // Multi-line input that starts with '/' is a message (such as a pasted path), not a wrong command.
   if (line.find('\n') != std::string::npos) return conversation.ask(line);
   throw InputError("unknown command '/{}'; /help lists the commands", name);
 }

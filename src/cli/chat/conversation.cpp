@@ -92,7 +92,7 @@ void Conversation::answer(size_t num_before, std::string question) {
   question_ = std::move(question);
   num_before_ = num_before;
 
-  interrupt_.take();  // discard a ctrl-C from before the question: it must not stop this answer
+  interrupt_.take();  // discard a ctrl-C from before the question: it is not meant for this answer
   AnswerPrinter printer({.reasoning = stdout, .hides_reasoning = hides_reasoning});
   Listener listener;
   listener.on_text = [&](harmony::AnswerPart part, std::string_view text) { printer.show(part, text); };
@@ -104,7 +104,7 @@ void Conversation::answer(size_t num_before, std::string question) {
              describe(answer.finished, speed_of(model_.config, model_.formats, answer.finished)),
              dim_off(stdout));
 
-  // Drop question and answer if the answer is empty: a question without an answer would confuse the model.
+  // If the answer is empty, drop it and its question: an unanswered question would confuse the model.
   if (answer.text.empty()) {
     fmt::print("{}no answer; {}{}\n", dim_on(stdout),
                num_before < messages_.size() ? "the earlier one is kept" : "the question is dropped",

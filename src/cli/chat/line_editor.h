@@ -15,16 +15,16 @@ namespace nibble::cli {
 
 class LineEditor {
  public:
-  // Whether stdin and stdout are a terminal that can erase to the end of a line: not a pipe or TERM=dumb.
+  // Whether stdin and stdout are a terminal that can erase to the end of a line, not a pipe or TERM=dumb.
   static bool works_here();
 
-  // Loads the history from `history_file` and saves it after each line. An empty path: no file.
+  // Loads the history from `history_file` and saves it there after each line. An empty path: no history file.
   LineEditor(const CatchInterrupt& interrupt, std::filesystem::path history_file);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Like LineReader::read(). Pasted text and alt-Enter put newlines in a line.
+  // Like LineReader::read(). Lines may contain newlines, from pasted text or alt-Enter.
   LineReader::Outcome read(std::string& line);
 
  private:

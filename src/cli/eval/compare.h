@@ -1,4 +1,4 @@
-// Compares token distributions of a quantised and an unquantised model on the same windows of a text.
+// Compares the token distributions of a quantised and an unquantised model on the same windows of a text.
 #pragma once
 
 #include "backend/backend.h"
@@ -15,7 +15,7 @@ struct QualityComparison {
   size_t num_scored{0};  // number of compared tokens
 };
 
-// Both backends must have been made with `room`, except for its formats. `report` counts compared tokens.
+// Both backends must be made with `room`, apart from formats. `report` counts compared tokens.
 QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
                                  const TextWindows& windows, const ReportProgress& report = {});
 

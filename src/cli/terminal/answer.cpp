@@ -10,10 +10,10 @@
 namespace nibble::cli {
 namespace {
 
-// Interval of polling for ctrl-C while no token arrives.
+// Interval for polling ctrl-C while no token arrives.
 constexpr std::chrono::milliseconds kPollInterval{100};
 
-// Calls `on_token` for each token. If it returns false, or wants_to_stop() returns true, cancels the request.
+// Calls `on_token` for each token. Cancels the request if `on_token` returns false or wants_to_stop() true.
 FinishedEvent stream(Engine& engine, GenerationRequest request, const Listener& listener,
                      const std::function<bool(TokenEvent&)>& on_token) {
   const RequestId id = engine.submit(std::move(request));

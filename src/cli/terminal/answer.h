@@ -1,4 +1,4 @@
-// Streams an answer from the engine; splits a harmony answer into reasoning, tool calls and final text.
+// Streams an answer from the engine. Splits a harmony answer into reasoning, tool calls and final text.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace nibble::cli {
 
 struct Answer {
   std::string text;       // text for the user
-  std::string reasoning;  // the analysis channel
+  std::string reasoning;  // text on the analysis channel
   // all messages of the answer, reasoning included; empty in stream_raw()
   std::vector<harmony::ParsedMessage> messages;
   std::vector<SampledToken> tokens;
@@ -23,13 +23,13 @@ struct Answer {
 };
 
 struct Listener {
-  // Receives a piece of text as soon as the piece cannot become part of a stop string.
+  // Receives each piece of text as soon as the piece can no longer become part of a stop string.
   std::function<void(harmony::AnswerPart, std::string_view text)> on_text;
   std::function<bool()> wants_to_stop;  // polled at every event, and at least ten times a second
 };
 
-// Both functions return when the request has ended. The answer ends before the first of the `stop` strings;
-// in a harmony answer, only text for the user is searched. Throw InputError if the request is refused.
+// Both functions return when the request has ended. The answer ends before the first of the `stop` strings.
+// In a harmony answer only text for the user is searched for them. InputError if the request is refused.
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
 Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,

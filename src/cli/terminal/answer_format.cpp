@@ -23,7 +23,7 @@ std::optional<grammar::Source> source_of(const Settings& settings) {
   return std::nullopt;
 }
 
-// Compiles the file of --json-schema or --grammar; null without either.
+// Compiles the file of --json-schema or --grammar; returns null if neither flag is given.
 std::shared_ptr<grammar::Grammar> grammar_of(const Settings& settings) {
   const std::optional<grammar::Source> source = source_of(settings);
   if (!source) return nullptr;

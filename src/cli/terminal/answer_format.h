@@ -20,12 +20,12 @@ class AnswerFormat {
   // The tokenizer must outlive this object and its constraints.
   explicit AnswerFormat(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Constrains a chat's final message or all raw text; null if no constraint is set. Throws InputError.
+  // Constrains a chat's final message, or the whole raw text; null without a constraint. Throws InputError.
   std::shared_ptr<const grammar::Constraint> constraint(const Settings& settings, bool is_chat);
 
  private:
   const Tokenizer& tokenizer_;
-  std::optional<grammar::VocabularyTrie> vocabulary_;  // made on first use: it takes 0.15 s
+  std::optional<grammar::VocabularyTrie> vocabulary_;  // made on first use, which takes 0.15 s
 };
 
 }  // namespace nibble::cli

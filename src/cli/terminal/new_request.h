@@ -18,7 +18,7 @@ harmony::Chat new_chat(const Settings& settings);
 // Converts the settings of the group kSampling, except the seed.
 SampleParams sample_params(const Settings& settings);
 
-// Makes a request with harmony's stop tokens and the model's end tokens; callers add stop strings (answer.h)
+// Makes a request with harmony's stop tokens and the model's end tokens. Callers add stop strings (answer.h)
 // and a constraint (answer_format.h). Throws InputError if the prompt leaves no room for an answer.
 GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context);

@@ -1,5 +1,5 @@
-// nibble tune on a GPU: times each kernel for several numbers of rows (tokens of a step), also where the
-// kernel table has another one. Prints rows for developers who edit the table, which is compiled in.
+// nibble tune on a GPU: times each kernel for several numbers of rows (tokens of a step), whichever kernel
+// the kernel table has there. Prints rows for developers who edit the table, which is compiled in.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@
 
 namespace nibble::cli {
 
-// Default numbers of rows: on both sides of each threshold of the kernel table, and between the thresholds.
+// Default numbers of rows: on both sides of the kernel table's thresholds, and between them.
 inline constexpr const char* kTunedRows{"2,4,8,12,16,24,32,48,64,96,128,192,256,384,512,768,1024,2048"};
 inline constexpr int kMostTunedRows{8192};
 
 struct TuneKernelsOptions {
   std::vector<int> num_rows;  // from 2 to kMostTunedRows
   int num_repetitions{5};
-  std::string record_name;  // file name of the record, which printed table rows cite as their source
+  std::string record_name;  // file name of the record, cited as the source of printed rows
 };
 
 // The backend in `setup` must have the function `try_kernels`. Throws InputError.
