@@ -28,7 +28,7 @@ bool Matcher::accept(std::string_view bytes, TokenId token) {
   return true;
 }
 
-// Advances by `bytes`. Keeps only the last new row (parser state) and rows in which rule calls still wait.
+// Advances by `bytes`. Keeps the last of the new rows (parser states), and rows in which rule calls wait.
 bool Matcher::advance(std::string_view bytes) {
   const uint32_t begin = rows_.last();
   for (const char byte : bytes) {

@@ -79,7 +79,7 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
 
 std::vector<VocabularyTrie::Node> VocabularyTrie::tree_of(std::span<const Entry> sorted) {
   std::vector<Node> nodes;
-  // A node on the path to the previous token; its subtree is not complete yet.
+  // A node on the path to the previous token. Its subtree is not complete yet.
   struct Open {
     size_t node;
     bool is_content, has_content_below{true};

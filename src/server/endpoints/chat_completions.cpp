@@ -16,7 +16,7 @@
 namespace nibble::server {
 namespace {
 
-// Makes the engine's prediction from the client's text, as content of the channel "final".
+// Makes the engine's prediction from the client's text, as the content of a message on channel "final".
 std::shared_ptr<const speculative::Prediction> make_prediction(const std::string& text,
                                                                const Tokenizer& tokenizer) {
   if (text.empty()) return nullptr;
@@ -25,8 +25,8 @@ std::shared_ptr<const speculative::Prediction> make_prediction(const std::string
                               tokenizer.encode(text, SpecialTokens::kOrdinary)});
 }
 
-// Collects the answers of all choices, and makes the events of a stream. The first event, which has only the
-// role, is delayed until the first token, so that the client measures the model's time to first token.
+// Collects the answers of all choices and makes the events of a stream. The first event, which has only the
+// role, is sent with the first token: clients time the first event as the time to first token.
 class ChatChoices : public ChoiceListener {
  public:
   struct Asked {
@@ -132,7 +132,7 @@ class ChatChoices : public ChoiceListener {
     return out;
   }
   std::string event(size_t choice, Json chunk) {
-    if (with_ids_) {  // Add all ids that are not sent yet: a token without text has no chunk of its own.
+    if (with_ids_) {  // add all ids not sent yet, because a token without text has no chunk of its own
       Choice& one = choices_[choice];
       chunk["choices"][0]["token_ids"] =
           std::vector(one.tokens.begin() + static_cast<ptrdiff_t>(one.num_sent_ids), one.tokens.end());
@@ -146,7 +146,7 @@ class ChatChoices : public ChoiceListener {
   const Tokenizer& tokenizer_;
   ChunkUsage& usage_;
   bool is_stream_, with_logprobs_, with_reasoning_, uses_functions_, with_ids_;
-  std::shared_ptr<const speculative::Prediction> prediction_;  // null: the client sent none
+  std::shared_ptr<const speculative::Prediction> prediction_;  // null: the client sent no prediction
   std::vector<TokenId> prompt_tokens_;
   std::vector<SampledToken> prompt_;  // the prompt's tokens with log-probabilities; empty unless requested
   std::vector<Choice> choices_;
@@ -167,7 +167,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     prompt = chat_prompt(service, request);
     prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
     prompts.back().prediction = make_prediction(request.prediction, *service.model->tokenizer);
-    // Free the messages: they may hold megabytes of old reasoning that is not in the prompt.
+    // Free the messages: they may hold megabytes of old reasoning that the prompt leaves out.
     request.chat.messages.clear();
   });
   exchange.drop_body();
@@ -175,7 +175,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   note_ignored(service, exchange, request.params.ignored);
   const GenerationParams& params = request.params;
   ChunkUsage usage{.is_included = params.include_usage, .is_continuous = params.continuous_usage};
-  prompt.tokens = prompts.front().prompt;  // make_generation_request() may have truncated the prompt.
+  prompt.tokens = prompts.front().prompt;  // make_generation_request() may have truncated it
   usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
 
   const ReplyHead head = new_reply(service, "chatcmpl-");

@@ -1,4 +1,4 @@
-// GET /, /c/ID, /status and the files that these pages load. They hold no secrets, so they need no API key.
+// GET /, /c/ID, /status and the files that these pages load. All are public: they need no API key.
 #include <algorithm>
 #include <string>
 
@@ -12,14 +12,14 @@
 namespace nibble::server {
 namespace {
 
-// Allows pages to load only this server's files and to connect only to it, and forbids embedding. So a
-// model's text could not run as a script, even if it became markup despite markdown.js and trusted types.
+// Pages may load files only from this server, connect only to it, and not be embedded. Even if a model's text
+// became markup despite markdown.js and trusted types, it could not run as a script.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types "};
 
-// The page that registers the service worker needs a Trusted Types policy, and shows no text of a model.
+// The page that registers the service worker needs a Trusted Types policy. It shows no text of a model.
 std::string content_policy(std::string_view file) {
   return std::string(kContentPolicy) + (file == "install.html" ? "nibble-install" : "'none'");
 }
@@ -31,13 +31,13 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
-  // A weak ETag, because the plain and the compressed text share it.
+  // The ETag is weak, because the plain and the compressed text share it.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
-  exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
+  exchange.add_header("Cache-Control", "no-cache");  // browsers must revalidate each time
   exchange.add_header("Vary", "Accept, Accept-Encoding");
   exchange.add_header("Content-Security-Policy", content_policy(name));
-  // The service worker may answer for the whole page, one folder above its own.
+  // Lets the service worker answer for the whole page, which is one folder above the worker's own.
   if (name == "worker.js") exchange.add_header("Service-Worker-Allowed", "..");
   exchange.add_header("X-Content-Type-Options", "nosniff");
   exchange.add_header("Referrer-Policy", "no-referrer");
@@ -49,7 +49,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   return exchange.reply(200, file->type, gzipped(file->text));
 }
 
-// Recognises "ollama/0.13.4 (amd64 linux) Go/go1.24", "ollama-python/0.6.0 ...".
+// Recognises user agents such as "ollama/0.13.4 (amd64 linux) Go/go1.24" and "ollama-python/0.6.0 ...".
 bool is_client_of_ollama(std::string_view user_agent) {
   constexpr std::string_view kName{"ollama"};
   return std::equal(kName.begin(), kName.end(), user_agent.begin(),
@@ -59,7 +59,7 @@ bool is_client_of_ollama(std::string_view user_agent) {
 
 }  // namespace
 
-// Returns the page to browsers. Ollama's clients expect the text below when they check that the server runs.
+// Returns the page to browsers. Other clients get the text by which Ollama's clients know a running server.
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
   if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");
@@ -71,7 +71,7 @@ asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   return exchange.reply(200, "text/plain; charset=utf-8", "nibble is running\n");
 }
 
-// The page at the address of a conversation, which only the browser has.
+// Returns the page at a conversation's address. Conversations are stored only in the browser.
 asio::awaitable<void> conversation_page(Service& service, Exchange& exchange) {
   return reply_page_file(service, exchange, "conversation.html");
 }

@@ -1,4 +1,4 @@
-// Finds lists of assertions that no value satisfies, looking a few levels deep; for the members of a oneOf.
+// Finds lists of assertions that no value satisfies, looking a few levels deep. For the members of oneOf.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"
