@@ -21,7 +21,7 @@ std::optional<SpecialNames::Found> SpecialNames::find(std::string_view text) con
   return std::nullopt;
 }
 
-// Narrows, byte by byte, the range of names that start like `text`. A shorter name sorts before a longer.
+// Narrows the range of names that start like `text`, byte by byte. A shorter name sorts before longer ones.
 const SpecialNames::Name* SpecialNames::longest_start_of(std::string_view text) const {
   const Name* longest = nullptr;
   auto first = names_.begin(), last = names_.end();

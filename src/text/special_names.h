@@ -1,4 +1,4 @@
-// Finds the first name of a special token in a text. If several names begin there, the longest wins.
+// Finds the first name of a special token in a text. If several begin there, finds the longest.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace nibble {
 
 class SpecialNames {
  public:
-  // Keeps views of the vocabulary's bytes: the vocabulary must outlive this object.
+  // Keeps views of the names, which are in `vocabulary`: it must outlive this object.
   explicit SpecialNames(const Vocabulary& vocabulary);
 
   struct Found {

@@ -1,8 +1,8 @@
-// Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up. Special
-// tokens share the ids, with their name as bytes. The bytes of all tokens are in one string. A hash table
-// with open addressing and linear probing, at most half full, maps bytes to ids. A slot has 32 bits of the
-// hash, so that usually only equal bytes are compared. It also has the position of the bytes: reading that
-// from the id's entry would cost another cache miss (8 % of the time to encode English).
+// Maps ids to bytes and bytes to ids. Text tokens are the tokens that merging produces and find() looks up.
+// Special tokens have ids of the same range, and their names as bytes. One string has the bytes of all
+// tokens. A hash table with open addressing and linear probing, at most half full, maps bytes to ids. A slot
+// has 32 bits of the hash, so that usually only equal bytes are compared, and the position of the bytes:
+// reading it from the id's entry would cost another cache miss (8 % of the time to encode English).
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace nibble {
 
 class Vocabulary {
  public:
-  // Five times gpt-oss's number of ids. Bounds the memory that a broken file can claim.
+  // Five times the number of gpt-oss's ids. Limits the memory that a broken file can claim.
   static constexpr TokenId kMaxId{(1 << 20) - 1};
 
   explicit Vocabulary(size_t max_text_tokens);
 
-  // Return false if the id, or a text token's bytes, are in use. Ids are 0 to kMaxId; bytes are not empty.
+  // Both return false if the id, or a text token's bytes, are taken. Ids: 0 to kMaxId; bytes: not empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
 
-  std::optional<TokenId> find(std::string_view bytes) const;  // finds text tokens only
+  std::optional<TokenId> find(std::string_view bytes) const;  // finds only text tokens
   std::string_view bytes(TokenId id) const;                   // empty for an id without a token
   bool is_special(TokenId id) const;
   int num_ids() const { return static_cast<int>(entries_.size()); }  // highest id, plus one

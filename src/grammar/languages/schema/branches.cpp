@@ -293,7 +293,7 @@ void Branches::check_keywords(const Json& schema) const {
                      "this keyword is not supported together with minContains or maxContains");
 }
 
-// Adds two alternatives per entry of a dependency: the member is absent; or it is present, and the entry
+// Adds two alternatives per entry of a dependency: the member is absent, or it is present and the entry
 // holds.
 void Branches::add_dependencies(Open& open, const Json& schema, std::string_view keyword, uint32_t depth) {
   using Sense = Term::Sense;
