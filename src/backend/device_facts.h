@@ -1,4 +1,4 @@
-// State and identity of a backend's device, for records of measurements.
+// Identity and state of a backend's device, for records of measurements.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace nibble {
 
-// Facts that the device or its driver does not report are not set.
+// Facts that neither the device nor its driver reports are not set.
 struct DeviceFacts {
   std::string name{};
   std::optional<std::string> uuid{};    // as nvidia-smi -L prints it: "GPU-3c3ff0f1-4f0a-..."

@@ -1,4 +1,4 @@
-// The result of one operation of a step, to find where two backends, formats or builds differ.
+// The result of one operation of a step: shows where two backends, formats or builds differ.
 #pragma once
 
 #include <vector>

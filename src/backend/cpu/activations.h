@@ -1,5 +1,4 @@
-// The activations of the largest step, in float32. T: rows of the step; model/config.h has the other letters.
-// Dimensions marked * are in split order, zero-padded to whole blocks of 32 elements (isa/kernels.h).
+// Activations of the largest step, in float32. T: rows of the step; model/config.h has the other letters.
 #pragma once
 
 #include "backend/cpu/cpu_options.h"
@@ -10,10 +9,10 @@
 
 namespace nibble::cpu {
 
-// Rows that a work item multiplies by its panel of weights at once: as int8 (20b: 0.25 MB) they stay in L2.
+// Rows that a work item multiplies at once by its panel of weights: as int8 (20b: 0.25 MB) they stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
-// Maximum number of partial softmaxes that are stored for merging: enough for one row at position 131,071.
+// Maximum number of partial softmaxes that are stored for merging; enough for one row at position 131,071.
 inline constexpr int kParts{256};
 
 struct Activations {
@@ -27,7 +26,7 @@ struct Activations {
   View<int, 2> chosen;            // [T, K]: indices of the chosen experts
   View<float, 2> chosen_weights;  // [T, K]: their weights in the sum
   View<float, 2> gated;           // [T K, I*]: output of swiglu, with float activations only
-  // Used only with int8 activations, like the next two. Normed rows: [T, H / 32], for experts [T K, H / 32].
+  // The next three are used only with int8 activations. Normed rows: [T, H / 32], for experts [T K, H / 32].
   View<Q8Block, 2> normed_q8;
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention
   View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu

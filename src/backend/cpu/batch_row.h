@@ -13,7 +13,7 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   const Run* run{nullptr};
-  std::vector<int> path{};  // cache slots of the row's last positions if drafts branch (backend/draft_tree.h)
+  std::vector<int> path{};  // cache slots of the positions before the row, if drafts branch
 
   int slot(int seen) const { return slot_of(seen, position, path); }
   const PageTableView& pages(LayerKind kind) const {

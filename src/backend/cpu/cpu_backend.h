@@ -1,5 +1,5 @@
-// The CPU backend. With float32 activations it uses BF16 and MXFP4 weights as stored. With int8 activations
-// it repacks experts, and the dense matrices that allow it, into strips: rows in the order of vector lanes.
+// The CPU backend. With float32 activations, it uses BF16 and MXFP4 weights as stored. With int8 activations,
+// it repacks experts, and dense matrices where possible, into strips (rows in the order of vector lanes).
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace nibble::cpu {
 bool takes_int8(const CpuOptions& options);
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOptions& cpu_options = {});
-// Changes the tuning of a backend that make() returned. Called between steps only.
+// Changes the tuning of a backend that make() returned. Must be called between steps.
 void retune(Backend& backend, const CpuTuning& tuning);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CpuOptions& cpu_options = {});

@@ -82,12 +82,12 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
 // The error of an int8 element is at most 1/254 of the largest element of its block of 32, which is about u
 // of it. The largest is at most sqrt(32) times the block's root mean square. So the relative error of a
 // vector is at most sqrt(32) u, and on average a third of that. (The largest of 32 normal numbers is 2.1 to
-// 2.5 times the root mean square, so this allows about twice the expected error.) A layer's experts round two
-// such vectors: their input, and the activations between up and down. The attention output is another rounded
-// vector. The error of the input of q, k and v passes unchanged into the values. An error of queries or keys
-// has a random direction in D dimensions, and only its component along the other vector changes a score: by S
-// / sqrt(D) times the error, and attention weights by twice as much. The input of the unembedding is rounded
-// once, not in each layer.
+// 2.5 times the root mean square, so this allows about twice the expected error.)
+// A layer's experts round two such vectors: their input, and the activations between up and down. The
+// attention output is another rounded vector. The error of the input of q, k and v passes unchanged into the
+// values. An error of queries or keys has a random direction in D dimensions; only its component along the
+// other vector changes a score, by S / sqrt(D) times the error, and attention weights by twice as much. The
+// input of the unembedding is rounded once, not in each layer.
 // The error of router margins was measured with BF16's error u, and grows in proportion.
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
   constexpr double kScore{2};
