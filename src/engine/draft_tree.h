@@ -23,7 +23,7 @@ struct DraftTree {
     std::unique_ptr<AllowedTokens> allowed{};  // null: every token may be sampled
   };
   std::vector<TokenId> drafts{};
-  std::vector<int> parents{};  // for each draft: index of its parent draft; -1: known tokens
+  std::vector<int> parents{};  // for each draft: index of its parent draft, or -1
   std::vector<Row> rows{};     // in ascending order of Row::draft
 
   void cut(int num_drafts) {

@@ -148,9 +148,9 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
                          num_unheld(cache.pool, known.full) + num_unheld(cache.pool, known.sliding);
 }
 
-// Largest number of running sequences with which a KV cache that holds part of a sequence's prompt may still
-// take the sequence. A step waits for the rank with the most rows, so sequences are spread evenly; but a
-// cached prompt need not run. One eighth above the minimum is a compromise that has not been measured.
+// Number of running sequences up to which a KV cache may take a sequence because it has cached a part of the
+// prompt. Sequences are spread almost evenly, because each step waits for the rank with the most rows. One
+// eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
   const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;

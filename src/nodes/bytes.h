@@ -55,7 +55,7 @@ class Reader {  // reads a message; throws InputError if the message ends too ea
     left_ = left_.subspan(count);
     return taken;
   }
-  // Reads a text up to its first zero. Bytes other than printable ASCII become '?': terminals may show it.
+  // Reads a text up to its first zero. Bytes other than printable ASCII become '?', for use in logs.
   std::string text(size_t width) {
     std::string value;
     for (const uint8_t byte : raw(width)) {

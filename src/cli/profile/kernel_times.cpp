@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kKernelRow{
     "| {:<20} | {:<20} | {:>9} | {:>7} | {:>8} | {:>8} | {:>8} | {:>10} | {:>7} | {:>6} | {:>7} |\n"};
 
-// Launches of one kernel, while they are counted.
+// Times of one kernel's launches.
 struct Launches {
   std::string_view kernel;
   size_t part;

@@ -78,7 +78,7 @@ class CompletionLogprobs {
 // A token that is not a listed alternative has a null rank. `prompt` starts at the second token.
 Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
-// Also makes chunks of a streamed completion, which have the same format.
+// Makes a choice of a completion, or a chunk of a streamed completion: both have the same format.
 Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
                        std::optional<std::string_view> finish_reason);
 Json completion_reply(const ReplyHead& head, Json choices);

@@ -12,8 +12,8 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return fmt::format("(?:{})", fmt::join(alternatives, "|"));
 }
 
-// A leap second is 23:59:60 UTC, so the local time determines the offset: it is the local time plus one
-// minute, or the negative of 24 hours minus that. leap_minutes() checks the minutes, leap_hours() the hours.
+// A leap second is 23:59:60 UTC, so its local time determines the UTC offset: one minute above the local
+// time, or 24 hours less if negative. leap_minutes() checks the minutes, leap_hours() the hours.
 std::string leap_minutes() {
   std::vector<std::string> minutes;
   for (int minute = 0; minute < 60; ++minute) {
