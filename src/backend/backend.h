@@ -42,8 +42,8 @@ struct BackendOptions {
   std::shared_ptr<const DraftHead> draft_head{};
   // Format of the draft head's matrices. kBf16 keeps the values of the file, like the reference.
   Format draft_head_format{Format::kMxfp4};
-  // Links to the other ranks, if the weights are one rank's share (model/shares/share_weights.h) and each
-  // rank's process runs the same steps. Null: the weights are the whole model.
+  // Links to the other ranks, if `weights` are one rank's share (model/shares/share_weights.h). Each rank's
+  // process then runs the same steps. Null: the weights are the whole model.
   std::shared_ptr<RankLinks> links{};
   // Called with the number of bytes while weights are uploaded to a device. Not set: no report.
   ReportProgress report_upload{};
@@ -51,8 +51,8 @@ struct BackendOptions {
   double step_patience_seconds{120};
 };
 
-// Bytes that a backend allocates in addition to mapped weights. replaced_weight_bytes: weights (mapped or
-// not) that it no longer reads after loading. released_weight_bytes: the part of these that it frees.
+// Bytes that a backend allocates in addition to mapped weights. replaced_weight_bytes: weights, mapped or
+// not, that the backend no longer reads after loading. released_weight_bytes: replaced weights that it frees.
 struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
@@ -69,7 +69,7 @@ struct KernelChoice {
   bool operator==(const KernelChoice&) const = default;
 };
 
-// One fact about how a step runs: "norm before attention", "computed by qkv".
+// A fact about the execution of a step: "norm before attention", "computed by qkv".
 struct StepFact {
   std::string name, value;
 };
@@ -79,7 +79,7 @@ struct RemoteKernels {
   std::string device;   // description in one line
   std::string refusal;  // reason why nibble does not run the model on that device; empty if it does
   std::vector<KernelChoice> kernels;
-  // Facts about a step of `num_rows` rows. Null: all steps run in the same way.
+  // Returns facts about a step of `num_rows` rows. Null: all steps run in the same way.
   std::function<std::vector<StepFact>(int num_rows)> step{};
 };
 

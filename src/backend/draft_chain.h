@@ -44,7 +44,7 @@ std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch)
 // Returns the `topk` likeliest drafts. `tokens`: the model's token id of each logit of the head.
 std::vector<Draft> best_drafts(std::span<const float> logits, std::span<const TokenId> tokens, int topk);
 
-// Adds a level of drafts, likeliest first, as children of the likeliest draft of the previous level.
+// Adds a level of drafts, likeliest first. Their parent is the likeliest draft of the previous level.
 void add_level(Drafts& drafts, std::span<const Draft> level);
 Draft likeliest_of_last_level(const Drafts& drafts);
 

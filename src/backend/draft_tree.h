@@ -25,8 +25,8 @@ inline int slot_of(int position, int last_position, std::span<const int> path) {
   return place < 0 ? position : path[static_cast<size_t>(place)];
 }
 
-// Returns token indices of the run: of the last known token, then of the accepted drafts, each the parent of
-// the next. `outputs`: tokens sampled in the run's output rows.
+// Returns the accepted path, as token indices of the run: the last known token, then the accepted drafts,
+// each the parent of the next. `outputs`: tokens sampled in the run's output rows.
 std::vector<int> right_path(const Run& run, std::span<const SampledToken> outputs);
 
 // Returns StepResult::kept for the tokens that the batch's output rows sampled. Calls move(run, from, to) for

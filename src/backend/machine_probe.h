@@ -15,7 +15,7 @@ struct ProbeFinding {
     kOther,    // does not behave as kernels assume
   };
   struct Figure {
-    std::string name;  // with its unit
+    std::string name;  // name and unit
     double value;
   };
   Result result{};

@@ -61,7 +61,7 @@ struct PredictedLink {
 };
 
 struct StepPrediction {
-  PredictedDevice device;  // one of the devices
+  PredictedDevice device;  // one of the devices, which are equal
   // In the order of the step, on the device with the largest share. Serial times include all-reduces.
   std::vector<PredictedTime> operations;
   PredictedLink link{};

@@ -4,15 +4,16 @@
 //   0. mask         l[v] = -infinity if v must not be chosen: no bias brings it back, no filter counts it
 //   1. bias         l[v] += bias[v]                              OpenAI's logit_bias
 //   2. penalties    l[v] = l[v] > 0 ? l[v] / r : l[v] * r        repetition: if v is in prompt or output
-//     (Keskar et al. 2019; Hugging Face, vLLM) l[v] -= f * count[v] + a * (count[v] > 0)    frequency f and
-//     presence a (OpenAI): count over the output
+//                                                                (Keskar et al. 2019; Hugging Face, vLLM)
+//                   l[v] -= f * count[v] + a * (count[v] > 0)    frequency f and presence a (OpenAI): count
+//                                                                over the output
 //   3. temperature  w[v] = exp((l[v] - max l) / t);  t = 0: take the token with the largest l and stop
 //   4. min_p        keep w[v] >= min_p * max w                   (Nguyen et al. 2024)
 //   5. top_k        keep the k likeliest
-//   6. top_p        of these, keep the fewest likeliest whose weights sum to top_p of their sum (Holtzman et
-//     al. 2019)
-//   7. draw         u in [0, 1) from (seed, position): the first kept v, ids ascending, with sum_{v' <= v}
-//     w[v'] > u * sum w
+//   6. top_p        of what is left, keep the fewest likeliest whose weights sum to top_p of it
+//                                                                (Holtzman et al. 2019)
+//   7. draw         u in [0, 1) from (seed, position): the first kept v, ids ascending, with
+//                   sum_{v' <= v} w[v'] > u * sum w
 //
 // The order is vLLM's. Of equally likely tokens the lower id counts as likelier, so top_k keeps exactly k.
 // Log-probabilities are l - log sum exp(l) of the model's own logits, before step 0.

@@ -32,7 +32,7 @@ void announce(std::string_view text) {
 }
 
 std::optional<std::string> finish_output() {
-  // An earlier write may have failed; its errno is no longer known.
+  // True if an earlier write failed. The errno of that failure is no longer known.
   const bool had_failed = std::ferror(stdout) != 0;
   if (std::fflush(stdout) != 0) return std::strerror(errno);
   return had_failed ? std::optional<std::string>("an earlier write failed") : std::nullopt;

@@ -3,8 +3,8 @@
 // std::allocator with these types.
 // A failed allocation would end the process in two places of the library (3.11.2). The destructor of json
 // flattens nested values into a std::vector<json>, which it allocates. When a null value becomes an array or
-// object, a failed allocation leaves it with the new type and a null pointer, which its destructor follows.
-// So these types wait until memory is free. Other types throw std::bad_alloc at once.
+// object, a failed allocation leaves the new type with a null pointer, which the destructor dereferences. So
+// these types wait until memory is free. Other types throw std::bad_alloc at once.
 #pragma once
 
 #include <concepts>

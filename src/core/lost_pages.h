@@ -9,7 +9,7 @@
 namespace nibble {
 
 // After this call, a lost page of a mapping known to name_pages() ends the process with `exit_code`. Other
-// bus errors end it as before. To be called once, by main.
+// bus errors have their usual effect. To be called once, by main.
 void exit_on_lost_pages(int exit_code);
 
 // Tells the handler which file is mapped at `bytes`, until forget_pages(). Thread-safe.

@@ -18,8 +18,8 @@ Buffer make_cold_bytes(ThreadPool& pool);
 // Bytes per second of one pass by all threads of `pool`, in pieces of 1 MB. Skips a smaller last piece.
 double read_pass(ThreadPool& pool, const Buffer& bytes);
 
-// The best of several passes. On a shared machine the bandwidth changes from minute to minute: figures stated
-// as shares of it need a measurement in the same run.
+// Returns the best of several passes. On a shared machine the bandwidth changes from minute to minute: a
+// figure stated as a share of it needs a measurement in the same run.
 double read_bandwidth(ThreadPool& pool, const Buffer& cold_bytes);
 
 }  // namespace nibble

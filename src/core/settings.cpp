@@ -237,7 +237,7 @@ std::vector<std::string_view> choices([[maybe_unused]] const Field& field) {
 template <typename Member>
 std::string describe(const NumberField<Member>& field) {
   using T = typename Unwrapped<Member>::type;
-  if constexpr (std::is_same_v<T, uint64_t>)  // not field.most, a double, which cannot hold UINT64_MAX
+  if constexpr (std::is_same_v<T, uint64_t>)  // field.most, a double, can't hold UINT64_MAX
     return fmt::format("a whole number from {} to {}", field.least, UINT64_MAX);
   const char* kind = std::is_integral_v<T> ? "whole number" : "number";
   if (field.is_above_least) return fmt::format("a {} above {}, up to {}", kind, field.least, field.most);

@@ -1,8 +1,8 @@
 // The drafts of one sequence in a step, and the output rows that verify them. The row after the known tokens,
 // row 0, is not stored here. Each further row follows a draft and samples as if that draft and its ancestors
 // were accepted, with the bans, penalties and mask that then apply. Drafts form a chain, or a tree if the
-// backend supports trees. Tokens that a constraint forces are drafts too: they are accepted if the draft
-// before them is. Forced tokens need an output row only if log-probabilities are requested.
+// backend supports trees. Tokens that a constraint forces are drafts too. They are accepted if the draft
+// before them is accepted. Forced tokens need an output row only if log-probabilities are requested.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Speculative decoding for the engine's loop: chooses the drafts that a step verifies, counts those accepted,
-// learns from the step's cost, and drafts for the next step. Does nothing without drafters.
+// Speculative decoding for the engine's loop: chooses the drafts that a step verifies, counts accepted
+// drafts, learns from the step's cost, and drafts for the next step. Does nothing without drafters.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ class Drafting {
   bool launches_before_drafts() const { return launches_before_drafts_; }
   const speculative::DraftCounts& counts() const { return counts_; }
 
-  // Whether the next step must wait for the tokens of the step under way, because drafts may follow them.
+  // Whether the next step must wait for the tokens of the step under way: its drafts may follow these.
   bool waits_for_tokens(const Launched& under_way) const;
   // Chooses drafts for the sequences of the next step and sets each sequence's number of drafts in `room`.
   // `under_way`: the previous step if it has not ended; otherwise null.

@@ -34,7 +34,7 @@
 namespace nibble {
 namespace {
 
-// The engine gives up after this number of consecutive steps with the same fault.
+// Number of consecutive steps with the same fault after which the engine gives up.
 constexpr int kMostSameFaults{3};
 
 std::string cause(const std::exception& error) {
@@ -509,9 +509,9 @@ void Engine::Impl::publish() {
   if (has_events) event_came.notify_one();
 }
 
-// Adds the token of row 0 (draft_tree.h), then those of further rows while their drafts equal the added
-// tokens. Returns the number of tokens added, including forced ones. `made`: new drafts of the backend's
-// draft head, which follow these tokens.
+// Adds the token of row 0 (draft_tree.h). Then adds the tokens of further rows, as long as their drafts equal
+// the added tokens. Returns the number of tokens added, forced tokens included. `made`: new drafts of the
+// backend's draft head, which follow these tokens.
 int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const DraftTree& chain,
                              std::span<SampledToken> tokens, const Drafts& made) {
   const size_t num_known = sequence.tokens().size();
@@ -605,7 +605,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
     added[choice].request = request;
   }
   {
-    const std::lock_guard lock(impl_->mutex);  // if memory runs out, no request is queued
+    const std::lock_guard lock(impl_->mutex);  // if memory runs out here, no request is queued
     impl_->orders.reserve(impl_->orders.size() + added.size());
     for (RequestId& id : ids) id = static_cast<RequestId>(++impl_->num_requests);
     for (size_t choice = 0; choice < added.size(); ++choice) {

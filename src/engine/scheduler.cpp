@@ -77,7 +77,7 @@ void Scheduler::remove(RequestId request) {
   try {
     add_to_cache(*sequence);
     mark_end(*sequence, sequence->pages.length());
-  } catch (const std::bad_alloc&) {  // without memory, later prompts find less of it in the cache
+  } catch (const std::bad_alloc&) {  // out of memory: later prompts can share less of it
   }
   erase(sequence);
 }
@@ -157,11 +157,11 @@ int Scheduler::most_running() const {
   return fewest + std::max(1, fewest / 8);
 }
 
-// Whether another running prompt will soon fill pages that this sequence can share. An answer does not count:
-// it fills a page every kPageTokens steps, too slow to wait for. Neither does a prompt that ignores the
-// prefix cache (whole_prompt): its pages may be cached already. The other prompt must have the same salt, run
-// in a KV cache within most_running(), and get its rows soon: it is the first running prompt in order, or its
-// priority value is no larger and it has at most twice as many tokens left as this sequence has in total.
+// Whether another running prompt will soon fill pages that this sequence can share. Answers do not count:
+// they fill a page every kPageTokens steps, too slowly to wait for. Prompts that ignore the prefix cache
+// (whole_prompt) do not count: their pages may be cached already. The other prompt must have the same salt,
+// run in a KV cache within most_running(), and get its rows soon: it is the first running prompt in order, or
+// its priority value is no larger and it has at most twice as many tokens left as this sequence has in total.
 bool Scheduler::is_being_filled(const Waiting& sequence) const {
   if (!may_share(sequence)) return false;
   const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);  // the last is always run
@@ -285,8 +285,8 @@ void Scheduler::mark_end(const Running& sequence, int num_tokens) {
         sequence.pages.full().pages.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
 }
 
-// Frees pages that the window has passed. The next turn of a chat continues at the end of this prompt,
-// without the reasoning that is being generated now, so the sliding pages at that end are worth keeping.
+// Frees pages that the window has passed. Keeps the sliding pages at the end of the prompt, if the cache has
+// room: the next turn of a chat continues there, without the reasoning that is being generated now.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();

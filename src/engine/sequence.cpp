@@ -107,7 +107,7 @@ class Sequence::TreeBuilder {
     return static_cast<int>(tree_.drafts.size()) - 1;
   }
 
-  // How to sample the token after a draft that no forced token follows.
+  // Returns the parameters for sampling the token after a draft that no forced token follows.
   SampleParams sample_after(int draft) {
     const std::vector<TokenId> path = tree_.drafts_to(draft);
     const std::span<const TokenId> output = sequence_.output();

@@ -1,4 +1,4 @@
-// One request while it waits and runs: its tokens, text, end and times. The scheduler knows its pages.
+// One request while it waits and runs: its tokens, text, end and times. Its pages are known to the scheduler.
 #pragma once
 
 #include <optional>
@@ -44,7 +44,7 @@ class Sequence {
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
   // The event for a sequence whose row at `position` could choose no token.
   FailedEvent failure_at(int position) const;
-  // Why the constraint can't continue the answer, whatever token was sampled; empty if it can.
+  // Reason why the constraint can't continue the answer, whatever token was sampled; empty if it can.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
   // `launches_before_drafts`: a step may be planned before it is known which drafts of the previous step are
@@ -75,7 +75,7 @@ class Sequence {
   // The token that the constraint forces next and that is added without a step. Returns nullopt if
   // log-probabilities are requested: a forced token then has a row of its own.
   std::optional<TokenId> next_forced() const;
-  // Why the answer has ended; nothing while it continues.
+  // Reason why the answer has ended; nullopt while it continues.
   std::optional<FinishReason> end() const { return end_; }
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;

@@ -119,7 +119,7 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
 Fault find_fault_of_memory(const GenerationRequest& request, const RequestLimits& limits) {
   const SchedulerOptions& cache = limits.scheduler;
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
-  // Without max_tokens the answer gets the room that is left, but at least one token must fit.
+  // Without max_tokens the answer may use all room that is left, but at least one token must fit.
   const int num_output_tokens = std::max(1, max_output_tokens(request, limits));
   const int needed = needed_pages(num_prompt_tokens, num_output_tokens, cache.window);
   if (needed > cache.num_pages)

@@ -23,8 +23,8 @@ struct Mxfp4Block {
   E8m0 scale{};
 };
 
-// How to choose the scale of a block from its largest magnitude a, and how to round ties. Example: a = 7
-// becomes 6 by the floor rules (kOcp, kLlamaCpp) and 8 by kCeil.
+// Rules that choose the scale of a block from its largest magnitude a, and round ties. Example: a = 7 becomes
+// 6 by the floor rules (kOcp, kLlamaCpp) and 8 by kCeil.
 enum class Mxfp4Rule {
   // 2^(floor(log2 a) - 2), ties to even; saturates above 6 times the scale (suggested by the specification).
   kOcp,

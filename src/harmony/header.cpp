@@ -190,8 +190,8 @@ class HeaderReader {
     return true;
   }
 
-  // Whether the header is complete and the words left are a recipient and a content type, in this order;
-  // either may be absent. The official parser accepts nothing else.
+  // Whether the header is complete and the words left are a recipient, then a content type; either may be
+  // absent. The official parser accepts nothing else.
   bool is_regular() {
     const std::vector<Word*> rest = untaken();
     if (!header_.has_message || rest.size() > 2) return false;

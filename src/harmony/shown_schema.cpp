@@ -97,7 +97,7 @@ class Rewriter {
   }
 
  private:
-  // Merges the targets of $ref and allOf into the schema. They stay open until the result is rewritten.
+  // Merges the targets of $ref and allOf into the schema. Targets stay open until the result is rewritten.
   Json flatten(const Json& schema) {
     Json out = schema;
     for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) remove_member(out, keyword);

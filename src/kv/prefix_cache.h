@@ -1,11 +1,11 @@
-// Finds the pages of a known prefix, so that a sequence with the same prefix need not compute it again. The
-// content of a page depends on its tokens and on all tokens before it. So a run (the kPageTokens tokens of a
-// page) is identified by its tokens and the page before it. The first run of a text is also identified by the
-// salt of its request. Requests with different salts share no page. Lookups use a chained hash, but also
-// compare tokens, previous page and salt: a hash collision costs time and is never a wrong hit. To continue
-// at position p, a sequence needs all full pages before p, but only the sliding pages that the window of p
-// reaches. So a run stays known after its sliding page is reclaimed. A sequence that holds a page also holds
-// the page before it, and gives back later pages first: so the pool reclaims the end of a text first.
+// Finds the pages of a known prefix, so that a sequence with the same prefix need not compute it again.
+// The content of a page depends on its tokens and on all tokens before it. So a run (the kPageTokens tokens
+// of a page) is identified by its tokens and the page before it, the first run of a text also by the salt of
+// its request: requests with different salts share no page. Lookups use a chained hash, but also compare
+// tokens, previous page and salt: a hash collision costs time and is never a wrong hit.
+// To continue at position p, a sequence needs all full pages before p, but only the sliding pages that the
+// window of p reaches. So a run stays known after its sliding page is reclaimed. A sequence that holds a page
+// also holds the page before it, and gives back later pages first: the pool reclaims a text's end first.
 #pragma once
 
 #include <array>

@@ -26,8 +26,8 @@ struct PageTableView {
 
 inline constexpr int kMaxLogprobs{20};  // the limit in OpenAI's API
 
-// How to sample a token. The steps, in vLLM's order: the row's mask, logit bias, penalties, temperature,
-// min_p, top_k, top_p, draw. backend/sample.h has the formulas.
+// How to sample a token. The steps, in vLLM's order, are mask, logit bias, penalties, temperature, min_p,
+// top_k, top_p, draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id
   int top_k{0};          // 0: no limit
@@ -89,7 +89,7 @@ struct Ahead {
   int num_unsure{0};
 };
 
-// Drafts that the draft head makes after a run: they follow the token sampled after the last accepted draft.
+// Drafts that the draft head makes after a run, from the token sampled after the last accepted draft on.
 struct DraftRequest {
   int num_tokens{1};  // from 1 to kMaxDraftsOfHead
   int topk{1};        // number of alternatives per position; above 1 only with takes_trees()
@@ -108,7 +108,7 @@ struct Run {                          // new tokens of one sequence, at consecut
   std::optional<DraftRequest> draft_request{};  // ignored without a draft head, or if `next` is set
 };
 
-// Whether the draft head drafts after the run, provided that one of the run's rows samples a token.
+// Whether the draft head makes drafts after the run, provided that one of the run's rows samples a token.
 inline bool begins_drafts(const Run& run) { return run.draft_request && !run.next; }
 
 // Maximum number of runs in a step that request drafts, and of drafts per run.

@@ -43,7 +43,7 @@ struct AbsentField {
 };
 constexpr AbsentField kAbsentFields[] = {
     {"swiglu_limit", 7},  // transformers has no such setting: its code has the constant
-    {"beta_fast", 32},    // of YaRN; the paper's value
+    {"beta_fast", 32},    // of YaRN; the value in the paper
     {"beta_slow", 1},
 };
 
@@ -145,7 +145,7 @@ RopeConfig read_rope_object(const Fields& config, std::string_view name) {
   rope.beta_fast = number_or_known(fields, "beta_fast", 1e-3, 1e6);
   rope.beta_slow = number_or_known(fields, "beta_slow", 1e-3, 1e6);
   rope.original_context = fields.integer({"original_max_position_embeddings"}, 1, kMaxContext);
-  // This field is required: transformers takes an absent one as true, but gpt-oss was trained with false.
+  // This field is required: transformers takes an absent field as true, but gpt-oss was trained with false.
   if (!fields.find("truncate")) fields.refuse("truncate", "false, as in gpt-oss, or true");
   rope.truncate = fields.boolean_or("truncate", false);
   check_attention_factor(fields, rope.factor);

@@ -63,7 +63,7 @@ class NodeLinks final : public RankLinks {
   // Tells the other nodes that this node ends with an error before its first step.
   void give_up(const std::string& why) { watch_.leave_failed(why); }
   // Ends the group because this node can't finish its step. First gives the watch time to report a lost node,
-  // which is the real reason: when a node is killed, device operations of the other nodes fail too.
+  // which may be the real reason: when a node is killed, device operations of the other nodes fail too.
   void lose(const std::string& why);
 
  private:

@@ -11,7 +11,7 @@ namespace nibble::reference {
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
 // Returns the sum of a[i] b[i] in double. The product of two float32 is exact in double, so the error is far
-// below that of rounding the result to float32, and routers decide near ties as in exact arithmetic. Element
+// below the rounding error of a float32 result, and routers decide near ties as in exact arithmetic. Element
 // i is added to sum i % 8, so that all compilers can vectorise the loop in the same order. Callers check
 // shapes. Sanitizers are off: they made this loop, most of the reference's time, forty times slower.
 __attribute__((no_sanitize("address", "undefined"))) inline double dot(const float* a, const float* b,

@@ -207,7 +207,7 @@ void identify(const Service& service, Exchange& exchange) {
   }
 }
 
-// Whether not to log this: load balancers, supervisors and Prometheus send probes every few seconds.
+// Whether to omit the answer from the log: load balancers and Prometheus send probes every few seconds.
 bool is_answer_to_a_probe(const Route& route, int status) {
   const bool is_probe = route.path == "/health" || route.path == "/live" || route.path == "/metrics";
   return is_probe && (status == 200 || status == 503);

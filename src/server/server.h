@@ -29,7 +29,7 @@ class Server {
   uint16_t port() const;
   Metrics& metrics();  // pass its functions to EngineOptions::on_step; lives as long as the server
 
-  // `reload` is called on SIGHUP, on the I/O thread. Its exceptions are logged.
+  // Sets a function that is called on SIGHUP, on the I/O thread. Its exceptions are logged.
   void on_reload(std::function<void()> reload);
 
   // Starts to answer requests: at most `max_requests` answers run or wait. Called once, when the model is

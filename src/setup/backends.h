@@ -70,7 +70,7 @@ struct BackendMemory {
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// Functions of a backend with device memory. It generates synthetic weights there (model/weights.h: Recipe).
+// Functions of a backend with device memory, where it generates synthetic weights (model/weights.h: Recipe).
 struct BackendDevice {
   std::string (*known_name)();  // name under which predict_on() knows this machine's device; empty: unknown
   DeviceFacts (*facts)();       // the device and its current state, for records
@@ -119,9 +119,9 @@ struct BackendRow {
   BackendMemory memory;
   BackendAccuracy accuracy;
   std::optional<BackendDevice> device{};              // nullopt: the backend runs on the CPU, in host memory
-  std::optional<BackendNodes> nodes{};                // nullopt: it runs on one machine only
-  std::optional<BackendTuning> tuning{};              // nullopt: the backend has nothing to tune
-  std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
+  std::optional<BackendNodes> nodes{};                // nullopt: runs on one machine only
+  std::optional<BackendTuning> tuning{};              // nullopt: nothing to tune
+  std::optional<BackendVerification> verification{};  // nullopt: unit tests check the kernels
 };
 
 // Returns the device with its current state, for records; nullopt if the backend runs on the CPU.

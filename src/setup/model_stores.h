@@ -1,4 +1,4 @@
-// Where other programs keep models on this machine. Nothing is downloaded.
+// Folders in which other programs keep models on this machine. Nothing is downloaded.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,7 @@ std::optional<std::filesystem::path> find_in_lm_studio(const std::string& name, 
 std::optional<std::filesystem::path> find_in_ollama(const std::string& name, Tried& tried);
 
 // If `path` is a folder (or holds a folder) with one GGUF model and no safetensors files, returns that file;
-// otherwise returns `path`. A split model counts as one. Throws InputError with the names of several models.
+// otherwise returns `path`. A split model is one model. InputError with the names if there are several.
 std::filesystem::path only_gguf_in(const std::filesystem::path& path);
 
 }  // namespace nibble

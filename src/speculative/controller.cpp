@@ -8,7 +8,7 @@ namespace nibble::speculative {
 namespace {
 
 constexpr double kAllowance{0.01};  // a plain step adds this share of its time to the balance
-// Limits of the balance, in times of a plain step: loss beyond the balance that one step may risk, initial
+// Limits of the balance, in plain steps' times: loss beyond the balance that one step may risk, initial
 // balance, largest balance. In a simulation with step times of an H200 and 70 % acceptance, an initial
 // balance of 0 let one wrong draft stop drafting for a hundred steps: 128 tokens gained 8 % instead of 12 %.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};

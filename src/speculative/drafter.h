@@ -34,7 +34,7 @@ class Drafter {
   virtual void take(const Drafts&) {}
   // Whether making drafts costs time before propose() is called. If so, propose() is called in every step.
   virtual bool has_made_drafts() const { return false; }
-  // Lets the draft model (model.h) make this number of drafts for the sequence in its next run().
+  // Makes the draft model (model.h) draft this number of tokens for the sequence in its next run().
   virtual void want(int) {}
 };
 

@@ -16,8 +16,8 @@ namespace {
 // Usual number of unread tokens of a text when run() begins: the last accepted draft, and the next token.
 constexpr int kUsualLag{2};
 
-// Whether `tokens` and `other` have more full pages in common than the `num_filled` computed tokens of
-// `tokens` fill. If so, `tokens` waits until `other` has filled these pages, and then shares them.
+// Whether the full pages that `tokens` and `other` have in common are more than the pages that `num_filled`
+// tokens of `tokens` fill. If so, `tokens` waits until `other` has filled them, and then shares them.
 bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId> other, int num_filled) {
   const auto [end, _] = std::mismatch(tokens.begin(), tokens.end() - 1, other.begin(), other.end());
   return (end - tokens.begin()) / kPageTokens > num_filled / kPageTokens;

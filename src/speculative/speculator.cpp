@@ -17,7 +17,7 @@ constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // The counts of one sequence cover about five drafts, so they are often randomly below those of all
 // sequences. If each such case paused drafting, drafts that should gain 5 % would lose half of the gain. So a
 // difference below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations at p = 0.5. A
-// larger one counts, because sequences differ and bad phases are short. A higher count always counts:
+// larger difference counts, because sequences differ and bad phases are short. A higher count always counts:
 // ignoring it lost two thirds of the gain of drafts that are right for 50 tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
@@ -166,7 +166,7 @@ std::vector<double> Speculator::chances_of(const Track::Line& line, const Propos
   const std::vector<size_t> kinds = Track::kinds_of(proposal);
   std::vector<double> chances;
   std::vector<int> depths;
-  // left[i + 1]: probability that token i is accepted, but no child of it so far; left[0]: for the text.
+  // left[i + 1]: probability that token i is accepted, but no child so far. left[0]: for the text.
   std::vector<double> left(proposal.tokens.size() + 1, -1);
   left[0] = 1;
   std::vector<bool> has_first(left.size());

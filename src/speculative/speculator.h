@@ -81,7 +81,7 @@ class Speculator {
     std::vector<TokenId> tokens{};  // out: the chosen drafts
     std::vector<int> parents{};     // out: the parent of each draft, as in parent_of()
   };
-  // Chooses the next step's drafts, at most num_rows_left. num_rows, num_sequences: its size without drafts.
+  // Chooses the next step's drafts, at most num_rows_left. num_rows, num_sequences: the step without drafts.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
   // Sets is_drafting() for a step of this size. Drafts themselves are chosen when the step is planned.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
@@ -112,8 +112,8 @@ class Speculator {
   FinishedTextsBySalt finished_;
   std::unique_ptr<DraftModel> model_;
   Controller controller_;
-  // Statistics of each drafter over all sequences. acceptance_: of the first token proposed for a position;
-  // acceptance_of_others_: of further tokens for the same position, if the earlier ones were wrong.
+  // Statistics of each drafter over all sequences. acceptance_: of the first token proposed for a position.
+  // acceptance_of_others_: of further tokens for the same position, if the earlier tokens were wrong.
   std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_, acceptance_of_others_;
   bool is_drafting_;
   bool has_head_alone_;

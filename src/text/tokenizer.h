@@ -15,7 +15,7 @@
 namespace nibble {
 
 // Whether "<|start|>" in a text is the control token or nine ordinary characters. Text from users, tools and
-// files is always kOrdinary; only templates of the program's own are kRecognise.
+// files is always kOrdinary; only a template written by the calling code is kRecognise.
 enum class SpecialTokens { kOrdinary, kRecognise };
 
 class Tokenizer {

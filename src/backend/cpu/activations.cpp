@@ -62,7 +62,7 @@ size_t activations_bytes(const Config& config, int max_rows, int num_threads, bo
 Activations make_activations(const Config& config, int max_rows, int num_threads, bool int8) {
   Buffer storage(activations_bytes(config, max_rows, num_threads, int8));
   std::memset(storage.data(), 0,
-              storage.bytes());  // no operation writes the padding to whole blocks: it stays zero
+              storage.bytes());  // padding to whole blocks must be zero
   Arena arena{.base = storage.data()};
   Activations a = lay_out(config, max_rows, num_threads, int8, arena);
   a.storage = std::move(storage);

@@ -20,7 +20,7 @@ struct CpuTuning {
 };
 
 inline constexpr int kManyTokens{64};
-inline constexpr int kMinPanelRows{16};   // rows of the widest strip; a panel has a multiple of these
+inline constexpr int kMinPanelRows{16};   // rows of the widest strip; panels have a multiple of 16 rows
 inline constexpr int kMaxPanelRows{192};  // bound of the arrays on the stack that hold a panel
 
 // Type of activations for MXFP4 experts. kDefault: int8, except if only portable kernels can run (no faster).

@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 
 // Instruction sets by architecture, slowest first. A machine uses the kernels of the last set that it
-// supports; for kernels that this set lacks, those of earlier sets.
+// supports. If that set lacks a kernel, an earlier set's kernel is used.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {

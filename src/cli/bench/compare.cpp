@@ -97,7 +97,7 @@ bool is_run(const Json& run) {
   return tests.is_array() && std::all_of(tests.begin(), tests.end(), is_test);
 }
 
-// Merges samples of tests with the same name, in the order in which tests first occur.
+// Merges the samples of tests with the same name. The result has the order in which tests first occur.
 std::vector<Samples> samples_of(const Runs& runs) {
   std::vector<Samples> all;
   for (const Json& run : runs)

@@ -17,7 +17,7 @@ Runs read_runs(const std::filesystem::path& path);
 
 struct ComparedRuns {
   std::string text;  // Markdown: a table of the tests in both files, and a list of other differences
-  std::vector<std::string> slower, undecided;  // B is slower in these tests; these have too few samples
+  std::vector<std::string> slower, undecided;  // tests in which B is slower; tests with too few samples
 };
 
 // Compares the tests that both files contain, and lists other differences (machine, program, threads). Merges
@@ -26,7 +26,7 @@ struct ComparedRuns {
 ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
 
 // Returns the exit code of --fail-on slower, and prints the slower tests to stderr. Throws InputError if a
-// test has too few samples to decide: it would pass whatever was measured.
+// test has too few samples: such a test can never fail.
 int exit_code_if_slower(const ComparedRuns& compared);
 
 Action define_bench_compare(CLI::App& command, Settings& settings);

@@ -9,7 +9,7 @@ namespace nibble::cli {
 
 struct QualityComparison {
   double mean_kl{0}, p99_kl{0};  // KL(unquantised || quantised) per token, in nats: mean and 99th percentile
-  double top1_agreement{0};      // share of positions at which both have the same likeliest token
+  double top1_agreement{0};      // share of positions at which both models have the same likeliest token
   double perplexity{0}, unquantised_perplexity{0};
   int num_windows{0};
   size_t num_scored{0};  // number of compared tokens

@@ -100,7 +100,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Returns the format of expert activations, such as "INT8", in steps as long as those of the windows.
+// Returns the format of expert activations, such as "INT8", in the steps that evaluate the windows.
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
   // Kernels are ordered by number of tokens, so the last one runs the longest steps.

@@ -14,7 +14,7 @@ namespace {
 
 struct Sizes {
   std::vector<int> prompt_lengths, output_lengths, depths;  // lists for the grid runs
-  std::vector<int> num_clients;      // of the ladder run: clients that decode at the same time
+  std::vector<int> num_clients;      // for the ladder run: clients that decode at the same time
   int prompt_length, output_length;  // for each request of the ladder run
   int head_prompt_length;            // for the runs that compare a draft head
 };

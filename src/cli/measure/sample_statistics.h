@@ -17,8 +17,8 @@ SampleStatistics statistics_of(std::span<const double> samples);  // at least on
 
 // Two-sided Mann-Whitney rank test: the probability that two sets of samples of one distribution differ at
 // least as much as `a` and `b`. Only the order of samples counts, so a single disturbed repetition has little
-// effect. Uses the normal approximation, corrected for continuity and ties; with up to 12 samples each it
-// reports no difference that the exact test would not. Both sets need at least one sample.
+// effect. Uses the normal approximation, corrected for continuity and ties; with up to 12 samples per set, it
+// reports no difference that the exact test would not report. Both sets need at least one sample.
 double rank_test(std::span<const double> a, std::span<const double> b);
 
 enum class Comparison { kWithinNoise, kFaster, kSlower, kTooFewSamples };

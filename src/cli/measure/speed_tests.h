@@ -54,7 +54,7 @@ struct BenchResult {
 };
 
 inline constexpr int kNumWarmups{1};        // default of --warmup
-inline constexpr int kRequestsOfClient{4};  // of each client of bench clients, one by one
+inline constexpr int kRequestsOfClient{4};  // requests per client of `bench clients`, one by one
 
 struct SpeedTests {
   std::span<const BenchTest> tests{};

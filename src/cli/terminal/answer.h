@@ -29,7 +29,7 @@ struct Listener {
 };
 
 // Both functions return when the request has ended. The answer ends before the first of the `stop` strings.
-// In a harmony answer only text for the user is searched for them. InputError if the request is refused.
+// In a harmony answer only text for the user is searched. InputError if the request is refused.
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
 Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,

@@ -87,7 +87,7 @@ class Automaton {
   // Whether the expression, a derivative of the root, matches any text.
   bool is_live(Expression expression) { return liveness_.is_live(expression); }
 
-  // For each expression, the numbers of characters after which a text can end. May throw InputError once.
+  // Returns the lengths that texts may still have, for every expression. The first call may throw InputError.
   const RemainingLengths& lengths();
   // Whether a text can end after `min` to `max` more characters. The state must be between characters.
   bool can_end(uint32_t state, uint32_t min, uint32_t max);

@@ -56,7 +56,7 @@ class Expressions {
   uint32_t min_length(Expression a) const { return node(a).min_length; }
   uint32_t max_length(Expression a) const { return node(a).max_length; }
 
-  // Returns an intersection without the parts that only bound the length; other expressions unchanged.
+  // Removes from an intersection the parts that only bound the length. Returns other expressions unchanged.
   Expression of_any_length(Expression a);
 
   // Returns each set of characters that the expression's derivatives distinguish, without duplicates.

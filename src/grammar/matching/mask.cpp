@@ -26,7 +26,7 @@ bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
 
 // Content tokens (plain text, vocabulary/content.h) that may follow an item, by slice (tokens with the same
 // kinds of characters). If a slice has its bit in to_walk, each of its tokens must be tried. Otherwise tokens
-// of up to max_characters characters are legal; longer ones must be tried (bit in to_try) or are illegal.
+// of up to max_characters characters are legal; longer tokens must be tried (bit in to_try) or are illegal.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};

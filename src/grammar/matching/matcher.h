@@ -36,8 +36,8 @@ class Matcher {
   // token / 32. `mask` has vocabulary.num_mask_words() words. Special tokens are never set: if is_complete(),
   // the caller adds the tokens that end the text. If no bit is set, the text must end here.
   void fill_mask(std::span<uint32_t> mask);
-  // Advances by a token, or by bytes (some thousand at most); both count as one step for rollback(). If it
-  // may not follow, returns false and changes nothing. Special tokens and unknown ids never may.
+  // Advances by a token, or by bytes (some thousand at most); both count as one step for rollback(). Returns
+  // false and changes nothing if the token or bytes may not follow. Special tokens and unknown ids never may.
   bool accept(TokenId token);
   bool accept(std::string_view bytes);
   // Whether the text may end here.

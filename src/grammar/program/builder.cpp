@@ -144,7 +144,7 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// Whether a node derives a text, by what is known of its parts. Skips parts that passed in earlier calls.
+// Whether a node derives a text, as far as is known now. Skips parts that passed in earlier calls.
 bool GrammarBuilder::derives_text(uint32_t id) {
   const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
@@ -243,7 +243,7 @@ void GrammarBuilder::find_productive() {
   }
 }
 
-// Whether a node derives the empty text, by what is known of its parts.
+// Whether a node derives the empty text, as far as is known now.
 bool GrammarBuilder::derives_empty(const Node& n) {
   const auto does = [&](NodeId part) { return is_nullable(part) && is_productive(part); };
   switch (n.kind) {

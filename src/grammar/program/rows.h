@@ -36,7 +36,7 @@ class Rows {
 
   // Adds the row after `byte` in `row`. If the byte is illegal, returns false and adds nothing.
   bool advance(uint32_t row, uint8_t byte);
-  // Like advance() above, but the byte may also continue `item`, which is not in the row.
+  // Like advance() above, but the byte may also continue `item`, an item that is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
   // Adds a row of items that may follow `item`, whose text ends.
   void add_behind(const Item& item);

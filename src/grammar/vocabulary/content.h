@@ -47,8 +47,8 @@ inline constexpr uint32_t kMaxContentCharacters{128};
 struct CharacterRange {
   char32_t first, last;
 };
-// Ranges of letters beyond ASCII: all code points are of category L. They cover 95 % of o200k's tokens of
-// such letters. Source: Unicode 14.0; no later version removes a letter from category L.
+// Ranges of letters beyond ASCII: all code points are of category L. The ranges cover 95 % of o200k's tokens
+// of such letters. Source: Unicode 14.0; no later version removes a letter from category L.
 inline constexpr CharacterRange kLetterRanges[]{
     {0xC0, 0xD6},     {0xD8, 0xF6},     {0xF8, 0x2C1},    {0x3A3, 0x3F5},   {0x3F7, 0x481},
     {0x48A, 0x52F},   {0x531, 0x556},   {0x560, 0x588},   {0x5D0, 0x5EA},   {0x620, 0x64A},

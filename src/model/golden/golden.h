@@ -59,10 +59,10 @@ struct GoldenTolerance {
   // gets another expert. Between this and tied_margin that is rarer, and the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
-  // The top_gap at all positions after a near tie: they attend to the keys and values of that tie.
+  // Replaces top_gap at all positions after a near tie, which attend to the keys and values of that position.
   double top_gap_after_tie{1e-3};
-  // Standard deviation of the error of a router margin; 0: none. It gives the expected number of positions
-  // that have another expert although their top 5 is compared.
+  // Standard deviation of the error of a router margin; 0: no error. It gives the expected number of
+  // positions with another expert although their top 5 is compared.
   double margin_error{0};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};

@@ -49,7 +49,7 @@ struct TopDifference {
 };
 
 // Compares the top 5 of one position. Skips a token whose golden log-probability is within `top_gap` of the
-// next higher or lower token: the two may have swapped. The token after the fifth is not recorded. So our
+// next higher or lower token: the two may have swapped. Golden data lack the token after the fifth. So our
 // logits of the fifth and of our best token outside the golden five are compared instead.
 TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span<const float> logits,
                           double top_gap) {

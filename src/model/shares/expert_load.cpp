@@ -92,8 +92,8 @@ ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_t
   const std::vector<double> chances = chances_of_hits(E, experts_per_token, num_tokens);
   const double largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
   const double share = largest / E, pairs = double{1} * experts_per_token * num_tokens;
-  // A token's experts are drawn without replacement: the more of them one of N ranks gets, the fewer the
-  // others get. So ranks differ as if they were independent, with a variance larger by N / (N - 1).
+  // A token's experts are drawn without replacement: the more experts one of N ranks gets, the fewer are left
+  // for the others. So ranks differ as if they were independent, with a variance larger by N / (N - 1).
   double spread = 0;
   if (num_ranks > 1 && E > 1)
     spread = std::sqrt(pairs * share * (1 - share) * (E - experts_per_token) / (E - 1) * num_ranks /

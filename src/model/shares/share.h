@@ -5,7 +5,7 @@
 // terms must be added only once: the first rank adds the residual stream and the bias of `o`; the rank with
 // an expert's first unit adds that bias of `down`.
 // With AttentionSplit::kSequences each rank has all heads, but only some of the sequences. It runs attention
-// and stores keys and values only for rows of these. The output, bias included, needs no all-reduce.
+// and stores keys and values only for rows of its sequences. The output, bias included, needs no all-reduce.
 // Units are divided in tiles of 64, because kernels read `down` in such tiles; the unembedding in strips of
 // 16 rows.
 #pragma once

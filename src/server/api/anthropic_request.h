@@ -1,6 +1,6 @@
-// Reads requests to /v1/messages, Anthropic's Messages API, into a chat. Tool results of a message are moved
-// before its other text. The first line of Claude Code's system prompt is dropped: it differs in every
-// request, so no prompt would ever hit the prefix cache.
+// Reads requests to /v1/messages, Anthropic's Messages API, into a chat. In a message, tool results are moved
+// before other text. The first line of Claude Code's system prompt is dropped: it differs in every request,
+// so no prompt would ever hit the prefix cache.
 #pragma once
 
 #include <string_view>

@@ -57,7 +57,7 @@ std::vector<AnswerDelta> ChatAnswer::finish() {
   return join(std::move(out), /*is_end=*/true);
 }
 
-// Returns the deltas to send now: those held back earlier, then `deltas`. Empty until an event is due.
+// Returns the deltas to send now: deltas held back earlier, then `deltas`. Empty until an event is due.
 std::vector<AnswerDelta> ChatAnswer::join(std::vector<AnswerDelta> deltas, bool is_end) {
   if (!pace_.joins()) return deltas;
   for (AnswerDelta& delta : deltas) {

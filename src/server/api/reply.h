@@ -30,7 +30,7 @@ struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};     // prompt tokens that were found in the prefix cache
   int num_reasoning_tokens{0};  // output tokens that are reasoning
-  // Tokens of the client's prediction; number of them in the output of all choices. 0: no prediction.
+  // Number of tokens in the client's prediction (0: none), and of these in the output of all choices.
   int num_prediction_tokens{0}, num_accepted_tokens{0};
 };
 Json to_json(const Usage& usage);

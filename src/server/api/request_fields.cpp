@@ -80,7 +80,7 @@ constexpr FieldRow kFields[] = {
     {"image context_management", kResponses, Fate::kRefused, "", "absent", "it is not supported"},
     {"functions function_call", kChat, Fate::kObeyed},
 
-    // vLLM; SGLang has most of them
+    // of vLLM; SGLang has most of these fields
     {"top_k min_p repetition_penalty ignore_eos stop_token_ids include_stop_str_in_output min_tokens "
      "bad_words",
      kAnswers, Fate::kObeyed},

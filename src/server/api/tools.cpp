@@ -95,7 +95,7 @@ void offer_function(const Field& function, const std::string& space, ToolSet& to
 // Offers one of OpenAI's own tools (shell, apply_patch, ...) as a function.
 void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& tools, IgnoredFields& ignored) {
   const Field standing(function, tool.place());
-  // Agents offer all their tools, so two tools of OpenAI may map to the same function. The first one wins.
+  // Agents offer all their tools, so two of OpenAI's tools may map to the same function. The first one wins.
   const OfferedTool* first = tools.find("functions", function["name"].get<std::string>());
   if (first && first->kind != kind)
     return ignored.add("tools." + tool.need_string("type"), "left out: an earlier tool has its name");

@@ -49,7 +49,7 @@ struct ToolSet {
   void add_new(ToolSet more, IgnoredFields& ignored);
 };
 
-// Each reads an element of "tools". A second tool of the same name is ignored; InputError if it differs.
+// Each reads an element of "tools". Ignores a second tool of the same name; throws InputError if it differs.
 void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 void add_function(const harmony::Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);

@@ -35,8 +35,7 @@ class ConnectionSlots {
     friend class ConnectionSlots;
     std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    // Holds the slot's list entry while waiting_ does not. splice() moves it without allocation: it can't
-    // fail.
+    // Holds the slot's list entry while waiting_ does not. It is moved by splice(), which never allocates.
     std::list<Slot*> self_;
     std::list<Slot*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};

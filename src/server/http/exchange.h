@@ -63,20 +63,20 @@ class Exchange {
   virtual const std::string& id() const = 0;
   // The status of the answer: 0 before the answer, kClientGone if the client disconnected.
   virtual int status() const = 0;
-  virtual bool has_events() const = 0;  // whether a stream has begun, so that its header is sent
+  virtual bool has_events() const = 0;  // whether a stream has begun: then its header is sent
 
   // Adds a line to the answer's header before it is sent. Name and value must not contain line breaks.
   virtual void add_header(std::string_view name, std::string_view value) = 0;
   virtual asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) = 0;
 
-  // Sets the content type of a stream; without this call it is that of server-sent events.
+  // Sets the content type of a stream. Default: the type of server-sent events.
   virtual void set_stream_type(std::string_view content_type) = 0;
   // These two stream an answer. The first write_events() also sends the header. end_events() logs `status`.
   virtual asio::awaitable<void> write_events(std::string events) = 0;
   virtual asio::awaitable<void> end_events(int status) = 0;
 
-  // Sets a function to call once if the client disconnects before the answer is complete. It is called at
-  // once if the client already has. Replaces an earlier function.
+  // Sets a function to call once if the client disconnects before the answer is complete. If the client has
+  // already disconnected, the function is called at once. Replaces an earlier function.
   virtual void on_disconnect(std::function<void()> function) = 0;
 
   RequestRecord& record() { return record_; }

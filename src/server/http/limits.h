@@ -23,7 +23,7 @@ struct HttpLimits {
   // do not count. A full queue of prompts of 131,072 tokens, about 600 kB each, takes 160 MB.
   uint64_t max_bodies_bytes{256 << 20};
   uint64_t uncounted_body_bytes{16 << 10};
-  // If one of these times passes, the connection is closed.
+  // A connection is closed if one of these times passes.
   std::chrono::seconds read_timeout{60};   // for a request's header, and again for its body
   std::chrono::seconds idle_timeout{75};   // from an answer to the next request
   std::chrono::seconds write_timeout{30};  // for the client to receive a write

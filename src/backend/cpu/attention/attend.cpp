@@ -53,8 +53,8 @@ void prefetch(const std::byte* page, const LayerKv& kv) {
   for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
 }
 
-// Keys and values of one page, copied into the order of positions. For a row of a draft tree, whose last
-// positions may be in any slots: the kernels then add in the same order as without a tree.
+// Keys and values of one page, copied into the order of positions. Needed for a row of a draft tree, whose
+// last positions may be in any slots. The kernels then add in the same order as without a tree.
 struct GatheredPage {
   static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // enough for BF16
   alignas(64) std::byte keys[kMostBytes], values[kMostBytes];

@@ -44,8 +44,8 @@ struct Neon {
             vcvt_f32_f16(vreinterpret_f16_s16(vorr_s16(odd, vshr_n_s16(nan, 8))))};
   }
 
-  // An E2M1 value as a float32 is nonzero only in its upper two bytes. Both are looked up by the code, in
-  // 16-entry tables. The lower two bytes get an index out of range, which gives zero.
+  // A float32 of an E2M1 value is nonzero only in its upper two bytes. Each of these bytes is looked up by
+  // the code in a 16-entry table. The lower two bytes get an index out of range, which gives zero.
   static Table table(float scale) { return vdupq_n_f32(scale); }
   static Pair mxfp4(const uint8_t* p, Table scale) {
     constexpr uint8_t kUpperTwo[32]{0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,  // table of bits 16 to 23

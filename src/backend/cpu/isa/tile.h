@@ -120,7 +120,7 @@ inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff
   }
 }
 
-// Adds the last cols % 32 columns as a zero-padded block. MXFP4 rows need none: they are whole blocks.
+// Adds the last cols % 32 columns as a zero-padded block. Not needed for MXFP4 rows, which are whole blocks.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void add_tail(const DotArgs& args, int row, const float* const* x,
                      Sums<Simd, num_rows, num_tokens>& sums) {

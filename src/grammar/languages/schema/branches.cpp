@@ -188,7 +188,7 @@ bool Branches::may_name(const Term& failing, std::string_view name) {
 }
 
 // Removes alternatives that can't be expressed (kUnknown). Returns the first of their terms, if any. During a
-// search for overlaps (disjoint_depth_), replaces all alternatives by one that every value satisfies instead.
+// search for overlaps (disjoint_depth_), instead replaces all alternatives by one that every value satisfies.
 std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   const auto is_unknown = [](const Terms& terms) { return terms.front().sense == Term::Sense::kUnknown; };
   const auto unknown = std::ranges::find_if(

@@ -77,7 +77,7 @@ std::string SchemaCompiler::impossible_place() const {
   for (const auto& [terms, node] : values_) {
     if (builder_.is_productive(node)) continue;
     for (const Term& term : terms) {
-      // The schema `false` is skipped: it is legitimate for an optional member.
+      // Skips the schema `false`, which is legitimate for an optional member.
       const bool is_false = term.schema->is_boolean();
       if (std::string place = document_.path_of(*term.schema); !is_false && depth(place) > depth(deepest))
         deepest = std::move(place);

@@ -1,4 +1,4 @@
-// Checks a value against a schema, keyword by keyword. This filters the values of an enum.
+// Checks a value against a schema, keyword by keyword. Used to filter the values of an enum.
 #include <algorithm>
 
 #include "grammar/automata/trie.h"

@@ -1,4 +1,4 @@
-// unevaluatedItems and unevaluatedProperties apply to items and members that no other keyword mentions. They
+// unevaluatedItems and unevaluatedProperties apply to items and members that no other keyword mentions. Both
 // are supported if these are fixed, as with $ref and allOf, and refused if values decide, as with anyOf.
 #pragma once
 
