@@ -1,5 +1,5 @@
 // Collects the events of an engine into answers, and checks every stream of events: tokens come before the
-// end, exactly one end comes last, and the text is valid UTF-8 at every moment.
+// end, there is one end, and the text is valid UTF-8 at every moment.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace nibble {
 struct Answer {
   std::vector<TokenId> tokens;
   std::vector<SampledToken> sampled;
-  std::vector<SampledToken> prompt;  // if its log-probabilities were requested
+  std::vector<SampledToken> prompt;  // log-probabilities of the prompt, if requested
   std::vector<std::string> pieces;   // the text of each TokenEvent
   std::string text;                  // the whole text
   std::optional<FinishedEvent> finished;

@@ -204,7 +204,7 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
   return all_ok;
 }
 
-// Name of the model of --model, and its golden data: those of --golden or of its folder.
+// Name given with --model, and golden data: the file given with --golden, or the one in the model's folder.
 struct GoldenData {
   std::string model;
   std::filesystem::path file;  // empty: the model has no golden data

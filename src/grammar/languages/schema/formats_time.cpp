@@ -12,8 +12,8 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return fmt::format("(?:{})", fmt::join(alternatives, "|"));
 }
 
-// A leap second is 23:59:60 UTC, so its local time determines the UTC offset: one minute above the local
-// time, or 24 hours less if negative. leap_minutes() checks the minutes, leap_hours() the hours.
+// A leap second is 23:59:60 UTC, so its local time determines the UTC offset: hours and minutes plus one
+// minute, minus 24 hours if negative. leap_minutes() checks the minutes, leap_hours() the hours.
 std::string leap_minutes() {
   std::vector<std::string> minutes;
   for (int minute = 0; minute < 60; ++minute) {
