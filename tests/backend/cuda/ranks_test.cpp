@@ -1,5 +1,5 @@
-// Tests a model shared by several ranks. On one GPU they take turns (CudaOptions::gpus names it several
-// times); with enough GPUs each rank also gets its own. Needs a GPU: not in ./test (docs/gpu.md).
+// Tests a model shared by several ranks. On one GPU the ranks take turns (CudaOptions::gpus names it several
+// times). With enough GPUs each rank also gets its own. Needs a GPU: not in ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendOutputs,
                                          shared_fulfilment("sequences", kTwoOfSequences)),
                          [](const auto& instance) { return instance.param.name; });
 
-// One GPU per rank; skipped on machines with fewer GPUs.
+// Tests with one GPU per rank. Skipped on machines with fewer GPUs.
 class CudaGpus : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -127,7 +127,7 @@ class CudaGpus : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaGpus, testing::Values(2, 4, 8), testing::PrintToStringParamName());
 
-// 8 KV heads. 9.5 tiles of intermediate columns, so shares are uneven and the last one ends in half a tile.
+// Returns a config with 8 KV heads and 9.5 tiles of columns: shares are uneven, the last has half a tile.
 Config eight_heads() {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 4;
@@ -142,8 +142,8 @@ Config eight_heads() {
   return config;
 }
 
-// Returns the logits of two sequences that are fed as prompts, with row counts on both sides of the
-// all-reduce protocols' thresholds, and then token by token.
+// Returns the logits of two sequences. They are fed as prompts, with numbers of rows on both sides of the
+// all-reduce protocols' thresholds, then token by token.
 std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, const CudaOptions& own) {
   Feeder feeder(make_shared_backend(weights, options_with(Fulfilment::kNumPages), own), Fulfilment::kNumPages,
                 num_kv_caches(own));
@@ -159,7 +159,7 @@ std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, cons
   return logits;
 }
 
-// Returns the median row's relative distance: in some rows rounding makes the router choose another expert.
+// Returns the median of the rows' relative distances: in some rows the router chooses another expert.
 double median_distance(const std::vector<float>& a, const std::vector<float>& b, int vocab) {
   EXPECT_EQ(a.size(), b.size());
   std::vector<double> distances;
@@ -192,14 +192,14 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuHoweverManyThereAre) {
           fmt::format("{}{}{}", fmt::join(parts, ":"), of_experts ? ", whole experts" : "",
                       of_sequences ? ", own sequences" : "");
       fmt::print("{}: {:.1e} from one\n", split, distance);
-      EXPECT_LT(distance, 0.01) << split;  // bfloat16 roundings that go the other way
+      EXPECT_LT(distance, 0.01) << split;  // allows bfloat16 roundings in the other direction
       EXPECT_EQ(logits_of(weights, own), shared) << split;
     }
   }
 }
 
 // A rank may have no expert that a token chose, or none that any token of the step chose, or fewer experts
-// than a token chooses. Bits are the same in steps of one token, of few and of many.
+// than a token chooses. Bits are the same in steps of one token, few tokens and many.
 TEST(CudaRanks, HaveTheLogitsOfOneGpuWhereSomeHaveNoneOfTheChosenExperts) {
   Config config = eight_heads();
   config.num_layers = 2;
@@ -227,7 +227,7 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuWhereSomeHaveNoneOfTheChosenExperts) {
   }
 }
 
-// The GPU that a rank is on changes no bit.
+// Placing ranks on other GPUs changes no bit.
 TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
   const std::vector<float> on_one = logits_of(weights, shared_among(one_gpu(GetParam())));
@@ -238,7 +238,7 @@ TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
               logits_of(weights, divided(shared_among(one_gpu(GetParam())))));
 }
 
-// Neither the rank that has a sequence nor the number of rows per rank changes a bit.
+// Neither the rank of a sequence nor the number of rows per rank changes a bit.
 TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
   const std::vector<TokenId> ids = random_ids(150, weights->config.vocab, 7);
@@ -251,7 +251,7 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
     };
     Feeder together = feeder();
     // Sequence n belongs to rank n modulo the number of ranks, and all have the same text. They are fed
-    // together as prompts in tiles, in few rows, and token by token.
+    // together: as prompts in tiles, in few rows, and token by token.
     std::vector<Feeder::Part> parts;
     for (int n = 0; n < 2 * count; ++n) parts.push_back({n, all.first(n < count ? 100 : 40)});
     together.feed(parts);
@@ -268,7 +268,7 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
   }
 }
 
-// Steps that choose tokens are recorded in graphs, and each rank pads them with rows of its own.
+// Steps that choose tokens are recorded in graphs, and each rank pads its rows with spare ones.
 TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   constexpr int kSequences{11}, kPages{Fulfilment::kNumPages};
@@ -310,7 +310,7 @@ TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) 
     EXPECT_EQ(texts_of(at_once, kSequences), alone) << at_once;
 }
 
-// NCCL sums in the order of ranks too. NIBBLE_TEST_NCCL is the path of its library; needs one GPU per rank.
+// NCCL adds in the order of ranks too. NIBBLE_TEST_NCCL: path of the NCCL library. Needs one GPU per rank.
 TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
   const char* const library = std::getenv("NIBBLE_TEST_NCCL");
   if (!library) GTEST_SKIP() << "NIBBLE_TEST_NCCL names no library";
@@ -326,7 +326,7 @@ TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
             std::string::npos);
 }
 
-// Weights generated on the device are split like those copied from the host.
+// Weights that are generated on the device are split like weights copied from the host.
 TEST(CudaRanks, HaveTheSameSharesOfWeightsThatTheDeviceMakes) {
   const Config config = eight_heads();
   const auto copied = std::make_shared<const Weights>(make_synthetic(config, "copied")),
@@ -432,11 +432,11 @@ class SumTest : public testing::Test {
     return static_cast<float>(static_cast<int>(bits % 2000001) - 1000000) * 1.7e-5f;
   }
 
-  // Whether a part has weight 0: one part in three, and in every third row all parts of rank 1.
+  // Returns whether a part has weight 0: one part in three, and in every third row all parts of rank 1.
   static bool is_left_out(int rank, int part, int row) {
     return (row + part + 2 * rank) % 3 == 0 || (rank == 1 && row % 3 == 0);
   }
-  // Fills in the terms of a sum of `num_rows` rows. Parts have the layout that experts_down() writes.
+  // Writes the terms of a sum of `num_rows` rows. Parts have the layout that experts_down() writes.
   void put_terms(int num_rows, int seed) {
     const size_t num_floats = static_cast<size_t>(num_rows) * kHidden, first = size_t{kFirstRow} * kHidden;
     std::vector<float> x;
@@ -460,7 +460,7 @@ class SumTest : public testing::Test {
       fill_on_device(ranks_[r]->normed.as<void>(), 0, normed_bytes(), "testing sums");
     }
   }
-  // Returns x after `times` sums.
+  // Returns x after the sum was run `times` times.
   std::vector<float> expected_sums(int num_rows, int seed, int times = 1, bool leaves_out = false) const {
     std::vector<float> sums;
     for (size_t i = 0; i < static_cast<size_t>(num_rows * kHidden); ++i) {
@@ -487,8 +487,8 @@ class SumTest : public testing::Test {
     check(cudaMemcpy(values.data(), from, count * sizeof(T), cudaMemcpyDeviceToHost), "testing sums");
     return values;
   }
-  // Returns the sums of a rank. Where only the owner of a row needs its sum, the rows of other owners are set
-  // to 0, here and in `expected`.
+  // Returns the sums of a rank. If only the owner of a row needs its sum, sets the rows of other owners to 0,
+  // in the result and in `expected`.
   std::vector<float> sums_of(size_t r, int num_rows, bool has_norm, std::vector<float>& expected) const {
     std::vector<float> sums = copied(r, ranks_[r]->x.as<float>() + size_t{kFirstRow} * kHidden,
                                      static_cast<size_t>(num_rows) * kHidden);
@@ -509,7 +509,7 @@ class SumTest : public testing::Test {
     use_device(devices_[0]);
     const TestRank& rank = *ranks_[0];
     const auto num_rows = static_cast<int>(sums.size() / kHidden);
-    std::vector<float> padded(size_t{kFirstRow} * kHidden);  // the norms of rows of zeros are zeros
+    std::vector<float> padded(size_t{kFirstRow} * kHidden);  // norms of rows of zeros are zeros
     padded.insert(padded.end(), sums.begin(), sums.end());
     const DeviceBuffer x(padded.size() * sizeof(float)), normed(normed_bytes());
     copy_to_device(x.as<void>(), padded.data(), x.bytes(), "testing sums");
@@ -557,7 +557,7 @@ class SumTest : public testing::Test {
   std::vector<std::unique_ptr<TestRank>> ranks_;
 };
 
-// However numbers are sent, the sums equal those of a loop over the ranks, and the norms those of rms_norm().
+// However terms are sent, the sums equal those of a loop over the ranks, and the norms those of rms_norm().
 TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
   for (const int num_ranks : kCountsOfRanks) {
     ranks_.clear();
@@ -567,7 +567,7 @@ TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
     for (const int num_rows :
          {1, 2, 3, 16, 17, most_words - 1, most_words, most_words + 1, 299, 300, 2048, 8192}) {
       if (num_rows > kMostSummed) continue;
-      // Ranks with whole experts leave out the (token, expert) pairs of other ranks, possibly all pairs.
+      // Ranks with whole experts leave out the (token, expert) pairs of other ranks, in some rows all pairs.
       for (const Kind kind : {Kind{false, 0}, Kind{true, 0}, Kind{true, image_rows()}, Kind{false, 0, true},
                               Kind{true, image_rows(), true}}) {
         put_terms(num_rows, number);
@@ -606,7 +606,7 @@ TEST_F(SumTest, IsGivenUpWhereARankDoesNotCome) {
     }
 }
 
-// Up to a hundred thousand sums per number of rows, with random delays before some launches of a rank.
+// Runs up to a hundred thousand sums per number of rows, with random delays before some launches of a rank.
 TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
   if (num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
   make_ranks({0, 1});
@@ -648,7 +648,7 @@ TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
             << num_rows << " rows, rank " << r;
       }
     }
-    // New tags for the next number of rows.
+    // Skips to new tags for the next number of rows.
     for (const auto& rank : ranks_) {
       rank->links.tags_per_step += 1'000'000;
     }
