@@ -1,6 +1,6 @@
 // Samples without sorting a row of up to 201,088 logits: greedy takes one pass, plain sampling four, top_k
 // keeps a heap of k tokens, top_p sorts only tokens that it may keep. exp is float32: its error (1 ulp, 6e-8
-// of a weight) is far below that of the logits. Sums are float64 in a fixed order.
+// of a weight) is far below the error of the logits. Sums are float64 in a fixed order.
 #include "backend/sample.h"
 
 #include <algorithm>

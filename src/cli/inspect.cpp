@@ -139,7 +139,7 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
 }
 
 // Lists the kernels of a smaller model, which is quick to make from synthetic weights or from views of mapped
-// weights. They are those of the whole model: kernels depend only on formats and machine.
+// weights. The whole model has the same kernels, which depend only on formats and machine.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;

@@ -45,7 +45,7 @@ struct DraftTree {
     return path;
   }
   // Keeps only the drafts of `path` (draft indices, each the parent of the next) and their rows. `tokens`
-  // holds the results of row 0 and of `rows`. Returns those of row 0 and of the kept rows.
+  // holds the results of row 0 and of `rows`. Returns the results of row 0 and of the kept rows.
   std::vector<SampledToken> keep(std::span<const int> path, std::span<SampledToken> tokens) {
     DraftTree kept;
     std::vector<SampledToken> kept_tokens{std::move(tokens.front())};

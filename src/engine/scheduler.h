@@ -88,7 +88,7 @@ struct Slice {  // the part of a step that belongs to one sequence
   int num_drafts{0};        // at the end of the slice, after the known tokens
   bool gives_token{false};  // includes the last token, so the step samples the next one
   bool follows{false};      // its first token will be sampled by the previous step
-  // Unverified drafts of the previous step. Each accepted one moves the slice by one position.
+  // Unverified drafts of the previous step. Each accepted draft moves the slice by one position.
   int num_unsure{0};
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };

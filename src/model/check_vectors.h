@@ -5,8 +5,8 @@
 
 namespace nibble {
 
-// Largest accepted magnitudes. Sinks are logits: those of the released models are -2.06 to 5.75, and a sink
-// of 100 would take all weight of the softmax.
+// Largest accepted magnitudes. Sinks are logits: the sinks of the released models are -2.06 to 5.75, and a
+// sink of 100 would take all weight of the softmax.
 inline constexpr float kLargestSink{100.0F}, kLargestNormOrBias{1e6F};
 
 // Throws InputError, which names the tensor and the value, if a value is NaN, infinite or above its bound, or

@@ -84,7 +84,7 @@ Controller::Best Controller::best_with_chain(int num_sequences, std::span<const 
 }
 
 // Returns the tokens to draft per sequence if `num_checked` drafts of all sequences are worth verifying. If
-// these are all drafts of the draft model (`are_all`), it makes one more, to learn whether that is accepted.
+// these are all drafts of the draft model (`are_all`), it makes one more, to learn whether it is accepted.
 int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) const {
   if (chain_ == Chain::kHead) return num_checked / num_sequences + kMoreDrafts;
   const int each = (num_checked + num_sequences - 1) / num_sequences;

@@ -2,8 +2,8 @@
 // with its own KV cache, and drafts the likeliest tokens one after another. It reads a text (the tokens of a
 // sequence) only when drafts for the text are requested, so a text may have unread tokens (a lag). A call of
 // run() first runs unread tokens, at most one step of them, and makes drafts only if none are left. Keys and
-// values of accepted drafts are kept; those of rejected drafts are overwritten. Texts with a common prefix
-// share pages. A text for which no pages are left never gets drafts again.
+// values of accepted drafts are kept; the values of rejected drafts are overwritten. Texts with a common
+// prefix share pages. A text for which no pages are left never gets drafts again.
 #pragma once
 
 #include <memory>
@@ -81,7 +81,7 @@ class ModelDrafter final : public Drafter {
   std::vector<TokenId> text_;
   int num_prompt_tokens_{0};
   int num_wanted_{0};
-  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after those of the text
+  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after the text's
   HeadDrafter made_;                    // holds the drafts to propose
   std::optional<SequencePages> pages_;  // not set: no pages were left for this text
 };

@@ -157,7 +157,7 @@ TEST_P(EngineConstraint, EachChoiceGoesItsOwnWay) {
   EXPECT_GT(different.size(), 5u);
 }
 
-// A constraint that allows every token until it has accepted a given number of tokens.
+// A constraint that allows every token, and throws after a number of masks or of accepted tokens.
 class Tiring : public grammar::Constraint {
  public:
   Tiring(int masks, int tokens) : num_masks_(masks), num_tokens_(tokens) {}

@@ -510,7 +510,7 @@ class ClockedBackend : public ToyBackend {
 
 // Only gaps between decode steps count: not gaps next to prefill steps, nor time without requests.
 TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) {
-  if (max_drafts > 0) return;  // the drafts decide the number of steps
+  if (max_drafts > 0) return;  // with drafts, the number of steps is not fixed
   EngineOptions given = options();
   std::vector<StepReport> reports;
   given.on_step = [&](const StepReport& report) { reports.push_back(report); };

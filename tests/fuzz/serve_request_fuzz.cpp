@@ -73,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const ResponseRequest request = read_response_request(body);
     check(request.params);
     harmony::to_conversation(request.chat);
-    // The items of the answer are read in the same way when the response is stored.
+    // Stored input items must have ids, and the items of a stored answer must be readable as input.
     for (const StoredItem& item : request.input_items)
       NIBBLE_CHECK(harmony::Json::parse(item.json).contains("id"));
     for (const OfferedTool& tool : request.offered) {

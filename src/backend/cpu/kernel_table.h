@@ -76,7 +76,7 @@ struct Kernels {
   }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
-// tile_from_tokens, if above 0, replaces from_tokens in all rows in which that is above 1.
+// If tile_from_tokens is above 0, it replaces from_tokens in all rows whose from_tokens is above 1.
 Kernels choose_kernels(Isa isa, int tile_from_tokens = 0);
 
 }  // namespace nibble::cpu

@@ -26,7 +26,7 @@ int longest(const GoldenSet& golden);
 // Recomputes a golden prompt by the reference, rounding as the backend does.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
-struct GoldenReference {  // expected results: `golden`, and also those of `answer_rounded` if set
+struct GoldenReference {  // expected results: `golden`, and also the results of `answer_rounded` if set
   const GoldenSet& golden;
   const GoldenTolerance& tolerance;
   AnswerRounded answer_rounded{};

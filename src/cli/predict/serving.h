@@ -25,7 +25,7 @@ struct CacheRoom {
   int window{0};       // window of the sliding layers
   int num_running{0};  // running requests; half of them are assumed to have computed their prefix
 };
-// `options` must be those of one replica.
+// `options`: the options of one replica.
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running);
 

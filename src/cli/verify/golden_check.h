@@ -1,4 +1,4 @@
-// Comparison of a model with golden data: a child process runs `nibble eval --golden`.
+// Compares a model with golden data: a child process runs `nibble eval --golden`.
 #pragma once
 
 #include <filesystem>

@@ -16,7 +16,7 @@ namespace nibble::grammar {
 
 class RemainingLengths {
  public:
-  // `classes` are those of the automaton. Throws InputError if the expression has too many derivatives.
+  // `classes`: the automaton's classes. Throws InputError if the expression has too many derivatives.
   RemainingLengths(Expressions& expressions, const CharacterClasses& classes, Liveness& liveness,
                    Expression root);
 

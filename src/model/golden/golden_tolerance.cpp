@@ -22,7 +22,7 @@ namespace {
 constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
 constexpr double kOtherExpert{0.4};         // largest change of a log-probability by another expert
 
-// `layer_error`: in units of u. `other_expert`: largest change of a log-probability gap by another expert.
+// `layer_error`: in u = 2^-8. `other_expert`: largest change of a log-probability gap by another expert.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};

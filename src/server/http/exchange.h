@@ -41,7 +41,7 @@ struct RequestRecord {
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read
   RequestTimes times;
-  // "stop", "length", "abort" or "error"; with several choices, that of the choice that ended last
+  // "stop", "length", "abort" or "error"; with several choices, the value of the one that ended last
   std::string_view finish_reason;
 };
 

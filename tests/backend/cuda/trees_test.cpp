@@ -28,7 +28,7 @@ constexpr int kTreeHeads{4}, kTreeKvHeads{2}, kTreeWidth{(kTreeHeads + 2 * kTree
 // Rows of q, k and v, concatenated.
 using Rows = std::vector<std::vector<float>>;
 
-// A sequence whose cache holds random keys and values before these rows. append() adds those of these rows.
+// A sequence whose cache holds random keys and values before `rows`; append() adds the rows' keys and values.
 class TreeSequence {
  public:
   TreeSequence(int first_position, const std::vector<int>& parents, int window, Format kv, const Rows& rows)
