@@ -44,7 +44,7 @@ class Watch {
 
   // Ends the group: a node is lost or this node can't continue. Any thread; only the first end counts.
   void lose(std::string why);
-  // These report to the other nodes that the head is done or this node fails. No `on_end`. Called last.
+  // Report to the other nodes that the head is done or this node fails. Don't call `on_end`. Called last.
   void leave_done();
   void leave_failed(const std::string& why);
 

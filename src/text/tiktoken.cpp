@@ -16,7 +16,7 @@ namespace {
 // Limits the time to find a token's merges, which tries every split. o200k's longest token has 128 bytes.
 constexpr size_t kMaxTokenBytes{512};
 
-// The control tokens of o200k_harmony. `distance`: number of ids after the last rank's next id.
+// The control tokens of o200k_harmony. `distance`: the token's id, counted from the first id after the ranks.
 struct Control {
   TokenId distance;
   std::string_view name;

@@ -99,7 +99,7 @@ class Simulation {
                            const std::pair<const RequestId, Book>& b) {
     return std::pair(a.second.priority, a.first) < std::pair(b.second.priority, b.first);
   }
-  // Returns whether the sequence may wait for another one to fill a page that both share.
+  // Returns whether the sequence may wait for another sequence to fill a page that both share.
   bool may_wait_for_a_prefix(const std::pair<const RequestId, Book>& waiting) const {
     return options_.prefix_cache && std::any_of(books_.begin(), books_.end(), [&](const auto& other) {
              const auto& [mine, theirs] = std::tie(waiting.second.tokens, other.second.tokens);

@@ -143,7 +143,7 @@ void scrub(Object& value) {
     for (Object& part : value) scrub(part);
 }
 
-// The JSON of a body: its lines without "data: ", or all of it. Those of several choices come in any order.
+// The JSON of a body: its lines without "data: ", or all of it. Lines of several choices come in any order.
 std::string scrubbed(std::string_view body) {
   std::vector<std::pair<int, std::string>> lines;
   while (!body.empty()) {

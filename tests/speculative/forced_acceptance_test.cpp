@@ -142,7 +142,7 @@ TEST(ForcedAcceptance, AutoIsNowhereBelowTheBestOfNoneAndFixedNumbersOfDrafts) {
     }
 }
 
-// The controller's estimate of a drafter fluctuates with its last drafts. That must not stop drafts that pay
+// The controller's estimate of a drafter fluctuates with its last drafts. It must not stop drafts that gain
 // only a little. The draws are fixed: if a sequence's few counts are taken as they are (kTakenForChance of 0
 // in speculator.cpp), probabilities 0.5 and 0.55 reach 0.973 and 0.978; with it the minimum is 0.985.
 TEST(ForcedAcceptance, ASmallGainIsKept) {

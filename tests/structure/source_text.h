@@ -15,7 +15,7 @@ std::string code_of(std::string_view source);
 std::string comments_of(std::string_view source);
 
 struct FunctionText {
-  std::string name;  // as written before its parameters: "Engine::Impl::finish"
+  std::string name;  // as written before the parameters: "Engine::Impl::finish"
   int first_line;    // first line of the signature, after a template's parameters
   int num_lines;     // number of lines up to the closing brace
   int num_parameters;

@@ -57,7 +57,7 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   }
   double expected = 0;
   for (int most = 0; most < largest; ++most) {
-    // within[hit]: probability that no rank has more than `most` of `hit` experts on ranks from `rank` on.
+    // within[hit]: probability, if `hit` experts are on ranks from `rank` on, that none has more than `most`.
     std::vector<double> within{1}, before;
     left = 0;
     for (size_t rank = experts_of_ranks.size(); rank-- > 0;) {

@@ -1,10 +1,10 @@
 // Compares the whole model with golden data of other implementations, and with the reference that rounds keys
 // and values as this backend does.
 //
-// The tolerance is that of a BF16 cache, the only rounding of the CPU backend besides float32 sums;
-// model/golden/golden_tolerance.cpp derives it. Choosing another expert at a near tie of the router is no
-// error, however much it changes. So two kinds of positions are not compared row by row: those with a router
-// margin below the tolerance, and all later ones of the sequence, which see their keys and values.
+// The tolerance is the error of a BF16 cache, the only rounding of the CPU backend besides float32 sums
+// (model/golden/golden_tolerance.cpp). Choosing another expert at a near tie of the router is no error,
+// however much it changes. So two kinds of positions are not compared row by row: positions with a router
+// margin below the tolerance, and all later positions, which attend to their keys and values.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -248,9 +248,9 @@ void expect_like_reference(const TestOptions& options, const std::shared_ptr<con
 
 // With the same rounding, backend and reference differ by float32 sums, and by the few keys and values so
 // close to the middle of two BF16 numbers that these sums decide the rounding. All roundings together cause
-// an error of 9e-3 (model a, 7 tokens, 7,168 keys and values). A single one in the other direction is 3.5
-// times the usual rounding error and causes 9e-3 * 3.5 / sqrt(7168) = 4e-4. The bound of 1e-3 allows six of
-// them (their squares add up). Another expert would cause 0.1 or more.
+// an error of 9e-3 (model a, 7 tokens, 7,168 keys and values). A single rounding in the other direction is
+// 3.5 times the usual error and causes 9e-3 * 3.5 / sqrt(7168) = 4e-4. The bound of 1e-3 allows six such
+// roundings (squares add up). Another expert would cause 0.1 or more.
 TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeysAndValues) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);
@@ -351,7 +351,7 @@ TEST_P(GoldenOnCpu, AnFp8CheckpointWithScalesOfPowersOfTwoEqualsItsValuesInBf16)
   }
 }
 
-// With the codes and scales that --fp8-layers computes from BF16, a checkpoint gives the same bits.
+// A checkpoint with the codes and scales that --fp8-layers computes gives the same bits as --fp8-layers.
 TEST_P(GoldenOnCpu, AnFp8CheckpointEqualsTheBf16CheckpointThatIsQuantisedAtLoad) {
   Fp8Model model("a");
   const auto bf16 = open("tests/golden/random/a");

@@ -294,7 +294,7 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
 }
 
 // Squared errors in units of 2^-8 / 3: 5 for the cache, six roundings to bfloat16, and two vectors with 16 or
-// 64 times the error of these.
+// 64 times the error of such a rounding.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;
