@@ -1104,7 +1104,7 @@ def test_a_chat_remembers_obeys_and_ends(tmp_path):
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
-    # No answer can end before ctrl-C is pressed, even on a busy machine.
+    # The schema demands a million characters: no answer ends before ctrl-C, even on a busy machine.
     schema = tmp_path / "long.json"
     schema.write_text(json.dumps({"type": "string", "minLength": 1000000}))
     chat = Terminal("--temperature", "1", "--seed", "1", "--reasoning", "high", "--json-schema", str(schema))

@@ -125,8 +125,8 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     return model;
   }
 
-  // Returns NIBBLE_MIXED_REQUESTS if it is set, else the number of the backend's row. A thousand requests
-  // take minutes.
+  // Returns NIBBLE_MIXED_REQUESTS if it is set, else the backend's num_requests. A thousand requests take
+  // minutes.
   static size_t num_requests() {
     const char* const asked = std::getenv("NIBBLE_MIXED_REQUESTS");
     return asked ? std::stoul(asked) : GetParam().num_requests;
