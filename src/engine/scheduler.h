@@ -21,8 +21,8 @@
 // so a long prompt advances however many short ones arrive. If several sequences run or wait, max_shared_rows
 // limits the rows of prompts, to keep steps short where rows are slow. limit_prompt_rows() limits them in
 // steps in which a sequence decodes.
-// Shared prefixes: a prompt waits while a running prompt fills pages that both have in common and will get
-// its rows soon. Then it shares these pages. Later sequences in the queue do not wait with it.
+// Shared prefixes: a prompt waits while a running prompt will soon fill pages that both have in common, and
+// then shares these pages. Later sequences in the queue do not wait with it.
 //
 // Planning ahead: a step can be planned while the previous one runs. Steps run one after another, so a page
 // is in use from the planning of the step that writes it, and can be reused as soon as it is given back. A
@@ -150,7 +150,7 @@ class Scheduler {
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Whether an incomplete sequence would get no row now, because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
-  // Whether a running sequence may have a row in a later step: the token limit allows it, and it may not end.
+  // Whether a running sequence may have a row in a later step, by its token limit. Awaited tokens may end it.
   bool goes_on() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);

@@ -36,7 +36,7 @@ enum class Mxfp4Rule {
 // times 2^127. The NaN scale (255) makes all 32 values NaN.
 std::array<float, kMxfp4BlockSize> decode(const Mxfp4Block& block);
 
-// E2M1 has no NaN or infinity: such a value gives the NaN scale and zero codes: the error stays visible.
+// E2M1 lacks NaN and infinity. Such a value gives the NaN scale and zero codes: the error stays visible.
 Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule = Mxfp4Rule::kOcp);
 
 // Both convert rows of n values, n a multiple of 32. `codes` has n / 2 bytes and `scales` n / 32.

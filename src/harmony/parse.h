@@ -30,7 +30,7 @@ struct Delta {
 
 class Parser {
  public:
-  // `role`: role of an answer whose prompt ended in "<|start|>" and it; nullopt for a whole conversation.
+  // `role`: role of an answer whose prompt ended in "<|start|>ROLE"; nullopt for a whole conversation.
   Parser(const Tokenizer& tokenizer, std::optional<Role> role);
   Parser(Parser&&) noexcept;
   Parser& operator=(Parser&&) noexcept;

@@ -7,8 +7,8 @@
 
 namespace nibble::harmony {
 
-// Keywords that harmony does not support (anyOf, allOf, $ref, const, ...) become `any`. Every schema is
-// accepted.
+// Keywords that harmony does not support (anyOf, allOf, $ref, const, ...) become `any`; no schema is refused.
+// The depth of `schema` must be bounded, as parse_json() does.
 std::string typescript_type(const Json& schema);
 
 }  // namespace nibble::harmony

@@ -15,7 +15,7 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   PageTableView full{}, sliding{};
-  std::vector<int> path{};  // cache slots of the positions before the row, if drafts branch
+  std::vector<int> path{};  // slots of the last positions up to the row's, if drafts branch (draft_tree.h)
 };
 std::vector<BatchRow> rows_of(const Batch& batch);  // rows of all runs, in order
 
@@ -23,7 +23,7 @@ struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // Returns the D elements of the key at `position` of the row's sequence; with drafts, of the row's path.
+  // These return the D elements at `position` of the row's sequence; if drafts branch, of the row's path.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }

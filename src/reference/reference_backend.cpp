@@ -144,7 +144,7 @@ StepResult ReferenceBackend::run(const Batch& batch, std::vector<TracedResult>* 
 }  // namespace
 
 void check(const BackendOptions& options) {
-  // The reference stores keys and values in float32. For all other formats that is close enough.
+  // The reference stores keys and values in float32, and refuses the format that differs most from that.
   if (options.kv_format == Format::kE4m3)
     throw InputError(
         "--kv-dtype fp8: the reference backend keeps keys and values in float32; use --backend cpu");

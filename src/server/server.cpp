@@ -46,7 +46,7 @@ constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::seconds kTrimInterval{5};  // interval at which freed memory is returned to the system
 
 // Accepted host names. Without API keys, a loopback server trusts all local programs, but not pages of other
-// sites in a local browser: so then, or with --allowed-host, Host must be known. Not needed for Unix sockets.
+// sites in a local browser: without keys, or with --allowed-host, Host must be known. Not for Unix sockets.
 AccessRules access_rules(const ServerOptions& options) {
   AccessRules rules{options.allowed_hosts, options.cors_origins};
   for (const std::string& host : rules.hosts)

@@ -1,4 +1,5 @@
 // Activations of the largest step, in float32. T: rows of the step; model/config.h has the other letters.
+// Dimensions marked * are in split order, zero-padded to whole blocks of 32 elements (isa/kernels.h).
 #pragma once
 
 #include "backend/cpu/cpu_options.h"

@@ -59,7 +59,7 @@ void pack_q8_0(const uint8_t* block, const Destination& to) {
   for (int w = 0; w < 8; ++w) to.put(w, word_at(block + 2 + 4 * w));
 }
 
-// Packs one strip of `matrix` block by block, so that the words of a block share cache lines in all rows.
+// Packs one strip of `matrix` block by block, so that the words of one block share cache lines for all rows.
 void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8_t* codes, uint8_t* scales) {
   const auto num_blocks = matrix.cols / ptrdiff_t{kBlock};
   const Format format = matrix.format();

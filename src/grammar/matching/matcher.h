@@ -34,7 +34,7 @@ class Matcher {
 
   // Sets a bit for every ordinary token whose bytes may follow and clears all others: bit token % 32 of word
   // token / 32. `mask` has vocabulary.num_mask_words() words. Special tokens are never set: if is_complete(),
-  // the caller adds the tokens that end the text. If no bit is set, the text must end here.
+  // the caller adds the tokens that end the text. No bit is set if and only if the text must end here.
   void fill_mask(std::span<uint32_t> mask);
   // Advances by a token, or by bytes (some thousand at most); both count as one step for rollback(). Returns
   // false and changes nothing if the token or bytes may not follow. Special tokens and unknown ids never may.

@@ -91,7 +91,7 @@ void set_action(Json& action, const Json& given, const std::string& arguments) {
 }
 
 // Adds a call's arguments as an object. Complete arguments that are no JSON become the command (the shell
-// then reports the error), the diff or the query.
+// then reports the error), the diff or the query; if they were cut off, they are left out.
 void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool is_whole) {
   const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!is_whole && !given.is_object()) return;

@@ -1,4 +1,4 @@
-// String formats that are enforced. Each accepts what its standard does, and more as `not_checked` says.
+// String formats that are enforced. Each accepts what its standard does, and more only as `not_checked` says.
 #pragma once
 
 #include <string_view>
