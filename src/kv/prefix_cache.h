@@ -47,9 +47,10 @@ class PrefixCache {
   struct Pages {
     PageId full, sliding;
   };
-  // Adds the pages `filled` with the kPageTokens tokens in `tokens`. `before`: the previous full page, as
-  // returned by add(); empty at the start of a text. Returns the pages to use from now on: `filled`, or equal
-  // pages that a sequence of the same salt added earlier.
+  // Adds the two pages in `filled`, which hold the keys and values of `tokens` (kPageTokens of them).
+  // `before`: the page of full-attention layers of the tokens before them, as returned by add(); empty at the
+  // start of a text. Returns the pages to use from now on: `filled`, or equal pages that a sequence of the
+  // same salt added earlier.
   Pages add(std::optional<PageId> before, std::span<const TokenId> tokens, Pages filled,
             std::string_view salt = {});
 
@@ -79,7 +80,8 @@ class PrefixCache {
   int window_;
   PageHash hash_;
   std::vector<TokenRun> runs_;
-  std::vector<PageId> full_of_;  // [pool's index of a kept sliding page]: the full page of its run
+  std::vector<PageId>
+      full_of_;  // [index in the pool of a cached sliding page]: the full page of the same TokenRun
   std::unordered_multimap<uint64_t, PageId> full_by_hash_;
 };
 

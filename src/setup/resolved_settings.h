@@ -70,8 +70,8 @@ const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
 int num_threads_of(const ResolvedSettings& setup, const Config& config);
 OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own, tuned
 
-// Returns settings without quantisation of dense layers and KV cache. If --experts-activations was given,
-// experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.
+// Returns settings without quantisation of dense layers and KV cache. On a GPU, experts take bfloat16
+// activations, also in prompts. On a CPU they take float activations if --experts-activations was given.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
 // Whether the backend takes matrices in GGUF's block formats. Otherwise with_elements() converts them.

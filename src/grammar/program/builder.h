@@ -73,7 +73,8 @@ class GrammarBuilder {
   };
   NodeId json_object(JsonObject object);
 
-  // A JSON object with one member: string `name` with the text of `node`. Requires encoding kJsonContent.
+  // A JSON object with one member: its key is `name`, its value a string that holds the text of `node`.
+  // `node` must have the encoding kJsonContent.
   NodeId argument(const std::string& name, NodeId node);
 
   // Declares a node that define() defines later, for recursion.

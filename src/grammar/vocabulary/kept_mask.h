@@ -1,5 +1,6 @@
-// The part of a mask that depends only on an automaton's state: tokens that stay within the automaton's text,
-// and ends of that text inside tokens. It is kept for reuse if the walk to find it was long.
+// The part of a mask that depends only on an automaton's state: the tokens that lie wholly within the
+// automaton's text, and the places inside longer tokens where that text may end. It is kept for reuse if the
+// walk over the vocabulary's trie that found it was long.
 #pragma once
 
 #include <cstddef>

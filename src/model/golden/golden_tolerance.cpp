@@ -20,9 +20,10 @@ namespace {
 // on the miniature (tests/golden/README.md). Golden data have no router margins of continuations, so
 // greedy_gap always allows for another expert.
 constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
-constexpr double kOtherExpert{0.4};         // largest change of a log-probability by another expert
+constexpr double kOtherExpert{0.4};         // largest change of a log-probability if another expert is chosen
 
-// `layer_error`: in u = 2^-8. `other_expert`: largest change of a log-probability gap by another expert.
+// `layer_error`: limit of the error of one layer, in units of u = 2^-8. `other_expert`: most that choosing
+// another expert changes the difference of two log-probabilities.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};

@@ -22,7 +22,7 @@ struct GenerationParams {
   SampleParams sample{.temperature = 1};
   bool has_seed{false};           // false: a random seed is chosen
   std::optional<int> max_tokens;  // 0 is allowed only for completions, which then generate nothing
-  StopParams stop;                // max_tokens and the model's stop tokens are set later
+  StopParams stop;                // its own max_tokens and the model's stop tokens are set later
   // Texts that must not appear in an answer.
   std::vector<std::string> bad_words;
   // The only tokens that an answer may contain, in ascending order.

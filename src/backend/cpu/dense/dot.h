@@ -1,5 +1,5 @@
-// Computes a panel (some rows) of a linear layer by W's kernel: y[t][r] = W[first_row + r] . x[t]. W is as
-// stored and x float32, or W is in strips and x int8.
+// Computes a panel (some rows) of a linear layer with weights W: y[t][r] = W[first_row + r] . x[t]. Either W
+// has the checkpoint's layout and x is float32, or W is packed in strips and x is int8.
 #pragma once
 
 #include "backend/cpu/kernel_table.h"
