@@ -42,8 +42,8 @@ struct BackendOptions {
   std::shared_ptr<const DraftHead> draft_head{};
   // Format of the draft head's matrices. kBf16 keeps the values of the file, like the reference.
   Format draft_head_format{Format::kMxfp4};
-  // Links to the other ranks, if `weights` are one rank's share (model/shares/share_weights.h). Each rank's
-  // process then runs the same steps. Null: the weights are the whole model.
+  // Links to the other ranks, if the backend has one rank's share of the weights
+  // (model/shares/share_weights.h). Each rank's process then runs the same steps. Null: no other ranks.
   std::shared_ptr<RankLinks> links{};
   // Called with the number of bytes while weights are uploaded to a device. Not set: no report.
   ReportProgress report_upload{};

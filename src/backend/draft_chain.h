@@ -34,10 +34,12 @@ struct DraftSlots {
   std::vector<TokenId> next;  // the token after each of `rows`
   std::vector<DraftChain> chains;
 };
+// Returns the head's slots to fill after a step, and the chains of drafts that the batch's runs request.
 // `outputs`: tokens sampled in the batch's output rows.
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs);
 
-// Returns a run's pages plus a scratch page for chain slots beyond them. A chain is shorter than a page.
+// Returns a run's pages, then `scratch` for slots of a chain after these pages. One is enough: a chain is not
+// longer than a page.
 static_assert(kMaxDraftsOfHead <= kPageTokens);
 std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch);
 

@@ -1,6 +1,6 @@
 // Parts that backends with trees of drafts (DraftedTokens::parents) share: the cache slots that a row attends
-// to, and the accepted drafts. A row adds up its keys in the order of positions, in the same pages as if they
-// were stored in that order. So a token gets the same bits in a tree, in a chain and alone.
+// to, and the accepted drafts. Attention adds up a row's keys in the order of positions, grouped by page as
+// if they were stored in that order. So a token gets the same bits in a tree, in a chain and alone.
 #pragma once
 
 #include <span>

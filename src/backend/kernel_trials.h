@@ -1,4 +1,4 @@
-// Timings of kernels, also for row counts at which the kernel table has another kernel.
+// Timings of kernels, also for numbers of rows at which the kernel table chooses another kernel.
 #pragma once
 
 #include <span>

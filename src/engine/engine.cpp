@@ -556,7 +556,8 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
   return num_added;
 }
 
-// Adds a sampled token, then the tokens forced after it. `is_first`: the token that the scheduler awaits.
+// Adds a sampled token, then the tokens forced after it. `is_first`: whether the scheduler awaits `token`,
+// which is the first one of the step.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);

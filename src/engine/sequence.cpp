@@ -15,7 +15,8 @@ SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// Sets the token of a row that used choosing(). If another was sampled, the model excludes the chosen one.
+// Sets the token of a row that used choosing(). If another token was sampled, the model's logit of `asked` is
+// -infinity.
 void correct(SampledToken& token, TokenId asked) {
   if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();
   token.token = asked;

@@ -27,7 +27,7 @@ struct Launched {
   int num_rows{0};         // rows of all slices at the launch
   int num_to_draft{0};     // tokens that the draft head or model drafts for each sequence that gets a token
   bool all_draft{true};    // false if some sequence gets a token but no drafts of the head
-  bool has_prompt{false};  // a sequence had no token before this step, or gets none from it
+  bool has_prompt{false};  // some answer had no token before this step, or gets none from it
   double planning_seconds{0};     // time of planning, if the backend idled meanwhile
   Stopwatch clock{};              // started at the launch
   bool has_prompts_alone{false};  // all slices begin within the prompt

@@ -26,7 +26,7 @@ struct Tensor {
 
 struct Container {
   Container() = default;
-  Container(Container&&) = default;  // a copy's places_ would have views of another object's names
+  Container(Container&&) = default;  // no copies: their places_ would view the original's names
   Container& operator=(Container&&) = default;
 
   std::vector<Tensor> tensors;               // in the order of `files`

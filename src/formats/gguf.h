@@ -91,7 +91,7 @@ struct GgufTensor {
 
 struct Gguf {
   Gguf() = default;
-  Gguf(Gguf&&) = default;  // a copy's places_ would have views of another object's names
+  Gguf(Gguf&&) = default;  // no copies: their places_ would view the original's names
   Gguf& operator=(Gguf&&) = default;
 
   std::map<std::string_view, GgufValue> metadata;
@@ -112,7 +112,7 @@ bool is_gguf(const std::filesystem::path& path);  // true for a file that begins
 // Parses a file into views of it. Throws ContainerError for any fault; `path` is for messages.
 Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// Maps and parses a file. If it is the first of a split model, also its other files.
+// Maps and parses a file. If it is the first file of a split model, also maps and parses the other files.
 Gguf open_gguf(const std::filesystem::path& path);
 
 }  // namespace nibble

@@ -32,8 +32,8 @@ enum class Mxfp4Rule {
   kCeil,      // 2^ceil(log2(a / 6)), ties to even; never saturates (Triton: downcast_to_mxfp with ROUND_UP)
 };
 
-// Exact if float32 can hold the value. Otherwise infinite: 4 and 6 times a scale of 2^126 or more, 2 and 3
-// times 2^127. The NaN scale (255) makes all 32 values NaN.
+// Returns the values exactly if float32 can hold them. Others become infinite: 4 and 6 times a scale of 2^126
+// or more, 2 and 3 times a scale of 2^127. The NaN scale (255) makes all 32 values NaN.
 std::array<float, kMxfp4BlockSize> decode(const Mxfp4Block& block);
 
 // E2M1 lacks NaN and infinity. Such a value gives the NaN scale and zero codes: the error stays visible.

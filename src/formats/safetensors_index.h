@@ -1,6 +1,6 @@
 // Reads model.safetensors.index.json, which maps each tensor of a sharded checkpoint to its file:
 // {"metadata": {"total_size": 13761264768}, "weight_map": {"TENSOR": "FILE", ...}}. Only the weight map is
-// used. File names may be any (gpt-oss numbers files from 0, others from 1).
+// used. Files may have any name (gpt-oss numbers its files from 0, other models from 1).
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 
 namespace nibble {
 
-// `chunk` tokens see window - 1 + chunk consecutive positions, which may begin at any slot of a page.
+// `chunk` tokens attend to `window - 1 + chunk` consecutive positions, which may begin at any slot of a page.
 int max_sliding_pages(int window, int chunk) { return num_pages_for(window - 1 + chunk - 1) + 1; }
 
 int least_pages(int num_positions, int window) {

@@ -8,7 +8,8 @@
 
 namespace nibble {
 
-// First page that a token at `position` sees. `window`: number of positions it sees, its own included.
+// Returns the index of the first page of a sequence to which a token at `position` attends. `window`: number
+// of positions to which the token attends, its own included.
 inline int first_reached_page(int position, int window) {
   return std::max(0, position - (window - 1)) / kPageTokens;
 }
@@ -22,7 +23,7 @@ int least_pages(int num_positions, int window);
 // Length in tokens of the longest sequence that fits into `num_pages` alone.
 int most_tokens(int num_pages, int window);
 // Size of a KV cache in tokens, as vLLM states it: `context` times the number of sequences of `context`
-// tokens that fit, including fractions.
+// tokens that fit; the number may have a fraction.
 int64_t kv_tokens(int num_pages, int context, int window);
 
 }  // namespace nibble

@@ -1,7 +1,8 @@
 // Reference counts of the pages of a KV cache; the backend owns the storage. Pages of full and of sliding
 // layers have the same size, so any page can be taken for either. Sequences can share a page. A page whose
 // content is worth keeping (prefix_cache.h) stays intact after its last holder gives it back, until no other
-// page is free. Then a kept page without a holder is reclaimed, the least recently used of its list:
+// page is free. Then take() reclaims a kept page without a holder: the least recently used one of the first
+// of these lists that has a page:
 //
 //   sliding pages not used again   first, while they are more than 1 / kPagesPerUnused of the cache
 //   full pages                     then; the sliding page of the same tokens is lost too

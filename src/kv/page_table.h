@@ -14,7 +14,7 @@ namespace nibble {
 
 class SequencePages {
  public:
-  // `window`: positions that a sliding layer attends to. The pool must outlive the sequence.
+  // `window`: number of positions that a sliding layer attends to. The pool must outlive the sequence.
   SequencePages(PagePool& pool, int window);
   SequencePages(SequencePages&&) noexcept;
   SequencePages& operator=(SequencePages&&) = delete;
@@ -27,7 +27,7 @@ class SequencePages {
   bool reserve(int num_tokens);
   // Largest num_tokens that reserve() would accept now. Gives back the same sliding pages as reserve().
   int make_room() {
-    // No position from length_ on sees an earlier page.
+    // Positions from length_ on attend to no sliding page before `first_reached`.
     const int first_reached = first_reached_page(length_, window_);
     if (first_reached > first_sliding_page_) drop_sliding_before(first_reached);
     // Each group of kPageTokens positions takes a page of each kind.

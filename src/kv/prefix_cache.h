@@ -1,11 +1,12 @@
 // Finds the pages of a known prefix, so that a sequence with the same prefix need not compute it again.
-// The content of a page depends on its tokens and on all tokens before it. So a run (the kPageTokens tokens
-// of a page) is identified by its tokens and the page before it, the first run of a text also by the salt of
-// its request: requests with different salts share no page. Lookups use a chained hash, but also compare
-// tokens, previous page and salt: a hash collision costs time and is never a wrong hit.
+// The content of a page depends on its tokens and on all tokens before it. So a TokenRun (the kPageTokens
+// tokens of a page) is identified by its tokens and the page before it. The first one of a text is also
+// identified by the salt of its request: requests with different salts share no page. Lookups use a chained
+// hash, but also compare tokens, previous page and salt: a collision costs time and is never a wrong hit.
 // To continue at position p, a sequence needs all full pages before p, but only the sliding pages that the
-// window of p reaches. So a run stays known after its sliding page is reclaimed. A sequence that holds a page
-// also holds the page before it, and gives back later pages first: the pool reclaims a text's end first.
+// window of p reaches. So a TokenRun stays known after its sliding page is reclaimed. A sequence that holds
+// a page also holds the page before it, and gives back later pages first: the pool reclaims a text's end
+// first.
 #pragma once
 
 #include <array>
@@ -34,8 +35,8 @@ struct Prefix {
 
 class PrefixCache {
  public:
-  // `window`: positions that a sliding layer attends to. The pool must outlive the cache, and calls the cache
-  // for each page that it reclaims. `hash`: tests pass a function with collisions.
+  // `window`: number of positions that a sliding layer attends to. The pool must outlive the cache, and calls
+  // it for each page that the pool reclaims. `hash`: tests pass a function with collisions.
   PrefixCache(PagePool& pool, int window, PageHash hash = page_hash);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
@@ -54,18 +55,18 @@ class PrefixCache {
   Pages add(std::optional<PageId> before, std::span<const TokenId> tokens, Pages filled,
             std::string_view salt = {});
 
-  // Marks the cached sliding pages of runs, given by their full pages, as most recently used.
+  // Marks sliding pages as most recently used: the cached ones with the same tokens as the pages `full`.
   void touch_sliding(std::span<const PageId> full);
 
   void clear();
 
  private:
-  struct TokenRun {  // stored at the pool's index of the run's full page
+  struct TokenRun {  // stored at the pool's index of its full-attention page
     uint64_t hash;
     std::optional<PageId> before, sliding;
     std::string salt;  // only set for the first page of a text
     std::array<TokenId, kPageTokens> tokens;
-    int num_after;  // number of runs that follow this one
+    int num_after;  // number of cached TokenRuns that follow this one
   };
   TokenRun& at(PageId full) { return runs_[pool_->index_of(full)]; }
   const TokenRun& at(PageId full) const { return runs_[pool_->index_of(full)]; }
@@ -81,7 +82,7 @@ class PrefixCache {
   PageHash hash_;
   std::vector<TokenRun> runs_;
   std::vector<PageId>
-      full_of_;  // [index in the pool of a cached sliding page]: the full page of the same TokenRun
+      full_of_;  // [index in the pool of a cached sliding page]: the full-attention page of its TokenRun
   std::unordered_multimap<uint64_t, PageId> full_by_hash_;
 };
 

@@ -20,7 +20,7 @@ inline constexpr int kPageTokens{32};
 // kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
-  // Number of the first page in `pages`: earlier ones were given back, because no sliding window needs them.
+  // Index of pages[0] among the sequence's pages. Earlier ones were given back: no sliding window needs them.
   int first_page{0};
 };
 
@@ -79,8 +79,8 @@ struct DraftedTokens {
 
 // Source of the tokens of a run that is launched before its tokens are known. The previous step samples the
 // first token. The other tokens are the first drafts that the draft head makes after it. Needs steps_ahead()
-// > 0 (backend/backend.h). If num_unsure > 0 or the run has drafts, the sequence's run in the previous step
-// requested drafts, this run's rows have no penalties, and no run of the batch has a tree.
+// > 0 (backend/backend.h). If num_unsure > 0 or the run has drafts, then the sequence's run in the previous
+// step must have requested drafts, this run's rows no penalties, and no run of the batch a tree.
 struct Ahead {
   // Index of the previous step's output row that samples the first token. If drafts follow that row, the row
   // of the last accepted draft samples it instead.

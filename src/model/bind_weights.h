@@ -17,8 +17,8 @@ struct StoredTensor {
   DType dtype;
   const float* row_scales{nullptr};  // [rows], for F8_E4M3 only
 };
-// Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, or generated. Experts in
-// Blocks: the description of kCodes includes the scales, and that of kScales is ignored.
+// Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, or generated. For experts in
+// Blocks, the description of kCodes includes the scales, and the description of kScales is ignored.
 using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords>;
 
 // Calls `describe` once for every tensor of the configuration, in the order of tensor_specs().

@@ -1,7 +1,7 @@
 // Quantises dense matrices when a model is loaded. The results are the same bytes in every backend:
 //   FP8     code[c] = e4m3(w[c] / scale), nearest even; scale = max_c abs(w[c]) / 448, one float32 per row
 //   MXFP4   formats/mxfp4.h, the specification's rule
-// Both divisions are IEEE float32. A row whose scale would be 0 (all elements zero or tiny) gets scale 1 and
+// FP8's divisions are IEEE float32. A row whose scale would be 0 (all elements zero or tiny) gets scale 1 and
 // zero codes. An infinity or NaN in a row becomes the row's scale, so that every product shows it.
 #pragma once
 

@@ -144,7 +144,7 @@ StepResult ReferenceBackend::run(const Batch& batch, std::vector<TracedResult>* 
 }  // namespace
 
 void check(const BackendOptions& options) {
-  // The reference stores keys and values in float32, and refuses the format that differs most from that.
+  // The reference stores keys and values in float32. It refuses FP8, whose results would differ most.
   if (options.kv_format == Format::kE4m3)
     throw InputError(
         "--kv-dtype fp8: the reference backend keeps keys and values in float32; use --backend cpu");

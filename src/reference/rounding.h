@@ -1,5 +1,5 @@
-// Roundings of other backends that the reference can imitate. Two differences remain: the order of the other
-// backend's float32 sums, and values that this order rounds to a neighbouring code.
+// Roundings of other backends that the reference can imitate. It does not imitate the order of their float32
+// sums, so a few values still round to a neighbouring code.
 #pragma once
 
 #include "core/view.h"

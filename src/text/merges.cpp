@@ -11,8 +11,8 @@
 namespace nibble {
 namespace {
 
-// Pieces up to this length are merged by a linear scan. It beats a heap: its n^2 steps touch one or two cache
-// lines and have no branches. Words are far shorter; only runs such as lines of dashes come near this length.
+// Pieces up to this length are merged by a linear scan, which is faster than a heap: the scan's n^2 steps
+// touch one or two cache lines and have no branches. Only pieces such as lines of dashes are about as long.
 constexpr size_t kMaxScannedBytes{64};
 
 uint64_t pair_of(TokenId left, TokenId right) {

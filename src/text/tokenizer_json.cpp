@@ -124,7 +124,8 @@ SpecialIds read_specials(const Document& document) {
   SpecialIds specials;
   if (!document.find("/added_tokens")) return specials;
   const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  // simdjson searches each token from the start, n^2 steps. Vocabularies have about a thousand of these.
+  // simdjson searches the list from its start for each token: n^2 steps. Vocabularies have about a thousand
+  // special tokens.
   constexpr size_t kMaxSpecials{1 << 14};
   if (num_specials > kMaxSpecials)
     throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxSpecials);

@@ -1,6 +1,6 @@
 // Letters, marks and numbers that Unicode 15.0, 15.1 and 16.0 added. PCRE2 10.42 (Debian 12) knows Unicode
 // 14, but tiktoken and Hugging Face's tokenizers split by Unicode 16. Older characters have the same
-// categories in all of these versions. Here all marks are one category, and all numbers another. Source:
+// categories in all of these versions. In this table all marks have category M and all numbers N. Source:
 // General_Category in UnicodeData.txt of 14.0 and 16.0.
 #pragma once
 

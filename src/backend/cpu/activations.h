@@ -10,7 +10,8 @@
 
 namespace nibble::cpu {
 
-// Rows that a work item multiplies at once by its panel of weights: as int8 (20b: 0.25 MB) they stay in L2.
+// Number of rows of activations that a work item multiplies at once by its panel of weights: as int8 (20b:
+// 0.25 MB) they stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
 // Maximum number of partial softmaxes that are stored for merging; enough for one row at position 131,071.

@@ -1,4 +1,5 @@
-// Distributes loops over threads. A thread computes whole items, so results do not depend on their number.
+// Distributes loops over threads. One thread computes a whole item, so results do not depend on the number of
+// threads.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Records the times of a step's operations for a profile, without gaps: they add up to the step. Also reports
-// the end of each operation, for traces of its result.
+// Records the times of a step's operations for a profile, without gaps: their sum is the time of the step.
+// Also reports the end of each operation, for traces of its result.
 #pragma once
 
 #include <functional>

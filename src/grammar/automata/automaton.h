@@ -28,7 +28,8 @@ class Automaton {
  public:
   static constexpr uint32_t kDead{0}, kStart{1};
 
-  // `expressions` must outlive this object. Adds the bytes of the automaton to `memory`, the grammar's total.
+  // `expressions` must outlive this object. Adds the bytes that the automaton takes to `memory`, the total of
+  // the grammar.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
   Automaton(const Automaton&) = delete;
@@ -69,7 +70,8 @@ class Automaton {
   }
   // Whether the state is between two characters of the text (for a JSON string: inside the quotes).
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // Lengths of content (plain text: vocabulary/content.h) that may follow `state`; 0 inside a character.
+  // Returns the lengths of content (plain text: vocabulary/content.h) that may follow `state`; 0 inside a
+  // character.
   const ContentRuns& content_runs(uint32_t state);
   bool is_empty() { return !is_live(root_); }
 
@@ -101,7 +103,7 @@ class Automaton {
   struct Row {
     Expression expression;
     bool accepts_text;
-    uint32_t ends_from{kUnlimited};  // texts have all lengths from here on, none below
+    uint32_t ends_from{kUnlimited};  // unless kUnlimited: texts have every length from here on, none below
   };
 
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }

@@ -58,7 +58,8 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
     uniform = Step::to(Kind::kCharacter, known);
-  // Most prefixes have a single class. Those with the same class and missing bytes share a place (uniform_).
+  // The characters of most prefixes all have one class. Prefixes with the same class and number of missing
+  // bytes share a place (uniform_).
   const bool is_whole =
       first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
   const std::pair key{uniform, num_bytes};
@@ -123,7 +124,8 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
   root['"'] = has_quotes(encoding) ? Step::to(Kind::kQuote, 0) : Step{};
 }
 
-// Returns the step after \u: four digits of a character, or a surrogate pair. Requires a single class.
+// Returns the step after \u. Four digits of a character follow, or a surrogate pair. `classes` must have one
+// class only.
 Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   NIBBLE_CHECK(classes.size() == 1);
   constexpr std::string_view kDigits{"0123456789abcdefABCDEF"};

@@ -12,7 +12,8 @@ namespace nibble::grammar {
 
 class Liveness {
  public:
-  // Both must outlive this object. `classes` must separate all characters that the expressions distinguish.
+  // The arguments must outlive this object. `classes` must separate all characters that the expressions
+  // distinguish.
   Liveness(Expressions& expressions, const CharacterClasses& classes)
       : expressions_(expressions), classes_(classes) {}
 

@@ -20,7 +20,8 @@ Expression regex_expression(Expressions& expressions, std::string_view regex, co
 
 // Like regex_expression(); also throws if no text matches or limits.h is exceeded. `argument`: see lark.h.
 Compiled compile_regex(std::string_view regex, const std::string& argument = {});
-// Compiles a choice of UTF-8 texts; duplicates count once. InputError if there are none, or over limits.h.
+// Compiles a choice of UTF-8 texts; duplicates count once. Throws InputError if `texts` is empty or exceeds
+// limits.h.
 Compiled compile_choice(const std::vector<std::string>& texts);
 
 }  // namespace nibble::grammar

@@ -50,7 +50,8 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // By depth: the parser's row after that byte of the path. One legal path suffices: every leaf is a token.
+  // path[n]: the parser's row (Earley set) after n bytes of a path in the tree. One legal path to a leaf
+  // suffices: every leaf is a token.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {

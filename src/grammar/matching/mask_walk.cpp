@@ -10,8 +10,8 @@ constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
 
-// Both path classes keep an item's state after each byte of a path in the tree. AutomatonPath is for automata
-// without counts, where a step is a look-up; ItemPath is for any item.
+// Both path classes keep an item's state after each byte of a path in the tree of tokens. AutomatonPath is
+// for automata without counts, where a step is a look-up; ItemPath is for any item.
 class AutomatonPath {
  public:
   AutomatonPath(Automaton& automaton, const Item& item) : automaton_(automaton), item_(item) {

@@ -113,7 +113,7 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Cache of masks. Key: vocabulary, operation, automaton state, whether text can follow the operation's.
+  // Cache of masks. Key: vocabulary, operation, automaton state, whether other text can follow its text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
   // Estimate of the memory in use, from the large tables. Waits for `mutex`.

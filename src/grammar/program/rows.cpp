@@ -91,7 +91,8 @@ void Rows::cut_behind(uint32_t row) {
   rows_.resize(row + 1);
 }
 
-// Removes the row before the last, unless rule calls wait in it. The last row takes its index.
+// Removes the row before the last, unless items in it wait for the end of a rule. The last row then takes the
+// removed row's index.
 void Rows::forget_before_last() {
   const uint32_t row = last() - 1;
   if (rows_[row].first_waiting != rows_[row + 1].first_waiting) return;

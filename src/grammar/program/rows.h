@@ -42,7 +42,7 @@ class Rows {
   void add_behind(const Item& item);
   bool allows(uint32_t row, uint8_t byte);
   void cut_behind(uint32_t row);
-  // Removes the row before the last, unless calls of rules wait in it.
+  // Removes the row before the last, unless items in it wait for the end of a rule.
   void forget_before_last();
 
   // Advances the item by `byte`. If `is_legal`, its text may now end (`accepts`) or continue (`goes_on`).

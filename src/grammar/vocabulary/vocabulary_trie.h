@@ -1,6 +1,6 @@
 // The ordinary tokens of a vocabulary as a tree of their bytes. Tokens with a common prefix share the work of
 // finding a mask, and an illegal byte skips its subtree. Content tokens (content.h) have separate trees, one
-// per slice. Slices whose bits are copied need no walk: in a JSON string 5,500 of 415,000 nodes remain.
+// per slice. Slices whose bits are copied need no walk: in a JSON string, 5,500 of 415,000 nodes are walked.
 #pragma once
 
 #include <array>

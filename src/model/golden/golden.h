@@ -15,7 +15,8 @@ namespace nibble {
 
 inline constexpr int kGoldenTop{5};
 
-// Results for one prompt (empty: not recorded). T: prompt tokens, V: vocabulary, G: tokens of continuation.
+// Results for one prompt; an empty member was not recorded. T: tokens of the prompt, V: vocabulary, G: tokens
+// of the continuation.
 struct GoldenPrompt {
   std::string name;
   std::string computed_by;

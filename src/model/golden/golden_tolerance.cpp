@@ -13,17 +13,17 @@ namespace {
 // third of that, because rounding errors are uniform. Errors of layers add up like independent ones, hence
 // sqrt(L). With S = 2 the relative error of a row of logits is 5 u sqrt(L) / 3 (1.6e-2 for 6 layers; the
 // worst measured is 1.05e-2).
-// The error of a single logit is assumed to be this share of the root mean square of the logits. For the
-// difference of two logits, three standard deviations are 3 sqrt(2) times as much.
+// The error of a single logit is assumed to be this relative error times the root mean square of the logits.
+// For the difference of two logits, three standard deviations are 3 sqrt(2) times as much.
 // Errors of this size often change a router's choice if its margin is below 1e-2. Another expert moves
 // log-probabilities by up to 0.4, independent of later rounding. Both were measured with bfloat16 arithmetic
 // on the miniature (tests/golden/README.md). Golden data have no router margins of continuations, so
 // greedy_gap always allows for another expert.
-constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
+constexpr double kCacheError{1 + 2 * 2.0};  // limit of the relative error of attention, in units of u
 constexpr double kOtherExpert{0.4};         // largest change of a log-probability if another expert is chosen
 
-// `layer_error`: limit of the error of one layer, in units of u = 2^-8. `other_expert`: most that choosing
-// another expert changes the difference of two log-probabilities.
+// `layer_error`: limit of the relative error of one layer's output, in units of u = 2^-8. `other_expert`: the
+// most by which the choice of another expert changes the difference of two tokens' log-probabilities.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};
@@ -80,10 +80,10 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
   return tolerance;
 }
 
-// The error of an int8 element is at most 1/254 of the largest element of its block of 32, which is about u
-// of it. The largest is at most sqrt(32) times the block's root mean square. So the relative error of a
-// vector is at most sqrt(32) u, and on average a third of that. (The largest of 32 normal numbers is 2.1 to
-// 2.5 times the root mean square, so this allows about twice the expected error.)
+// The error of an int8 element is at most 1/254 (about u) of the largest element of its block of 32. That
+// element is at most sqrt(32) times the block's root mean square. So the relative error of a vector is at
+// most sqrt(32) u, and on average a third of that. (The largest of 32 normal numbers is 2.1 to 2.5 times the
+// root mean square, so this allows about twice the expected error.)
 // A layer's experts round two such vectors: their input, and the activations between up and down. The
 // attention output is another rounded vector. The error of the input of q, k and v passes unchanged into the
 // values. An error of queries or keys has a random direction in D dimensions; only its component along the

@@ -45,7 +45,7 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
   // of_rank[rank][hit * (largest + 1) + own]: probability that `own` experts of this rank are hit, if `hit`
-  // experts of this rank and later ones are hit together.
+  // experts are hit on this rank and all later ranks together.
   std::vector<std::vector<double>> of_rank;
   int left = num_experts;
   for (const int count : experts_of_ranks) {
@@ -57,7 +57,8 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   }
   double expected = 0;
   for (int most = 0; most < largest; ++most) {
-    // within[hit]: probability, if `hit` experts are on ranks from `rank` on, that none has more than `most`.
+    // within[hit]: probability that no rank from `rank` on has more than `most` hit experts, if these ranks
+    // have `hit` together.
     std::vector<double> within{1}, before;
     left = 0;
     for (size_t rank = experts_of_ranks.size(); rank-- > 0;) {

@@ -165,7 +165,7 @@ void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int in
   }
 }
 
-// Merges the partial softmaxes args.parts[first_place, first_place + count), in the order of attend_row().
+// Merges the partial softmaxes args.parts[first_place, first_place + count) in ascending order of pieces.
 void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t first_place, int count) {
   const ptrdiff_t width = padded(args.kv.head_dim);
   Softmax softmax;

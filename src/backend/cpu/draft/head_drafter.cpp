@@ -18,7 +18,8 @@
 namespace nibble::cpu {
 namespace {
 
-// Score of a sink that adds nothing to the softmax. Not minus infinity: a difference of two would be NaN.
+// Score of a sink that adds nothing to the softmax. It is not minus infinity, because the difference of two
+// infinite scores would be NaN.
 constexpr float kNoSink{-1e30f};
 
 void to_split(const float* from, ptrdiff_t count, float* to) {
@@ -197,7 +198,8 @@ void HeadDrafter::add_mlp(Rows& residuals) {
   add_product(down_, gated_.view, residuals);
 }
 
-// Fills the cache slots of all rows, which have the next position's token. Computes out_ for `outputs`.
+// Fills the cache slots of all rows; each row has the token of the next position. Computes out_ for the rows
+// with indices `outputs`.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;

@@ -71,7 +71,8 @@ class HeadDrafter {
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
   KvCache kv_;
-  // taps_ to sines_: a row per row of the step, later per chain. The others: a row per row with logits.
+  // The members from taps_ to sines_ have a row per row of the step, later per chain. The others have a row
+  // per row whose logits are computed.
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;

@@ -129,7 +129,8 @@ void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) 
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 
-// Adds to x the weighted products of h with rows [first_row, ...) of each W2. `storage`: for T K panels.
+// Adds to x the weighted products of h with a panel of each W2, which begins at row `first_row`. `storage`
+// has room for the results of T K panels.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
   const ptrdiff_t num_rows =
       std::min<ptrdiff_t>(args.machine.panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);

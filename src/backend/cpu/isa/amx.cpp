@@ -131,7 +131,8 @@ inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   }
 }
 
-// A product is issued kAhead blocks before its sums are loaded. This hides the latency of tile and store.
+// A product is issued kAhead blocks before its sums are loaded. This hides the latency of the tile
+// instruction and of the store.
 constexpr ptrdiff_t kAhead{3};
 
 inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sums)[kTile * kRows]) {

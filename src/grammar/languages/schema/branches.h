@@ -64,8 +64,8 @@ class Branches {
   // Throws InputError if the schema has a keyword that restricts values and is not enforced.
   void check_keywords(const Json& schema) const;
 
-  // Whether no value satisfies the branch, judged from `depth` levels. Used to find members of oneOf that
-  // exclude each other. Set by the owner, which knows the combined meaning of keywords.
+  // Whether no value satisfies the branch, judged from `depth` levels of nested schemas. Used to find members
+  // of oneOf that exclude each other. Set by the owner, which knows the combined meaning of keywords.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
   // is_found: whether every regex engine finds the pattern (of patternProperties) in the name; with
   // `is_negated`, whether no engine does. is_name: whether the name satisfies the schema.

@@ -8,7 +8,7 @@ namespace nibble::grammar {
 
 namespace {
 
-// Adds the fuel that is spent in the object's scope to `spent`, also if an exception ends the scope.
+// Adds to `spent` the fuel that is spent while this object exists, also if an exception ends its scope.
 class Meter {
  public:
   Meter(const Fuel& fuel, uint64_t& spent) : fuel_(fuel), spent_(spent), left_(fuel.left()) {}
@@ -91,7 +91,8 @@ NodeId SchemaCompiler::value(Terms terms) {
     return term.sense == Term::Sense::kHolds && SchemaDocument::is_true(*term.schema);
   });
   if (terms.empty()) return any_value();
-  // Lists with the same assertions in any order share a rule. Its members have the order of the first use.
+  // Lists of the same assertions in different orders share a rule, which writes the members of an object in
+  // the order of its first use.
   Terms key = terms;
   std::sort(key.begin(), key.end());
   key.erase(std::unique(key.begin(), key.end()), key.end());

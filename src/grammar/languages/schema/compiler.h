@@ -92,11 +92,11 @@ class SchemaCompiler {
   std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
   bool has_met_widened_{false};  // whether holds() has reached a widened schema
-  // Enum whose values are being filtered: holds() need not search it for them. Otherwise null.
+  // The enum whose values are being filtered, or null. holds() need not search this enum for the value.
   const Json* enum_of_listed_{nullptr};
 };
 
-// Numbers within the bound, without exponent and, if `integers`, without fraction (number_range.cpp).
+// Return the numbers within the bound, without exponent and, if `integers`, without fraction.
 Expression numbers_at_least(Expressions& expressions, const Bound& bound, bool integers);
 Expression numbers_at_most(Expressions& expressions, const Bound& bound, bool integers);
 

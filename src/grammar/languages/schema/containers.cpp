@@ -43,7 +43,8 @@ bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
          !has("patternProperties") && facts.unevaluated.empty();
 }
 
-// The value of a member. Each schema applies its matching properties and patterns, or additionalProperties.
+// Returns the node of a member's value. Each schema of `facts` applies its properties and patterns that match
+// the name; if none match, its additionalProperties.
 NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name) {
   if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
     return builder_.nothing();

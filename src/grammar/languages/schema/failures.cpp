@@ -63,7 +63,7 @@ void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   ways.push_back(std::move(none));
   constexpr size_t kMaxPairs{16};
   size_t num_pairs = 0;
-  for (const Terms& alone : exclusive(schema))  // one member holds, and one that overlaps with it
+  for (const Terms& alone : exclusive(schema))  // a member holds, and another that overlaps with it
     for (size_t i = 1; i < alone.size(); ++i)
       if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
         ways.push_back({{alone[0].schema}, {alone[i].schema}});
@@ -81,7 +81,8 @@ void Branches::conditions_fail(const Json& schema, Alternatives& ways) {
   if (has_else) ways.push_back({{&condition, Sense::kFails}, {&schema_at(schema, "else"), Sense::kFails}});
 }
 
-// Ways in which a schema fails: one of its keywords fails. A widened schema may also fail by a lost keyword.
+// Returns the ways in which a schema can fail, one keyword each. A widened schema may also fail by a keyword
+// that it lost, so any value may fail it.
 Branches::Alternatives Branches::failures(const Json& schema) {
   if (document_.is_widened(schema)) return {{}};
   if (document_.is_reference_alone(schema)) return {{{&document_.target(schema), Term::Sense::kFails}}};

@@ -1,5 +1,6 @@
-// unevaluatedItems and unevaluatedProperties apply to items and members that no other keyword mentions. Both
-// are supported if these are fixed, as with $ref and allOf, and refused if values decide, as with anyOf.
+// unevaluatedItems and unevaluatedProperties apply to items and members that no other keyword mentions. They
+// are supported if the schema alone determines which items and members that are (as with $ref and allOf).
+// They are refused if it depends on the value (as with anyOf).
 #pragma once
 
 #include <functional>
