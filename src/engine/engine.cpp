@@ -556,8 +556,8 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
   return num_added;
 }
 
-// Adds a sampled token, then the tokens forced after it. `is_first`: whether the scheduler awaits `token`,
-// which is the first one of the step.
+// Adds a sampled token, then the tokens forced after it. `is_first`: whether `token` is the sequence's first
+// token of the step, which the scheduler awaits.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);

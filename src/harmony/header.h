@@ -27,8 +27,9 @@ struct Header {
 // <|message|> is missing before that word, and a later channel mark begins a new message.
 bool holds_text(std::string_view channel_and_more);
 
-// Whether a header that the end of the stream cut off may contain no words of the message's text. True if it
-// names a recipient, or if all its words are names and no more than a header may have.
+// Whether a header that the end of the stream cut off may be the start of a well-formed header, without words
+// of the message's text. True if it names a recipient, or if all its words are names and no more than a
+// header may have.
 bool may_go_on(const Header& header);
 
 // Reads the header into a new message; unknown words become the message's text. Never throws. Appends a line

@@ -64,7 +64,7 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
   }
 }
 
-// Replaces nlohmann's builder: with a callback, that one scans a whole list or object after each new value.
+// Replaces nlohmann's builder, which scans a whole list or object after each new value if it has a callback.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(std::string_view what) : what_(what) {}

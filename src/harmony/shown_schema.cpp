@@ -18,7 +18,8 @@ namespace {
 
 using grammar::SchemaDocument;
 
-// Limits of schemas inside $ref targets, of nested references, of levels of JSON (parse_json() allows 128).
+// Limits: number of schemas written inside $ref targets; depth of nested references; levels of the JSON that
+// is written (parse_json() allows 128).
 constexpr size_t kMaxWritten{2000}, kMaxReferences{32}, kMaxLevels{110};
 
 const Json* member_of(const Json& schema, const char* keyword) {
@@ -97,7 +98,7 @@ class Rewriter {
   }
 
  private:
-  // Merges the targets of $ref and allOf into the schema. Targets stay open until the result is rewritten.
+  // Merges the targets of $ref and allOf into the schema. Targets are in open_ until the result is rewritten.
   Json flatten(const Json& schema) {
     Json out = schema;
     for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) remove_member(out, keyword);

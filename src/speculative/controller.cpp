@@ -19,11 +19,12 @@ constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
 // While all steps have drafts, each kStepsToPlain-th step is plain, to measure plain steps again. While
 // measured costs rule out likely drafts, each kStepsToProbe-th step may have them nevertheless (a probe).
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
-// The draft head is tried after steps_to_try_ steps. A failed trial doubles these, up to kMostStepsToTry. The
-// head is switched off when chain_gain_, a decaying average (kKeptGain), falls below kLeastChainGain.
+// The draft head is tried after steps_to_try_ steps. A failed trial doubles steps_to_try_, up to
+// kMostStepsToTry; after the head was on, it is kStepsToTryAgain. The head is switched off when chain_gain_,
+// a decaying average (kKeptGain), falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// Number of tokens that the head drafts in a trial, and in addition to the drafts worth verifying.
+// Number of tokens that the head drafts: in a trial; otherwise in addition to the drafts worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
 // A probe assumes that a draft for every sequence costs this share of a plain step.

@@ -82,7 +82,7 @@ class Controller {
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};
   int num_since_try_{0}, steps_to_try_{1};
-  // Average, over steps with the head, of the time of plain steps for the same tokens / the step's time.
+  // Average over steps with the head: time of plain steps for the same tokens, divided by the step's time.
   double chain_gain_{0};
   bool has_account_{false};  // whether account_seconds_ (the balance) is set
   double account_seconds_{0};

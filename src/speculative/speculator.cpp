@@ -79,7 +79,8 @@ size_t Track::kind_of(const Proposal& proposal, double probability) {
 
 std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
   std::vector<size_t> kinds;
-  // left[i + 1]: probability of the children of token i that are not handled yet; left[0]: of the text's.
+  // left[i + 1]: 1 minus the probabilities of the children of token i that are handled already. left[0]: the
+  // same for tokens right after the text.
   std::vector<double> left(proposal.tokens.size() + 1, 1);
   for (size_t i = 0; i < proposal.tokens.size(); ++i) {
     const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};
@@ -166,7 +167,8 @@ std::vector<double> Speculator::chances_of(const Track::Line& line, const Propos
   const std::vector<size_t> kinds = Track::kinds_of(proposal);
   std::vector<double> chances;
   std::vector<int> depths;
-  // left[i + 1]: probability that token i is accepted, but no child so far. left[0]: for the text.
+  // left[i + 1]: probability that token i is accepted, but none of its children handled so far. left[0]:
+  // the same for the text, which is always accepted.
   std::vector<double> left(proposal.tokens.size() + 1, -1);
   left[0] = 1;
   std::vector<bool> has_first(left.size());

@@ -11,7 +11,8 @@ namespace {
 // and about 1 on a CPU; the guess is lower, because drafts that seem too expensive are never tried. With a
 // measurement for fewer rows, a further row costs half of a measured one (rows share experts), and at least
 // kLeastShare of a plain row. With kGuessedShare as the minimum, 64 sequences, whose rows are nearly free,
-// got at most 2 drafts each and 0.85 of the speed of 5. It is not 0, because noise can make rows seem free.
+// got at most 2 drafts each and 0.85 of the speed that 5 drafts each give. The minimum is not 0, because
+// noise can make rows seem free.
 constexpr double kGuessedShare{0.2}, kLeastShare{0.02};
 constexpr size_t kEnoughSteps{3};
 
@@ -47,7 +48,8 @@ void StepCosts::add(int num_sequences, int num_more_rows, double seconds, bool h
     plain_[plain_of(num_sequences)].add(seconds);
   } else if (const std::optional<double> none = plain(num_sequences)) {
     const size_t column = column_of(num_more_rows);
-    // Scale to the column's rows: 9 rows would otherwise make 8 seem expensive. Not if drafts are made too.
+    // Scales the time to the column's number of rows: 9 rows would otherwise make 8 seem expensive. A step
+    // that also makes drafts is not scaled.
     const double share = has_chain ? 1 : static_cast<double>(kMoreRows[column]) / num_more_rows;
     (has_chain ? chain_ : more_)[row_of(num_sequences)][column].add(share * (seconds - *none));
   }
