@@ -60,12 +60,12 @@ struct MemoryPlan {
 inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
 
 // One row of `inspect --kernels`. `weights`: format of the weights, or of the KV cache for kAppend and
-// kAttend. `activations`: format of the activations that are multiplied with it.
+// kAttend. `activations`: format of the activations that are multiplied with `weights`.
 struct KernelChoice {
   Operation operation;
   std::string weights, activations, kernel, reason;
   int from_rows{1}, to_rows{kAnyRows};  // rows in a step
-  std::string check{};                  // name of its KernelCheck in `nibble verify`; empty: none
+  std::string check{};                  // the kernel's KernelCheck in `nibble verify`; empty: none
   bool operator==(const KernelChoice&) const = default;
 };
 
@@ -102,7 +102,8 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
-  // Steps by the way of launching them; empty if only one way exists. Called by the thread that launches.
+  // Counts steps by the way in which they were launched; empty if only one way exists. Called by the thread
+  // that launches.
   virtual std::vector<Counter> counters() const { return {}; }
   // Stores K and V of every row, and returns results for the output rows. The caller guarantees that page
   // tables cover the positions, that no two runs write the same page, and that rows do not exceed

@@ -48,14 +48,15 @@ struct PredictedDevice {
 };
 
 struct PredictedSharing {
-  // Fixed time of an all-reduce of one row, without its bytes. Not set: the time of the devices' library.
+  // Fixed time of an all-reduce of one row, without the transfer of its bytes. Not set: the time of the
+  // devices' library.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };
 
 struct PredictedLink {
   double bandwidth{0};      // bytes per second, in one direction
-  double sum_seconds{0};    // fixed time of an all-reduce of one row, without its bytes
+  double sum_seconds{0};    // fixed time of an all-reduce of one row, without the transfer of its bytes
   bool is_measured{false};  // false: estimated
   std::string source;
 };

@@ -28,7 +28,7 @@ class Drafting {
   bool launches_before_drafts() const { return launches_before_drafts_; }
   const speculative::DraftCounts& counts() const { return counts_; }
 
-  // Whether the next step must wait for the tokens of the step under way: its drafts may follow these.
+  // Whether the next step must wait for the tokens of the step under way, because drafts may follow them.
   bool waits_for_tokens(const Launched& under_way) const;
   // Chooses drafts for the sequences of the next step and sets each sequence's number of drafts in `room`.
   // `under_way`: the previous step if it has not ended; otherwise null.

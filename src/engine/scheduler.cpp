@@ -77,7 +77,7 @@ void Scheduler::remove(RequestId request) {
   try {
     add_to_cache(*sequence);
     mark_end(*sequence, sequence->pages.length());
-  } catch (const std::bad_alloc&) {  // out of memory: later prompts can share less of it
+  } catch (const std::bad_alloc&) {  // out of memory: later prompts can share fewer pages
   }
   erase(sequence);
 }
@@ -275,7 +275,7 @@ void Scheduler::share_rows() {
 }
 
 // Keeps cached sliding pages from early eviction: those that a later prompt needs to continue after the first
-// `num_tokens` tokens of this sequence. Also the next page: the prompts may share a few tokens more.
+// `num_tokens` tokens of this sequence. Also keeps the next page: the prompts may share a few tokens more.
 void Scheduler::mark_end(const Running& sequence, int num_tokens) {
   const int last = num_tokens / kPageTokens;
   const int first = first_reached_page(last * kPageTokens, options_.window);
@@ -371,7 +371,8 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Only now: this call may replace pages, and the previous step needed its page tables until its launch.
+    // Not earlier: this call may replace pages, and the previous step needed its page tables until it was
+    // launched.
     add_to_cache(sequence);
   }
   admit();

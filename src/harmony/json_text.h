@@ -1,5 +1,6 @@
 // Parses and writes JSON text. Input is untrusted: its depth and the members per object are bounded, and
-// errors are one line. Output is one line, with the official renderer's numbers, as prompts contain schemas.
+// errors are one line. Output is one line, with numbers as the official renderer writes them, because prompts
+// contain schemas.
 #pragma once
 
 #include <string>

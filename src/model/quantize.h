@@ -36,7 +36,8 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
 // Returns the model with its dense matrices in these formats. All other matrices are views of `weights`,
 // which is kept alive. Converts one matrix at a time, with one row of extra memory per thread. Logs one line
-// per group. Matrices that are already FP8 stay. Throws InputError if MXFP4 rows would not be whole blocks.
+// per group. Matrices that already have their format stay. Throws InputError if the rows of a matrix for
+// MXFP4 are not whole blocks.
 std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
                                               const DenseFormats& formats, ThreadPool& pool);
 

@@ -1,5 +1,6 @@
 // Splits bytes into UTF-8 characters and ill-formed parts (Unicode Standard, table 3-7). Overlong forms,
-// surrogates and code points above U+10FFFF are ill-formed; such a part ends before the byte that proves it.
+// surrogates and code points above U+10FFFF are ill-formed. An ill-formed part ends before the byte that
+// proves it ill-formed.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,8 @@ bool has_avx_vnni() {  // reads CPUID (leaf 7, subleaf 1): clang 14's builtin do
 }
 bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
-// Checks AMX int8 and its kernels' AVX-512 subsets. Linux grants tiles (8 KB per thread) only on request.
+// Whether AMX int8, and the AVX-512 subsets that the AMX kernels use, are available. Linux grants tiles (8 KB
+// per thread) only on request.
 bool has_amx() {
   static const bool has = [] {
     unsigned eax, ebx, ecx, edx;

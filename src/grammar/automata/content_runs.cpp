@@ -6,7 +6,8 @@
 namespace nibble::grammar {
 namespace {
 
-// Limit on the expressions that find_run() visits. At the limit, it returns the length checked until then.
+// Limit on the number of expressions that find_run() visits. At the limit, find_run() gives the length that
+// it has checked until then.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace

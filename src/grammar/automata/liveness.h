@@ -1,4 +1,4 @@
-// Decides whether an expression matches any text. An automaton adds a state only if its expression does.
+// Decides whether an expression matches any text. An automaton adds only states whose expressions do.
 #pragma once
 
 #include <cstdint>

@@ -87,7 +87,7 @@ class LarkParser {
 
   void statement() {
     if (text_.peek() == '%') return directive();
-    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // these affect only the syntax tree
+    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // ? and ! affect only the syntax tree
     const std::string_view defined = name();
     if (defined.empty()) text_.refuse("expected the name of a rule or terminal");
     if (text_.peek() == '{') text_.refuse("templates are not supported");

@@ -53,7 +53,8 @@ DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string
 
 RopeFrequencies rope_frequencies(const DraftHeadConfig& config);
 
-// Bytes that a head reads, from bytes_of(). Matrices are in its `format`, or in BF16 without whole blocks.
+// Bytes that a head reads. Matrices are in the format given to bytes_of(), or in BF16 if their rows are not
+// whole blocks.
 struct DraftHeadBytes {
   size_t fc{0}, k_and_v{0};  // read once per step, for the keys and values of the step's rows
   size_t draft{0};           // read for each draft: the layer, including k and v, and the unembedding

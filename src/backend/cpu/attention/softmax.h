@@ -24,7 +24,8 @@ struct Softmax {
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Adds the first `count` scores of a page: replaces them by weights relative to the maximum, the rest by 0.
+  // Adds the first `count` scores of a page: replaces them by weights relative to the maximum, and the page's
+  // other scores by 0.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};

@@ -58,7 +58,7 @@ inline constexpr int kMaxStripRows{16};
 
 // 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c]. The scale is halved, because
 // kernels double MXFP4 weights to make them integers. Kernels that need unsigned weights add 12 or 128 to
-// them; the offsets compensate for that.
+// each weight; `offset` and `q8_0_offset` compensate for that.
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;

@@ -187,7 +187,7 @@ inline void dot(const DotArgs& args) {
   for (; row < end; ++row) dot_rows<Simd, Row, 1, Simd::kTileTokens>(args, row, 0);
 }
 
-// Adds to 32 elements of `out` from `first` on. If a row of values ends within these, it is zero-padded.
+// Adds to 32 elements of `out` from `first` on. A row of values that ends within these 32 is zero-padded.
 template <class Simd, class Row, int num_heads>
 inline void weigh_block(const WeighArgs& args, int head, int first) {
   const bool is_whole = first + kBlock <= args.head_dim;

@@ -13,7 +13,7 @@ constexpr uint32_t kMaxDisjointDepth{4};
 
 // Keywords that are refused because they restrict values and can't be enforced.
 constexpr std::string_view kRefused[]{"$dynamicRef", "$recursiveRef"};
-// Draft 2019-09 split "dependencies" into the other two keywords.
+// Draft 2019-09 split "dependencies" into dependentRequired and dependentSchemas.
 constexpr std::string_view kDependencies[]{"dependentRequired", "dependentSchemas", "dependencies"};
 
 bool is_about_names(const Term& term) {

@@ -1,4 +1,5 @@
-// String formats that are enforced. Each accepts what its standard does, and more only as `not_checked` says.
+// String formats that are enforced. A format accepts the texts that its standard allows, and others only as
+// `not_checked` states.
 #pragma once
 
 #include <string_view>
