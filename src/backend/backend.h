@@ -64,7 +64,7 @@ inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
 struct KernelChoice {
   Operation operation;
   std::string weights, activations, kernel, reason;
-  int from_rows{1}, to_rows{kAnyRows};  // rows in a step
+  int from_rows{1}, to_rows{kAnyRows};  // numbers of rows in a step
   std::string check{};                  // the kernel's KernelCheck in `nibble verify`; empty: none
   bool operator==(const KernelChoice&) const = default;
 };

@@ -18,7 +18,8 @@ struct PlaceInRun {
 };
 std::vector<PlaceInRun> places_of(const Run& run);
 
-// Returns the slot of `position` for a row at `last_position`. If `path` is empty, `position` may be later.
+// Returns the slot of `position` for a row at `last_position`. `position` may be later than that only if
+// `path` is empty.
 inline int slot_of(int position, int last_position, std::span<const int> path) {
   if (path.empty()) return position;
   const int place = position - (last_position + 1 - static_cast<int>(path.size()));

@@ -174,7 +174,7 @@ struct Engine::Impl {
   EngineState state;
   Progress progress;  // thread-safe without the mutex
 
-  // Used by the engine's thread only.
+  // The members below are used by the engine's thread only.
   Drafting drafting;
   Scheduler scheduler;
   Sequences sequences;

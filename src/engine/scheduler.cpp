@@ -399,7 +399,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(num_tokens > 0 || sequence->cache->num_running > 1,
                  "request {} runs alone and has no pages after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
-    // The last sequence in order has no room. It keeps its pages until another sequence needs them.
+    // This sequence is the last in order and has no room. It keeps its pages until another one needs them.
     if (num_tokens == 0) continue;
     reserve(sequence->pages, num_unsure + num_tokens);
     num_rows_left -= num_tokens;

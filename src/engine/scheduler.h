@@ -62,7 +62,7 @@ class Sequence;  // the scheduler only passes its address to the step's slices
 
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
-  int max_shared_rows{0};     // limit of prompt rows of a step if several sequences run or wait; 0: none
+  int max_shared_rows{0};     // limit of a step's prompt rows if several sequences run or wait; 0: no limit
   int max_sequences{16};      // limit of running sequences, at most max_batch_tokens: each can have a row
   int num_kv_caches{1};
   int num_pages{0};         // of each KV cache, full and sliding; ids of cache c start at c * num_pages

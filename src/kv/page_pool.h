@@ -1,8 +1,8 @@
 // Reference counts of the pages of a KV cache; the backend owns the storage. Pages of full and of sliding
 // layers have the same size, so any page can be taken for either. Sequences can share a page. A page whose
 // content is worth keeping (prefix_cache.h) stays intact after its last holder gives it back, until no other
-// page is free. Then take() reclaims a kept page without a holder: the least recently used one of the first
-// of these lists that has a page:
+// page is free. Then take() reclaims a kept page without a holder. It takes the least recently used page of
+// one of these lists, in this order:
 //
 //   sliding pages not used again   first, while they are more than 1 / kPagesPerUnused of the cache
 //   full pages                     then; the sliding page of the same tokens is lost too
@@ -47,7 +47,8 @@ class PagePool {
   bool is_held(PageId page) const { return at(page).num_holders > 0; }
   bool is_kept(PageId page) const { return at(page).is_kept; }
 
-  // Chosen from 9, 6, 4, 3 and 2 by the share of prefixes that the scheduler finds (docs/decisions/0023).
+  // Of 9, 6, 4, 3 and 2, the value chosen by the share of requests that found their prefix in simulations
+  // (docs/decisions/0023).
   static constexpr int kPagesPerUnused{6};
 
  private:

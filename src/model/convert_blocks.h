@@ -18,8 +18,9 @@ struct Mxfp4Output {
 };
 void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output& to, ThreadPool& pool);
 
-// Converts the matrices of `weights` in blocks, except those with stays(matrix): dense ones to BF16, experts
-// to codes and scales. Reports progress in bytes of the results; logs one line per group and ggml type.
+// Converts the matrices of `weights` that are in blocks and for which stays(matrix) is false: dense ones to
+// BF16, experts to codes and scales. Reports progress in bytes of the results; logs one line per group and
+// ggml type.
 void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& stays, ThreadPool& pool,
                     const ReportProgress& report = {});
 

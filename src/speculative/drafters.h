@@ -25,7 +25,7 @@ struct DrafterSources {
   int topk{1};                    // maximum number of tokens proposed for one position
   std::string_view cache_salt{};  // only finished answers of this salt are used
 };
-// Returns null if the drafter can propose nothing for this request.
+// Makes a drafter; null if it can propose nothing for this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;
 
 struct DrafterRow {

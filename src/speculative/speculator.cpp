@@ -148,8 +148,8 @@ void Speculator::push(Track& track, TokenId token) {
     for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
     if (goes_on) continue;
     // While drafts are verified, wrong drafts cause no pause: on average drafts pay off. With pauses, every
-    // sixth step had no drafts, and 2 % of the tokens per second were lost at an acceptance of 0.8; at 0.5
-    // with almost free rows, 25 %.
+    // sixth step had no drafts. Then 2 % of the tokens per second were lost at an acceptance of 0.8, and 25 %
+    // at an acceptance of 0.5 with almost free rows.
     line.num_misses = line.num_right > 0 || track.has_drafts_ ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};

@@ -67,7 +67,8 @@ class Translation {
     }
   }
 
-  // Refuses all other properties: a script means Script_Extensions in PCRE2, for example, not in Oniguruma.
+  // Translates \p{...} and \P{...} of these categories. Refuses other properties: a script, for example,
+  // means Script_Extensions in PCRE2 but not in Oniguruma.
   void property() {
     constexpr std::array<std::string_view, 8> kCategories{"L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "N"};
     const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {

@@ -28,7 +28,8 @@ struct Activations {
   View<int, 2> chosen;            // [T, K]: indices of the chosen experts
   View<float, 2> chosen_weights;  // [T, K]: their weights in the sum
   View<float, 2> gated;           // [T K, I*]: output of swiglu, with float activations only
-  // The next three are used only with int8 activations. Normed rows: [T, H / 32], for experts [T K, H / 32].
+  // The next three are used only with int8 activations. normed_q8 has the normed rows, [T, H / 32], or the
+  // input of the experts, [T K, H / 32].
   View<Q8Block, 2> normed_q8;
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention
   View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu

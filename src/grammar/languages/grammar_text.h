@@ -14,7 +14,8 @@
 
 namespace nibble::grammar {
 
-// Returns nullopt unless `digits` are one to eight hexadecimal digits that name a code point.
+// Returns the character with this code point, given as one to eight hexadecimal digits; nullopt for other
+// text.
 inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
   if (digits.empty() || digits.size() > 8 || !std::all_of(digits.begin(), digits.end(), [](char c) {
         return std::isxdigit(static_cast<unsigned char>(c));

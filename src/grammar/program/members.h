@@ -37,8 +37,9 @@ inline bool may_close(const Members& members, Members::Progress at) {
   return at.count >= members.min && is_done_with_required(members, at);
 }
 
-// Progress while an undeclared member is read after `at`. Positions from num_declared() + 2 on encode its
-// index in Members::undeclared and whether another one came before; later the position is num_declared() + 1.
+// Returns the progress while an undeclared member is read after `at`. Positions from num_declared() + 2 on
+// encode the member's index in Members::undeclared and whether another undeclared one came before. After
+// the member the position is num_declared() + 1.
 inline Members::Progress undeclared_progress(const Members& members, Members::Progress at, uint32_t kind) {
   const uint32_t num = members.num_declared();
   return {num + 2 + 2 * kind + (at.position == num + 1), at.count};

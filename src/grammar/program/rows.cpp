@@ -102,7 +102,8 @@ void Rows::forget_before_last() {
   for (size_t frame = rows_[row].first_frame; frame < frames_.size(); ++frame) frames_[frame].row = row;
 }
 
-// Returns false if `to` already has the item. Lists shorter than kFew items are searched, longer ones hashed.
+// Appends `item` to `to`. Returns false if `to` has it already, from index `first` on. Lists shorter than
+// kFew items are searched, longer ones hashed.
 bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& item) {
   constexpr size_t kFew{12};
   grammar_->expressions.fuel().spend();

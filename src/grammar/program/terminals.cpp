@@ -34,7 +34,8 @@ Automaton& GrammarBuilder::automaton_of(Expression expression, Encoding encoding
   return grammar_->automata[place_of_automaton(expression, encoding)];
 }
 
-// Returns kUnlimited if the expression has no text whose length is allowed.
+// Returns the index of the expression's terminal, made on first use; kUnlimited if the expression has no text
+// whose length is allowed.
 uint32_t GrammarBuilder::terminal_of(Expression expression, Encoding encoding, Counts counts) {
   if (counts.min > counts.max) return kUnlimited;
   Terminal terminal{.kind = Terminal::Kind::kAutomaton, .index = place_of_automaton(expression, encoding)};

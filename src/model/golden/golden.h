@@ -103,7 +103,7 @@ GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance);
 bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);
 
-// Difference from golden data of all positions with the same roundings (reference/rounded_golden.h).
+// Difference from golden data that have all positions and the same roundings (reference/rounded_golden.h).
 struct PositionsDifference {
   double relative_l2{0};  // worst row of logits, except those in num_other_experts
   double max_logit{0};

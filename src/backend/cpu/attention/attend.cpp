@@ -11,7 +11,8 @@
 namespace nibble::cpu {
 namespace {
 
-// A row with more than 1/kItemsPerThread of a thread's work is split, so that all threads finish together.
+// A row with more than 1/kItemsPerThread of a thread's share of the work is split, so that all threads finish
+// together.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);

@@ -13,7 +13,7 @@ struct PanelArgs {
   const Matrix& weight;  // stored as Elements
   ptrdiff_t first_row;
   const float* const* x;  // [T]: pointers to rows of weight.cols elements in split order
-  View<float, 2> y;       // [T, rows of the panel]: results; rows may be further apart
+  View<float, 2> y;       // [T, rows of the panel]: results; rows of y need not be adjacent
 };
 
 inline void dot(const Kernels& kernels, const PanelArgs& args) {

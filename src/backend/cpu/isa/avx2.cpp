@@ -39,8 +39,8 @@ struct Avx2 {
   }
 
   // Converts the two E4M3 codes of a 16-bit word to IEEE halves: exponent to the lower four of five bits,
-  // mantissa to the upper three of ten. Each half is 2^-8 of the value, also for subnormals, and converts to
-  // float32 exactly. NaN's code (all bits but the sign) would become finite, so it gets all bits set.
+  // mantissa to the upper three of ten. Each half is 2^-8 times the value (even for subnormals) and becomes a
+  // float32 exactly. NaN's code (all bits but the sign) would become finite, so its half gets all bits set.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

@@ -52,7 +52,7 @@ struct Avx512 {
             _mm512_castsi512_ps(_mm512_and_si512(words, upper))};
   }
 
-  // Converts E4M3 codes to IEEE halves of 2^-8 of their value (avx2.cpp explains how).
+  // Converts E4M3 codes to IEEE halves with 2^-8 times their value (avx2.cpp explains how).
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

@@ -32,7 +32,7 @@ struct Neon {
             vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xFFFF0000u)))};
   }
 
-  // Converts E4M3 codes to IEEE halves of 2^-8 of their value (avx2.cpp explains how).
+  // Converts E4M3 codes to IEEE halves with 2^-8 times their value (avx2.cpp explains how).
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const uint8x8_t codes = vld1_u8(p);

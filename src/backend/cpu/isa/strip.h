@@ -3,8 +3,9 @@
 // strip's codes (20b: 23 or 46 KB) stay in L1.
 //
 // `Strip` is one format in one instruction set. Floats and Ints have kStripRows lanes; unpack(p) converts a
-// block's kCodeBytes bytes to vectors of weights; scale(p) converts its kScaleBytes bytes to float32, doubled
-// if the weights are not; dot(weights, x) computes a block sum; kTileTokens tokens share an unpacked block.
+// block's kCodeBytes bytes to vectors of weights; scale(p) converts its kScaleBytes bytes to float32, times 2
+// if unpack() does not double the weights; dot(weights, x) computes a block sum; kTileTokens tokens share an
+// unpacked block.
 // A Strip that multiplies tokens in pairs has dot_pair(weights, x, y), and OfOneToken for a last token.
 #pragma once
 

@@ -8,8 +8,8 @@
 // decoded block.
 //
 //             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
-//   w[row]     .     .     .     .       Each of the R x T sums is a vector register of its own and takes its
-//   w[row+1]   .     .     .     .       blocks in the same order for all R and T, so the bits of a token are
+//   w[row]     .     .     .     .       Each of the rows x tokens sums is a vector register. It takes its
+//   w[row+1]   .     .     .     .       blocks in the same order in tiles of any size, so a token's bits are
 //   w[row+2]   .     .     .     .       the same alone and in a batch. A block of weights is decoded into
 //   w[row+3]   .     .     .     .       registers once and multiplies all tokens of the tile.
 // A decoded token reads every weight once and is memory-bound; in prefill, w stays in L1 for all tokens.

@@ -1,4 +1,5 @@
-// uniqueItems for arrays whose items have few possible values: lists the values, else all possible arrays.
+// uniqueItems for arrays whose items have few possible values: lists these values or, if that does not
+// suffice, all possible arrays.
 #include <algorithm>
 #include <set>
 

@@ -101,7 +101,7 @@ bool Widening::simplify(std::string place) {
   }
 }
 
-// Replaces a schema by `true`. For schemas that are not objects, and so have no keywords to remove.
+// Replaces a schema by `true`. Used for schemas that are not objects, and so have no keywords to remove.
 bool Widening::open_schema(Json& schema, const std::string& place) {
   if (SchemaDocument::is_true(schema)) return false;
   schema = true;
