@@ -26,7 +26,7 @@ struct EngineOptions {
   int num_pages{0};           // in each KV cache, for full and sliding layers together
   int max_batch_tokens{512};  // rows of one step; longer prompts are split into chunks
   int max_shared_rows{0};     // prompt rows of a step if several sequences run or wait; 0: no limit
-  double itl_target{0};       // target for the time between tokens in seconds (step_pace.h); 0: none
+  double itl_target{0};       // target for the seconds between tokens (step_pace.h); 0: no target
   // Limit on the prompt rows of a step in which answers get tokens, if itl_target is 0; 0: no limit.
   int max_rows_with_answers{0};
   int max_sequences{16};  // maximum that run at once, up to max_batch_tokens; others wait

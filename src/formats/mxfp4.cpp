@@ -50,7 +50,7 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
     largest = std::max(largest, std::abs(x));
   }
   Mxfp4Block block{.codes = {}, .scale = choose_scale(largest, rule)};
-  // 1 / scale is a power of two, so the products are exact, or underflow far below half of the smallest code.
+  // 1 / scale is a power of two, so the products are exact, or underflow far below the smallest E2M1 value.
   const float per_scale = to_float(E8m0{static_cast<uint8_t>(254 - block.scale.bits)});
   for (size_t i = 0; i < values.size(); ++i) {
     const float x = values[i] * per_scale;

@@ -37,7 +37,7 @@ class SequencePages {
   void advance(int num_tokens);
   // Gives back pages without filled positions, except pages for the next `num_kept` positions.
   void give_back_unfilled(int num_kept = 0);
-  // Adds the pages filled since the last call to the cache. Replaces each by a cached page with the same
+  // Adds to the cache the pages filled since the last call. Replaces each by a cached page with the same
   // tokens and salt, if one exists. Pages with unknown tokens wait for a later call. Call before make_room().
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens, std::string_view salt = {});
 

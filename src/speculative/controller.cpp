@@ -70,7 +70,8 @@ void Controller::add(const StepMeasure& step) {
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
-// Returns the number of drafts with the most tokens per second in a step that also makes the next drafts.
+// Returns the number of drafts that gives the most expected tokens per second, for a step that also makes the
+// next drafts.
 Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
   Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
@@ -147,8 +148,8 @@ bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> dra
   return true;
 }
 
-// Returns the number of drafts with the most tokens per second. Returns 0 if no number makes the step faster
-// than a plain step by `least_gain`. A probe assumes kProbeShare instead of the measured cost.
+// Returns the number of drafts that gives the most expected tokens per second; 0 if none is faster than a
+// plain step by the factor `least_gain`. A probe assumes kProbeShare instead of the measured cost.
 size_t Controller::num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                                 bool is_probe) const {
   const double plain = *costs_.plain(num_sequences);

@@ -71,8 +71,8 @@ std::optional<std::string_view> PreTokeniser::Pieces::next() {
   return piece;
 }
 
-// Finds the next match that ends after `begin`. An empty match cuts the text there. An empty match at `begin`
-// itself is skipped: the search restarts after the next character, as in Hugging Face's tokenizers.
+// Finds the next match that ends after `begin`. An empty match cuts the text at its place. An empty match at
+// `begin` is skipped: the search restarts after the next character, as in Hugging Face's tokenizers.
 PreTokeniser::Pieces::Match PreTokeniser::Pieces::match_that_ends_after(size_t begin) const {
   size_t from = begin;
   while (from < text_.size()) {

@@ -1,5 +1,5 @@
 // Vectors of four floats by a compiler extension, because GCC does not vectorise loops that compare floats.
-// And a branch-free e^x with the same bits on every machine:
+// Also a branch-free e^x, which has the same bits on every machine:
 //   e^x = 2^n e^r      n = x / ln 2, rounded      r = x - n ln 2, |r| <= ln 2 / 2: polynomial of degree 7
 // Error: at most 2 ulp (tests/backend/cpu/floats_test.cpp). x is clamped to [-87, 88]; e^NaN is NaN.
 #pragma once

@@ -109,7 +109,7 @@ struct PositionsDifference {
   double max_logit{0};
   int num_other_experts{0};                   // near ties with an error above the tolerance
   int most_other_experts{0};                  // limit of num_other_experts
-  int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5
+  int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5: compared, and wrong ones of these
 };
 // `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
