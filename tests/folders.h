@@ -1,6 +1,6 @@
-// Returns the locations of the committed test data and of this build's own files, so that tests run from any
-// folder. Only folders.cpp contains the paths: as a macro for every test they would make each object
-// different in each clone, and a compiler cache useless there.
+// Locations of the committed test data and of this build's own files, so that tests run in any folder. Only
+// folders.cpp contains the paths. As a macro for every test, they would make each object file different in
+// each clone, and a compiler cache useless.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace nibble::test {
 // Returns the absolute path of `below`, which is relative to the checkout:
 // source_path("models/tiny-gpt-oss"). Empty: the checkout itself.
 std::string source_path(std::string_view below = "");
-// The same for the folder in which this program was built.
+// Returns a path in the folder in which this program was built.
 std::string build_path(std::string_view below = "");
 
 }  // namespace nibble::test

@@ -7,8 +7,8 @@
 
 namespace nibble::test {
 
-// Returns when condition() is true. After a minute it throws, so that the test fails instead of hanging.
-// `file` and `line` are those of the call.
+// Returns when condition() is true. Throws after a minute, so that the test fails instead of hanging. `file`
+// and `line`: place of the call.
 template <typename Condition>
 void wait_until(const Condition& condition, const char* file = __builtin_FILE(),
                 int line = __builtin_LINE()) {

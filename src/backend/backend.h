@@ -1,4 +1,4 @@
-// A backend owns its weights and KV cache and runs steps. reference/ defines what a step computes.
+// A backend owns its weights and KV cache, and runs steps. src/reference defines what a step computes.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +25,14 @@
 
 namespace nibble {
 
-// Options of all backends. A backend has more in a file of its own, such as backend/cpu/cpu_options.h.
+// Options of all backends. Those of a single backend have their own file, such as backend/cpu/cpu_options.h.
 struct BackendOptions {
-  // Number of KV caches: more than 1 if each rank has its own sequences and a cache for them. All pages of a
-  // run are in one cache. Page ids of cache c start at c * num_pages.
+  // Number of KV caches: more than 1 if each rank has its own sequences and cache. All pages of a run are in
+  // one cache. Page ids of cache c start at c * num_pages.
   int num_kv_caches{1};
   int num_pages{0};  // of each KV cache, for full and sliding layers together
-  // Maximum number of entries in the page tables of a step's runs; at least num_pages. It can be more,
-  // because sequences that share a page each have an entry for it.
+  // Maximum number of entries in the page tables of a step's runs; at least num_pages. It can be larger,
+  // because a page has an entry for each sequence that shares it.
   int max_table_pages{0};
   int max_batch_tokens{512};  // the largest number of rows in a step
   int num_threads{0};         // 0: all cores that the process may use
@@ -43,36 +43,36 @@ struct BackendOptions {
   Format kv_format{Format::kBf16};
   // The head that makes the drafts requested by runs (Run::draft_request). Null: no drafts.
   std::shared_ptr<const DraftHead> draft_head{};
-  // Format of the draft head's matrices. kBf16 keeps the file's values, like the reference.
+  // Format of the draft head's matrices. kBf16 keeps the values of the file, like the reference.
   Format draft_head_format{Format::kMxfp4};
-  // Links to the other ranks if the weights are one rank's share (model/shares/share_weights.h); each rank's
-  // process runs the same steps. Null: the weights are the whole model.
+  // Links to the other ranks, if the backend has one rank's share of the weights
+  // (model/shares/share_weights.h). Each rank's process then runs the same steps. Null: no other ranks.
   std::shared_ptr<RankLinks> links{};
-  // Called while weights are uploaded to a device; counts their bytes there. Not set: no report.
+  // Called with the number of bytes while weights are uploaded to a device. Not set: no report.
   ReportProgress report_upload{};
   // A device that does not finish a step within this time is considered lost (BackendLost).
   double step_patience_seconds{120};
 };
 
 // Bytes that a backend allocates in addition to mapped weights. replaced_weight_bytes: weights, mapped or
-// not, that it no longer reads after loading; released_weight_bytes: the part of these that it frees.
+// not, that the backend no longer reads after loading. released_weight_bytes: replaced weights that it frees.
 struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
 inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
 
-// One row of `inspect --kernels`. `weights`: name of the format of the weights, or of the KV cache for
-// kAppend and kAttend. `activations`: name of the format of the activations that are multiplied by them.
+// One row of `inspect --kernels`. `weights`: format of the weights, or of the KV cache for kAppend and
+// kAttend. `activations`: format of the activations that are multiplied with `weights`.
 struct KernelChoice {
   Operation operation;
   std::string weights, activations, kernel, reason;
-  int from_rows{1}, to_rows{kAnyRows};  // rows in a step
-  std::string check{};                  // name of its KernelCheck in `nibble verify`; empty: none
+  int from_rows{1}, to_rows{kAnyRows};  // numbers of rows in a step
+  std::string check{};                  // the kernel's KernelCheck in `nibble verify`; empty: none
   bool operator==(const KernelChoice&) const = default;
 };
 
-// One fact about how a step runs: "norm before attention", "computed by qkv".
+// A fact about the execution of a step: "norm before attention", "computed by qkv".
 struct StepFact {
   std::string name, value;
 };
@@ -80,20 +80,20 @@ struct StepFact {
 // The kernels for a device that may be absent from this machine.
 struct RemoteKernels {
   std::string device;   // description in one line
-  std::string refusal;  // why nibble does not run the model on that device; empty if it does
+  std::string refusal;  // reason why nibble does not run the model on that device; empty if it does
   std::vector<KernelChoice> kernels;
-  // How a step of `num_rows` rows runs. Null: all steps run the same way.
+  // Returns facts about a step of `num_rows` rows. Null: all steps run in the same way.
   std::function<std::vector<StepFact>(int num_rows)> step{};
 };
 
-// The number of steps launched in one way (e.g. as a graph) since the backend was created.
+// Number of steps launched in one way (for example as a graph) since the backend was created.
 struct Counter {
   std::string_view name;   // shown to people: "steps of a recorded graph"
   std::string_view label;  // label in metrics: "graph_replayed"
   size_t value{0};
 };
 
-// Thrown if the backend can run no further step in this process: the device is lost or hangs.
+// Thrown if the backend can't run another step in this process: the device is lost or hangs.
 class BackendLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -105,7 +105,8 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
-  // Steps per way of launching them; empty if there is only one. Called by the thread that launches steps.
+  // Counts steps by the way in which they were launched; empty if only one way exists. Called by the thread
+  // that launches.
   virtual std::vector<Counter> counters() const { return {}; }
   // Kernels launched by steps; empty for a backend that launches none. Called by the thread that launches steps.
   virtual std::vector<KernelLaunches> launches() const { return {}; }
@@ -115,17 +116,17 @@ class Backend {
   virtual StepResult step(const Batch& batch) = 0;
   // Whether the drafts of a run may form a tree (DraftedTokens::parents) instead of a chain.
   virtual bool takes_trees() const { return false; }
-  // Whether drafts form trees by default. If false, they form trees only if the user requests it.
+  // Whether drafts form trees by default. If false, they do so only if the user requests trees.
   virtual bool tries_trees() const { return takes_trees(); }
-  // Number of steps that can be launched while another runs. 0: launch() runs the whole step.
+  // Number of steps that can be launched while another one runs. 0: launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }
-  // step() in two halves. launch() needs the batch only during the call; if it throws, no step was begun.
-  // wait() returns the oldest step's result; if it throws, only that step failed. Steps run in order.
+  // The two halves of step(). launch() needs the batch only during the call; if it throws, no step has begun.
+  // wait() returns the oldest step's result; if it throws, only that step has failed. Steps run in order.
   virtual void launch(const Batch& batch) { launched_ = step(batch); }
   virtual StepResult wait() { return std::move(launched_); }
   // Runs a step and returns its launches or loops in order; empty if the backend does not record them.
   virtual std::vector<TimedWork> profile(const Batch&) { return {}; }
-  // Runs a step and returns what its operations computed, in order; empty if the backend does not trace them.
+  // Runs a step and returns the results of its operations in order; empty if the backend traces none.
   virtual std::vector<TracedResult> trace(const Batch&) { return {}; }
 
  private:

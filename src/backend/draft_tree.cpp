@@ -25,7 +25,7 @@ std::vector<PlaceInRun> places_of(const Run& run) {
 }
 
 std::vector<int> right_path(const Run& run, std::span<const SampledToken> outputs) {
-  // For each token of the run: the token sampled after it, or null.
+  // For each token of the run: the token that was sampled after it, or null.
   std::vector<const SampledToken*> chosen(run.tokens.size());
   for (size_t i = 0; i < run.outputs.size(); ++i)
     if (run.outputs[i].sample) chosen[static_cast<size_t>(run.outputs[i].token_index)] = &outputs[i];

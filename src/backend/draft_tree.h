@@ -1,6 +1,6 @@
 // Parts that backends with trees of drafts (DraftedTokens::parents) share: the cache slots that a row attends
-// to, and the accepted drafts. A row sums over keys in the order of positions, in the same pages as if they
-// were stored in that order, so a token gets the same bits in a tree, in a chain and alone.
+// to, and the accepted drafts. Attention adds up a row's keys in the order of positions, grouped by page as
+// if they were stored in that order. So a token gets the same bits in a tree, in a chain and alone.
 #pragma once
 
 #include <span>
@@ -10,27 +10,28 @@
 
 namespace nibble {
 
-// The position of a token of a run, and the slots that it attends to.
+// Position of a run's token, and the slots to which it attends.
 struct PlaceInRun {
   int position{0};
-  // Slots of the last path.size() positions up to the token's, in order. Empty: each slot is its position.
+  // Slots of the last path.size() positions up to the token's, in order. Empty: slot = position.
   std::vector<int> path{};
 };
 std::vector<PlaceInRun> places_of(const Run& run);
 
-// Returns the slot of `position` for a row at `last_position`. Without a path, `position` may be later.
+// Returns the slot of `position` for a row at `last_position`. `position` may be later than that only if
+// `path` is empty.
 inline int slot_of(int position, int last_position, std::span<const int> path) {
   if (path.empty()) return position;
   const int place = position - (last_position + 1 - static_cast<int>(path.size()));
   return place < 0 ? position : path[static_cast<size_t>(place)];
 }
 
-// Returns the token indices of the run's last known token and of the accepted drafts after it, each the
-// parent of the next. `outputs`: the tokens sampled in the run's output rows.
+// Returns the accepted path, as token indices of the run: the last known token, then the accepted drafts,
+// each the parent of the next. `outputs`: tokens sampled in the run's output rows.
 std::vector<int> right_path(const Run& run, std::span<const SampledToken> outputs);
 
-// Returns StepResult::kept for the tokens sampled in the batch's output rows. Calls move(run, from, to) for
-// each slot whose K and V must move, in an order that overwrites no slot before it is moved.
+// Returns StepResult::kept for the tokens that the batch's output rows sampled. Calls move(run, from, to) for
+// each slot whose K and V must move, in an order in which no slot is overwritten before it is moved.
 template <typename Move>
 std::vector<std::vector<int>> keep_right_drafts(const Batch& batch, std::span<const SampledToken> outputs,
                                                 const Move& move) {
@@ -43,7 +44,7 @@ std::vector<std::vector<int>> keep_right_drafts(const Batch& batch, std::span<co
     const std::vector<int> path = right_path(run, chosen);
     kept.resize(batch.runs.size());
     kept[n].assign(path.begin() + 1, path.end());
-    // A draft's slot is never before its target slot, and later drafts are in later slots.
+    // A draft's target is never after its slot, and later drafts are in later slots.
     for (size_t i = 1; i < path.size(); ++i)
       if (const int to = path[0] + static_cast<int>(i); path[i] != to)
         move(run, run.first_position + path[i], run.first_position + to);

@@ -1,4 +1,4 @@
-// The result of checking a kernel on this machine, in a form common to all backends.
+// The check of a kernel on this machine, and its result, in the same form for all backends.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace nibble {
 
 struct KernelFinding {
   double worst{0};  // largest ratio of an error to its bound; at most 1 if the kernel is right
-  // Where that error is: shape, values, output, row, column, actual and expected number.
+  // Place of that error: shape, values, output, row, column, actual and expected number.
   std::string at{};
   size_t num_compared{0};
 

@@ -1,4 +1,4 @@
-// Timings of kernels, also at row counts for which the kernel table chooses another kernel.
+// Timings of kernels, also for numbers of rows at which the kernel table chooses another kernel.
 #pragma once
 
 #include <span>
@@ -21,14 +21,14 @@ struct KernelTrial {
   Operation operation;
   std::string kernel;  // name in the kernel table
   int num_rows;
-  // Median of repetitions; per layer, or per step if the operation is not part of a layer.
+  // Median of the repetitions: per layer, or per step if the operation is outside the layers.
   double microseconds{0};
-  std::string fault{};  // the error that its check found; a kernel with a fault is not timed
+  std::string fault{};  // error that the kernel's check found; such a kernel is not timed
 };
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Adjacent ranges are merged.
+  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Equal neighbours are merged.
   std::vector<KernelChoice> chosen, fastest;
   std::vector<TunedSteps> tuned{};  // where `fastest` differs from `chosen`
 };

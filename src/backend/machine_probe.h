@@ -9,13 +9,13 @@ namespace nibble {
 
 struct ProbeFinding {
   enum class Result {
-    kOk,       // behaves as the kernels assume; or a measurement
-    kTwin,     // as kOk, but emulated in software: the device lacks the instruction
-    kMissing,  // the device lacks the feature, and no kernel for this device needs it
-    kOther,    // does not behave as the kernels assume
+    kOk,       // behaves as kernels assume; or the probe only measures
+    kTwin,     // as kOk, by a twin in software: the device lacks the instruction
+    kMissing,  // the device lacks the feature, but its kernels don't need it
+    kOther,    // does not behave as kernels assume
   };
   struct Figure {
-    std::string name;  // including its unit
+    std::string name;  // name and unit
     double value;
   };
   Result result{};

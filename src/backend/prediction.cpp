@@ -20,7 +20,7 @@ PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
   memory += other.memory;
   issue += other.issue;
   products += other.products;
-  // Time not covered by the longest of the summed parts counts as serial, so that totals add up.
+  // The time beyond the longest of the summed parts counts as serial, so that totals add up.
   serial = together - std::max({memory, issue, products});
   return *this;
 }

@@ -1,4 +1,4 @@
-// A backend's prediction of a step on a device that may be absent.
+// Prediction of a step by a backend, for a device that may be absent.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct PredictedStep {
   int num_rows() const { return num_sequences * num_tokens; }
 };
 
-// One operation of a step, summed over layers, in microseconds. Reading weights, converting and multiplying
-// them overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations do not launch.
+// One operation of a step, summed over layers, in microseconds. Reading, converting and multiplying weights
+// overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations have no launch.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};
@@ -33,7 +33,7 @@ struct PredictedTime {
   double memory{0}, issue{0}, products{0}, serial{0};
 
   double total() const;
-  std::string_view bound() const;  // the largest part: "memory", "issue", "products" or "serial"
+  std::string_view bound() const;  // the largest of "memory", "issue", "products" and "serial"
   PredictedTime& operator+=(const PredictedTime& other);
 };
 double total_of(std::span<const PredictedTime> operations);
@@ -48,25 +48,26 @@ struct PredictedDevice {
 };
 
 struct PredictedSharing {
-  // Fixed time of an all-reduce of one row, without its bytes. Not set: that of the devices' library.
+  // Fixed time of an all-reduce of one row, without the transfer of its bytes. Not set: the time of the
+  // devices' library.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };
 
 struct PredictedLink {
   double bandwidth{0};      // bytes per second, in one direction
-  double sum_seconds{0};    // fixed time of an all-reduce of one row, without its bytes
+  double sum_seconds{0};    // fixed time of an all-reduce of one row, without the transfer of its bytes
   bool is_measured{false};  // false: estimated
   std::string source;
 };
 
 struct StepPrediction {
-  PredictedDevice device;  // one of the devices
-  // In step order, on the device with the largest share; serial times include all-reduces.
+  PredictedDevice device;  // one of the devices, which are equal
+  // In the order of the step, on the device with the largest share. Serial times include all-reduces.
   std::vector<PredictedTime> operations;
   PredictedLink link{};
   double sums{0};     // microseconds per step spent in all-reduces
-  ExpertLoad load{};  // expected load per layer, of the device with the largest load
+  ExpertLoad load{};  // expected load per layer of the most loaded device
 };
 
 }  // namespace nibble

@@ -1,4 +1,4 @@
-// The rule by which drafts are accepted, for host (draft_tree.h) and GPU. C++17, for device code.
+// The rule for accepting drafts, for host (draft_tree.h) and GPU. C++17, because device code includes it.
 #pragma once
 
 namespace nibble {
@@ -8,9 +8,9 @@ struct DraftRange {
   int last, first, end;
 };
 
-// Calls keep(i) for each accepted draft in order. Returns the last accepted draft, or drafts.last. A draft is
-// accepted if its parent is the last known token or an accepted draft, and fits(i): the parent's row sampled
-// the draft's token, or has no output because nothing else could follow.
+// Calls keep(i) for each accepted draft, in order. Returns the last accepted draft, or drafts.last if none. A
+// draft is accepted if its parent is the last known token or an accepted draft, and if fits(i): the parent's
+// row sampled this draft's token, or has no output because no other token could follow.
 template <typename Parent, typename Fits, typename Keep>
 constexpr int for_right_drafts(const DraftRange& drafts, const Parent& parent, const Fits& fits,
                                const Keep& keep) {

@@ -1,6 +1,6 @@
 // Samples without sorting a row of up to 201,088 logits: greedy takes one pass, plain sampling four, top_k
-// keeps a heap of k, top_p sorts only the tokens that it may keep. exp is float32: its error, 1 ulp or 6e-8
-// of a weight, is far below that of the logits. Sums are float64 in a fixed order.
+// keeps a heap of k tokens, top_p sorts only tokens that it may keep. exp is float32: its error (1 ulp, 6e-8
+// of a weight) is far below the error of the logits. Sums are float64 in a fixed order.
 #include "backend/sample.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kMinusInfinity{-std::numeric_limits<float>::infinity()};
 
-float ordered(float logit) {  // replaces NaN and +infinity, which do not compare or subtract correctly
+float ordered(float logit) {  // replaces NaN and +infinity, which break comparisons and differences
   return std::isnan(logit) ? kMinusInfinity : std::min(logit, std::numeric_limits<float>::max());
 }
 
@@ -56,7 +56,7 @@ void apply_bias_and_penalties(std::span<float> logits, const OutputRow& row) {
   for (const auto& [token, bias] : params.logit_bias) at(token) = ordered(at(token) + bias);
 
   if (params.repetition_penalty != 1) {
-    std::vector<bool> is_done(logits.size());  // applies once to each token, even if it occurs often
+    std::vector<bool> is_done(logits.size());  // a token is penalised once, even if it occurs often
     for (const auto tokens : {row.prompt, row.output}) {
       for (const TokenId token : tokens) {
         float& logit = at(token);
@@ -76,7 +76,7 @@ void apply_bias_and_penalties(std::span<float> logits, const OutputRow& row) {
     }
     for (const TokenId token : row.output) {
       const int count = std::exchange(counts[static_cast<size_t>(token)], 0);
-      if (count == 0) continue;  // already penalised at its first occurrence
+      if (count == 0) continue;  // penalised at its first occurrence already
       const float penalty = params.frequency_penalty * static_cast<float>(count) + params.presence_penalty;
       at(token) = ordered(at(token) - penalty);
     }
@@ -90,8 +90,8 @@ TokenId likeliest(std::span<const float> logits) {
   return static_cast<TokenId>(best);
 }
 
-// Returns the n likeliest tokens, likeliest first. The heap's top is the least likely of the n best so far:
-// after the first few thousand logits nearly all fail a single comparison.
+// Returns the n likeliest tokens, likeliest first. The top of the heap is the least likely of the n best so
+// far: after a few thousand logits, one comparison excludes nearly every further one.
 std::vector<Candidate> top(std::span<const float> logits, size_t n) {
   std::vector<Candidate> best;
   n = std::min(n, logits.size());
@@ -117,10 +117,10 @@ double sum_weights(std::span<const Candidate> candidates) {
   return sum;
 }
 
-// Keeps the fewest likeliest tokens whose weights sum to `top_p` of the total, in unspecified order.
+// Keeps the fewest likeliest tokens whose weights sum to `top_p` of the total; in unspecified order.
 void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   const double total = sum_weights(candidates);
-  // Tokens below this weight, all but hundreds of 201,088, together weigh less than (1 - top_p) of the total.
+  // Tokens below this weight together weigh less than (1 - top_p) of the total. Hundreds of 201,088 remain.
   const double negligible = (1 - double{top_p}) * total / static_cast<double>(candidates.size());
   std::erase_if(candidates, [&](const Candidate& c) { return double{c.weight} < negligible; });
 
@@ -135,7 +135,7 @@ void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   candidates.erase(candidates.begin(), rest_end);
 }
 
-// Returns the tokens that min_p, top_k and top_p leave, in ascending order of id.
+// Returns the tokens that remain after min_p, top_k and top_p, in ascending order of id.
 std::vector<Candidate> keep(std::span<const float> logits, float max_logit, const SampleParams& params) {
   const bool has_top_k = params.top_k > 0 && static_cast<size_t>(params.top_k) < logits.size();
   std::vector<Candidate> candidates;
@@ -146,7 +146,7 @@ std::vector<Candidate> keep(std::span<const float> logits, float max_logit, cons
     for (size_t v = 0; v < logits.size(); ++v) candidates.push_back({static_cast<TokenId>(v), logits[v], 0});
   }
   for (Candidate& c : candidates) c.weight = std::exp((c.logit - max_logit) / params.temperature);
-  // The order of min_p and top_k does not matter: both keep a number of the likeliest tokens.
+  // min_p and top_k may be applied in any order, because both keep the likeliest tokens.
   if (params.min_p > 0)
     std::erase_if(candidates, [&](const Candidate& c) { return c.weight < params.min_p; });
   if (params.top_p < 1) keep_nucleus(candidates, params.top_p);
@@ -165,7 +165,7 @@ TokenId draw(std::span<const Candidate> candidates, double unit) {
     last = candidate.token;
     if (sum > goal) break;
   }
-  return last;  // if no sum exceeds `goal`, which can round up to the total: the last token with a weight
+  return last;  // `goal` may round up to the total: take the last token with a weight
 }
 
 TokenId choose(std::span<const float> logits, const SampleParams& params, int position) {
@@ -195,7 +195,7 @@ SampledToken sample(std::span<float> logits, const OutputRow& row, int position)
   NIBBLE_CHECK(row.sample != nullptr && !logits.empty());
   const SampleParams& params = *row.sample;
   for (float& logit : logits) logit = ordered(logit);
-  std::vector<float> raw;  // the model's own logits, for log-probabilities
+  std::vector<float> raw;  // the model's own logits, kept for log-probabilities
   if (params.num_logprobs >= 0) raw.assign(logits.begin(), logits.end());
   if (row.mask) apply_mask(logits, *row.mask);
   if (changes_logits(params)) apply_bias_and_penalties(logits, row);

@@ -26,8 +26,8 @@
 
 namespace nibble {
 
-// Samples the token at `position`, which with the seed determines the draw. Overwrites `logits` [V]. Token
-// ids in `row` must be below V. Returns token -1 if no logit is above -infinity.
+// Samples the token at `position`. Seed and position determine the draw. Overwrites `logits` [V]. Token ids
+// in `row` must be below V. Returns token -1 if no logit is above -infinity.
 SampledToken sample(std::span<float> logits, const OutputRow& row, int position);
 
 }  // namespace nibble

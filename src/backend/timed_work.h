@@ -1,4 +1,4 @@
-// Times of the launches or loops of a step. C++17, for device code.
+// Times of a step's launches or loops. C++17, because device code includes it.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,9 @@
 
 namespace nibble {
 
-// One launch or loop. Times are microseconds since the step began, on the device's clock.
+// One launch or loop. Times are in microseconds since the start of the step, on the device's clock.
 struct TimedWork {
-  Operation operation;    // the first operation, if the launch runs several
+  Operation operation;    // the first one, if the launch runs several operations
   std::string_view name;  // the backend's name for the launch or loop
   double begin{0}, end{0};
   bool is_draft{false};  // work of a draft head

@@ -1,4 +1,4 @@
-// The result of one operation of a step, to find where two backends, formats or builds differ.
+// The result of one operation of a step: shows where two backends, formats or builds differ.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace nibble {
 //   kAttend                [T, Nq D]
 //   kProject               the residual stream after attention [T, H]
 //   kRoute                 the weight of each chosen expert, 0 of the others [T, E]
-//   kExpertsUp             the residual stream after both halves of the experts [T, H]
+//   kExpertsUp             the residual stream after the experts (kExpertsDown included) [T, H]
 //   kUnembed               logits of the output rows [T, V]
 struct TracedResult {
   int layer{-1};  // -1: before or after the layers

@@ -41,7 +41,7 @@ const char* title(SettingGroup group) {
 
 std::string off_flag(const Setting& setting) { return fmt::format("--{}", setting.off); }
 
-// The NIBBLE_* variable's value; null if unset, if its flag was given, or if the command lacks the setting.
+// Returns the NIBBLE_* variable; null if unset, if its flag is given, or if the command lacks the setting.
 const char* value_of_variable(const CLI::App& command, const Setting& setting) {
   const CLI::Option *option = command.get_option_no_throw(flag(setting)),
                     *off = setting.off.empty() ? nullptr : command.get_option_no_throw(off_flag(setting));
@@ -121,7 +121,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
       continue;
     }
     CLI::Option* option = command.add_option_function<std::vector<std::string>>(names, assign, help);
-    // The last of several values wins, so a script can put its defaults first.
+    // The last of several values counts, so a script can put its defaults first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));
     const bool is_list = std::holds_alternative<TextListField>(setting.field);

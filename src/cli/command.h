@@ -7,7 +7,7 @@
 
 #include "core/settings.h"
 
-// Forward declarations: CLI11's header is large, and only files that define commands need it.
+// Forward declarations of CLI11's types: its header is large, and only files that define commands need it.
 namespace CLI {
 class App;
 class Option;
@@ -22,7 +22,7 @@ inline constexpr int kDone{0};  // success
 inline constexpr int kCheckFailed{1};
 inline constexpr int kBadInput{2};  // a flag, a file or a request is wrong; one line on stderr says why
 inline constexpr int kFailed{3};    // the machine failed: out of memory, disk full, output not writable
-// A node was lost or did not join. All nodes exit with this code and have to be restarted together.
+// A node was lost or did not join. All nodes exit with this code, and must be restarted together.
 inline constexpr int kNodeLost{4};
 inline constexpr int kEngineLost{5};  // serve: the device or the engine is lost; a restart may help
 // Base of exit codes after a signal, as in shells: the signal's number is added.
@@ -42,22 +42,22 @@ CLI::Option* add_model(CLI::App& command, std::string& model);
 // Adds the flags of all settings in `groups`, in the order of the table of settings.
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups);
 
-// applies NIBBLE_* variables, except where the flag is given
+// applies NIBBLE_* variables to settings whose flag is not given
 void read_environment(const CLI::App& command, Settings& settings);
 
 // Returns the innermost subcommand on the command line, or `program` if it has none.
 const CLI::App& chosen_command(const CLI::App& program);
 
-// Refuses arguments between `command` and the name of its subcommand `given`, which would not read them.
+// Refuses arguments between `command` and its subcommand `given`, because the subcommand would not read them.
 void check_nothing_before(const CLI::App& command, const CLI::App& given);
 
 // Whether the command line or a NIBBLE_* variable sets this flag, under any of its names.
 bool is_given(const CLI::App& command, const CLI::Option& option);
 
-// Returns the command line for records: NIBBLE_* variables, long flags, API keys as "...", without quotes.
+// Returns the command line for records, without quotes: NIBBLE_* variables, long flags, API keys as "...".
 std::string command_line(const CLI::App& command);
 
-// Returns one line: what the parser refused and what is accepted.
+// Returns one line: what the parser refused, and what would be accepted.
 std::string explain(const CLI::App& program, const CLI::ParseError& error);
 
 std::string path_of(const CLI::App& command);  // such as "nibble harmony render"

@@ -30,7 +30,7 @@ struct CommandFlags {
   std::string path, what;  // the path, such as " bench serve", and the description
   std::vector<const CLI::Option*> flags;
   std::vector<const CLI::App*> commands;
-  // known words for positional arguments, except file names, which the shell completes itself
+  // words accepted as positional arguments; file names are completed by the shell
   std::string arguments;
 };
 
@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const CLI::Option& flag) {
 
 bool takes_value(const CLI::Option& flag) { return flag.get_expected_max() > 0; }
 
-// known values of a flag; empty if any text is valid or none is expected
+// accepted values of a flag; empty if any text is valid or the flag takes none
 std::string choices_of(const CLI::Option& flag) {
   if (flag.get_positional()) return std::string(kModels);
   if (!takes_value(flag)) return "";
@@ -68,13 +68,13 @@ void collect(const CLI::App& command, const std::string& path, std::vector<Comma
   for (const CLI::App* below : row.commands) collect(*below, path + " " + below->get_name(), found);
 }
 
-std::string words_of(const CommandFlags& row) {  // all completions of a command except flags
+std::string words_of(const CommandFlags& row) {  // all completions of a command, except flags
   std::string words;
   for (const CLI::App* command : row.commands) words += command->get_name() + " ";
   return words + row.arguments;
 }
 
-// The paths of all commands, as a pattern of a shell's `case`: "' bench' | ' bench serve'".
+// Returns the paths of all commands as a pattern of a shell's `case`: "' bench' | ' bench serve'".
 std::string paths_of(const std::vector<CommandFlags>& rows) {
   std::vector<std::string> paths;
   for (const CommandFlags& row : rows)
@@ -94,7 +94,7 @@ std::string bash(const std::vector<CommandFlags>& rows) {
   case "$path $previous" in
 )",
       paths_of(rows));
-  std::vector<std::string> free;  // patterns of flags that accept any text, so no value can be suggested
+  std::vector<std::string> free;  // patterns of flags that accept any text: no suggestions
   for (const CommandFlags& row : rows)
     for (const CLI::Option* flag : row.flags) {
       if (!takes_value(*flag)) continue;
@@ -124,7 +124,7 @@ complete -o bashdefault -o default -F _nibble nibble
 )";
 }
 
-// Puts a backslash before each character of `special`: zsh's _arguments gives brackets and quotes a meaning.
+// Puts a backslash before each character of `special`, such as brackets, which zsh's _arguments interprets.
 std::string escaped(std::string_view text, std::string_view special) {
   std::string out;
   for (const char letter : text) {
@@ -190,7 +190,7 @@ if [ "$funcstack[1]" = _nibble ]; then _nibble "$@"; else compdef _nibble nibble
 std::string fish(const std::vector<CommandFlags>& rows) {
   std::string text;
   for (const CommandFlags& row : rows) {
-    std::string condition;  // fish code that is true if every word of the command's path has been typed
+    std::string condition;  // fish code that is true if all words of the command's path have been typed
     for (size_t begin = 0; begin < row.path.size();) {
       const size_t end = std::min(row.path.find(' ', begin + 1), row.path.size());
       condition += fmt::format("{}__fish_seen_subcommand_from{}", condition.empty() ? "" : "; and ",

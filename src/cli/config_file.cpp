@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxBytes{1 << 20};
 
-// Whether the file may contain the flag: not --help, --config and --check, which are actions.
+// Whether the file may contain the flag. Excludes --help, --config and --check, which are actions.
 bool is_setting(const CLI::Option& option) {
   return !option.get_lnames().empty() && !option.check_lname("help") && !option.check_lname("config") &&
          !option.check_lname("check");

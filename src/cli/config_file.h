@@ -1,4 +1,4 @@
-// --config FILE: a TOML file of flags, by their names without leading dashes.
+// --config FILE: a TOML file with flags, whose names have no leading dashes.
 #pragma once
 
 namespace CLI {

@@ -10,9 +10,9 @@
 namespace nibble::cli {
 namespace {
 
-// width of the left column, a flag and its value; the description is to its right
+// width of the left column, which has flags and their values; descriptions are to its right
 constexpr size_t kNameColumns{38};
-constexpr size_t kLeastColumns{60};  // minimum width of the help text: lines overflow on a narrower terminal
+constexpr size_t kLeastColumns{60};  // minimum width of the help text; lines overflow on a narrower terminal
 
 }  // namespace
 

@@ -12,7 +12,7 @@ inline constexpr size_t kHelpColumns{100};  // maximum width; less on a narrower
 // Wraps `text`, breaking lines only at spaces. A line break in `text` counts as a space.
 std::string wrap(std::string_view text, size_t width);
 
-// Wraps each paragraph, but not indented lines (examples). A line that ends in a colon ends its paragraph.
+// Wraps each paragraph except indented lines (examples). A line that ends in a colon ends its paragraph.
 std::string wrap_paragraphs(std::string_view text, size_t width);
 
 class HelpFormatter : public CLI::Formatter {

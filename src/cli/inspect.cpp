@@ -64,7 +64,7 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// Lists the tensors in the files, also of an incomplete model. For synthetic weights: those to generate.
+// Lists the tensors in the files, also of an incomplete model. Synthetic weights: the tensors to generate.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
@@ -93,7 +93,7 @@ size_t total_bytes(const std::vector<TensorLine>& tensors) {
   return bytes;
 }
 
-// Returns metadata of a GGUF file, empty for others. Shows only the length of arrays (vocabulary: 200,000).
+// Returns metadata of a GGUF file; empty for others. Of an array (the vocabulary), shows only the length.
 Json list_metadata(const ModelSource& source) {
   Json metadata = Json::object();
   if (!is_gguf(source.path)) return metadata;
@@ -120,7 +120,7 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
   return bytes;
 }
 
-// The storage format of each matrix of a layer. Layers with equal formats use the same kernels.
+// Returns the storage format of each matrix of a layer. Layers with equal formats use the same kernels.
 std::vector<std::string_view> storage_of(const LayerWeights& layer) {
   std::vector<std::string_view> storage;
   for (const Matrix* matrix :
@@ -139,8 +139,8 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
   return chosen;
 }
 
-// Kernels depend only on formats and machine. So this lists those of a smaller model, which is quick to make:
-// from synthetic weights, or from views of the mapped weights.
+// Lists the kernels of a smaller model, which is quick to make from synthetic weights or from views of mapped
+// weights. The whole model has the same kernels, which depend only on formats and machine.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
@@ -172,7 +172,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   return kernels;
 }
 
-// Lists the kernels for a GPU that may be absent here, from the model's configuration and formats.
+// Lists the kernels for a GPU, which this machine may lack, from the model's configuration and formats.
 RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
                               const Capacity& capacity) {
   if (!setup.backend->device)
@@ -194,7 +194,7 @@ struct Report {
   MemoryPlan plan;
   int64_t kv_tokens;
   size_t kept_weight_bytes;
-  std::vector<OperationCost> decode;  // for one token at the end of a full context
+  std::vector<OperationCost> decode;  // costs of decoding one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
   std::string device, refusal;        // empty unless --gpu is given
   std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
@@ -288,7 +288,7 @@ void print(const Report& report) {
 void print_metadata(const Json& metadata) {
   constexpr size_t kMaxShown{80};  // a chat template has thousands of characters
   for (const auto& [key, value] : metadata.items()) {
-    // escaped to ASCII, so that it can be cut at any character
+    // escape to ASCII: the text can then be cut at any byte
     const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
     fmt::print("{:<60} {}{}\n", key, text.substr(0, kMaxShown), text.size() > kMaxShown ? "..." : "");
   }
@@ -372,7 +372,7 @@ int inspect(const InspectOptions& options, Settings settings) {
   const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
   Json metadata = list_metadata(source);
-  // Print these lists before open_model(), which throws for an incomplete model: they show what is missing.
+  // Print these lists first: open_model() throws for an incomplete model, and the lists show what is missing.
   if (options.show_tensors && !options.as_json) {
     print_metadata(metadata);
     print_tensors(tensors);

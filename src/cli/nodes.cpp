@@ -14,14 +14,14 @@
 namespace nibble::cli {
 namespace {
 
-// Time for the head to send the error to clients before it ends; the same as ServerOptions::last_words.
+// Time that the head has to send the error to clients before it ends. Equals ServerOptions::last_words.
 constexpr std::chrono::seconds kLastWords{2};
 
 [[noreturn]] void end_process(const std::string& what, std::chrono::seconds delay) {
   print_to(stderr, "nibble: {}\n", what);
   std::this_thread::sleep_for(delay);
   std::fflush(stdout);
-  std::_Exit(kNodeLost);  // Ends the process without waiting for other threads, which may be blocked.
+  std::_Exit(kNodeLost);  // without waiting for other threads, which may be blocked
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ void print_json(const RunOptions& options, const Settings& settings, const Answe
     json["num_accepted_tokens"] = drafts.num_accepted;
     json["draft_acceptance"] = acceptance_by_place(drafts);
   }
-  // Bytes of a partial UTF-8 character become U+FFFD. The ids in "tokens" are exact.
+  // A partial UTF-8 character in a text becomes U+FFFD. The ids in "tokens" are exact.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 

@@ -95,7 +95,7 @@ server::ApiKeys api_keys(const ServeOptions& options) {
   if (!options.key_file) return keys;
   refuse_special_file(*options.key_file);
   std::ifstream in(*options.key_file);
-  in.peek();  // force a read: opening a folder succeeds, reading it fails
+  in.peek();  // reads a byte to find errors: opening a folder succeeds, reading it fails
   if (in.bad() || !in.is_open())
     throw InputError("--api-key-file '{}' can't be read: {}", *options.key_file, std::strerror(errno));
   std::ostringstream text;
@@ -112,7 +112,7 @@ void warn_if_open(const server::ServerOptions& options) {
            options.address.host, options.address.port);
 }
 
-// Returns the model's name for clients: of a path only the last part, because clients must not see the rest.
+// Returns the model's name for clients: only the last part of a path, because clients must not see the rest.
 std::string served_name(const ServeOptions& options) {
   if (!options.served_names.empty()) return options.served_names.front();
   const fs::path path = fs::path(options.model) / "";
@@ -200,7 +200,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
       break;
   }
   print_to(stderr, "nibble: {}\n", engine.state().lost);
-  std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // destructors would block on a device that hangs
+  std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // a destructor would block on a device that hangs
 }
 
 template <typename Value>
@@ -212,7 +212,7 @@ void add_switch(CLI::App& command, const char* flag, bool& value, const char* wh
   command.add_flag(flag, value, what)->group(kServerGroup);
 }
 
-void take_all(CLI::Option* option) {  // lets a flag be given several times, with one value each
+void take_all(CLI::Option* option) {  // accepts a flag several times, each time with one value
   option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 

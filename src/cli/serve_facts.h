@@ -11,14 +11,14 @@
 
 namespace nibble::cli {
 
-// `budgets`: memory_budgets() before the model was loaded. A null `backend`: not loaded, so no kernels.
+// `budgets`: memory_budgets() before loading the model. `backend`: null if not loaded; then no kernels.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                                const Backend* backend, std::span<const size_t> budgets);
 
-// Returns the bytes of weights in host memory. After eviction, a step has to read them from disk again.
+// Returns the bytes of weights in host memory. If they are evicted, a step has to read them from disk again.
 size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room);
 
-// `serve --check`: prints what would be served, before anything is loaded. Returns the exit code; throws
+// `serve --check`: prints what would be served, without loading a model. Returns the exit code; throws
 // InputError for a wrong address or too little memory. Does not bind the port: a running server may use it.
 int check(const server::ServerOptions& options, const Model& model, const ResolvedSettings& setup,
           const Capacity& capacity);

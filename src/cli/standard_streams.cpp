@@ -13,7 +13,7 @@ namespace nibble::cli {
 
 void prepare_standard_streams() {
   // Open /dev/null in the wrong mode, so that reads and writes fail as on a closed stream. open() returns the
-  // lowest free descriptor, which is that of the closed stream.
+  // lowest free descriptor, and that is the closed stream's.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) [[maybe_unused]]
       const int taken = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
@@ -27,12 +27,12 @@ void outlive_the_terminal() {
 
 void announce(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
-  ::__fpurge(stdout);  // Discard the buffered text, which would otherwise be written later and fail again.
+  ::__fpurge(stdout);  // discard the buffered text: a later write of it would fail again
   std::clearerr(stdout);
 }
 
 std::optional<std::string> finish_output() {
-  // The flag of an earlier failed write; its errno is no longer known.
+  // True if an earlier write failed. The errno of that failure is no longer known.
   const bool had_failed = std::ferror(stdout) != 0;
   if (std::fflush(stdout) != 0) return std::strerror(errno);
   return had_failed ? std::optional<std::string>("an earlier write failed") : std::nullopt;

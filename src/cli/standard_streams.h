@@ -12,10 +12,10 @@ namespace nibble::cli {
 // even if the parent ignores it: `nibble ... | head` then ends silently, like standard tools.
 void prepare_standard_streams();
 
-// For servers: neither a closed pipe nor a hangup of the terminal ends the process from then on.
+// For servers: a closed pipe or a hangup of the terminal does not end the process from then on.
 void outlive_the_terminal();
 
-void announce(std::string_view text);  // for information that no program reads: ignores failures
+void announce(std::string_view text);  // prints information that no program reads; ignores failures
 
 // Call last: flushes stdout. Returns why the output is incomplete, or nullopt.
 std::optional<std::string> finish_output();

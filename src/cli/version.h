@@ -13,7 +13,7 @@ struct Build {
   std::string_view name;  // Settings::build
 };
 Build this_build();
-nlohmann::ordered_json build_json();  // the form in records of measurements
+nlohmann::ordered_json build_json();  // the version as records of measurements contain it
 
 std::string version_text();  // the output of --version, several lines
 

@@ -20,8 +20,8 @@ class Buffer {
   // Leaves the bytes uninitialised. The system assigns memory to a page only when it is first written.
   explicit Buffer(size_t bytes) : Buffer(bytes, kAlignment) {}
 
-  // A buffer in 2 MB pages, if the system grants them, for data that is read many times. A TLB entry of a 4
-  // KB page covers only 64 cache lines.
+  // Returns a buffer in 2 MB pages, if the system grants them, for data that is read many times: fewer TLB
+  // entries are needed than with pages of 4 KB.
   static Buffer of_huge_pages(size_t bytes) {
     Buffer buffer(bytes, kHugePage);
 #if defined(__linux__)

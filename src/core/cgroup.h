@@ -8,7 +8,7 @@
 
 namespace nibble {
 
-// Where Linux shows the groups; tests use another folder. `own` is the group of this process in `root`.
+// Folder in which Linux shows the groups (tests use another one), and the group of this process in it.
 struct CgroupPlace {
   std::filesystem::path root, own;
 };
@@ -17,12 +17,12 @@ CgroupPlace own_cgroup();
 // The CPU time that the quota allows, in cores (cpu.max); nullopt: no quota.
 std::optional<double> cpu_quota(const CgroupPlace& place);
 
-// The whole cores of the quota, at least 1 and at most `num_cores`. Rounded down: with more threads than the
-// quota has cores, Linux pauses them in turn, and a loop over all threads waits for the slowest.
+// The whole cores of the quota, at least 1 and at most `num_cores`. Rounds down: Linux would pause surplus
+// threads in turn, and a loop over all threads waits for the slowest.
 int cores_within(int num_cores, std::optional<double> quota);
 
-// Bytes left below the memory limit (memory.max); page cache counts as free, because it is reclaimed first.
-// nullopt: no limit.
+// Bytes left below the memory limit (memory.max); nullopt: no limit. Page cache counts as free: it can be
+// reclaimed.
 std::optional<size_t> cgroup_memory_left(const CgroupPlace& place);
 
 }  // namespace nibble

@@ -16,7 +16,7 @@ inline float to_float(E4m3 x) {
   const uint32_t sign = (x.bits & 0x80u) << 24;
   const uint32_t magnitude = x.bits & 0x7Fu;
   if (magnitude == 0x7F) return std::bit_cast<float>(sign | 0x7FC00000u);
-  if (magnitude < 8) {  // exponent 0: multiples of 2^-9
+  if (magnitude < 8) {  // subnormal (exponent 0): a multiple of 2^-9
     const float value = static_cast<float>(magnitude) * 0x1p-9f;
     return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
   }

@@ -20,7 +20,7 @@ inline float to_float(E8m0 x) {  // exact, also for 2^-127, which is a subnormal
   return std::bit_cast<float>(x.bits == 0 ? 0x00400000u : uint32_t{x.bits} << 23);
 }
 
-// Round |x| to a power of two; saturate at 2^-127 (also zero) and 2^127 (also infinity). A NaN stays a NaN.
+// Round |x| to a power of two. Saturate at 2^-127 (also zero) and 2^127 (also infinity). A NaN stays a NaN.
 inline E8m0 to_e8m0_down(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;
@@ -30,7 +30,7 @@ inline E8m0 to_e8m0_down(float x) {
 inline E8m0 to_e8m0_up(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;
-  // 2^-127 and less are subnormal in float32 and get code 0.
+  // Values up to 2^-127 are subnormal in float32 and get code 0.
   if (magnitude <= 0x00400000u) return E8m0{0};
   return E8m0{static_cast<uint8_t>(std::min((magnitude + 0x7FFFFFu) >> 23, 254u))};
 }

@@ -14,7 +14,7 @@ struct F16 {
 inline float to_float(F16 x) {  // exact; a NaN keeps its sign and payload
   const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7FFFu;
   if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  // The exponent and mantissa bits, read as a float32, give the value times 2^-112, also if subnormal.
+  // Exponent and mantissa bits, read as a float32, give the value times 2^-112, also for a subnormal half.
   const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
@@ -27,7 +27,7 @@ inline F16 to_f16(float x) {
   if (magnitude > 0x7F800000u) return with_sign(0x7E00u);
   // 65520 is halfway between the largest half (65504) and the next multiple of 32: it rounds up to infinity.
   if (magnitude >= 0x477FF000u) return with_sign(0x7C00u);
-  // Subnormal: adding 1/2 rounds to a multiple of 2^-24; the low bits of the sum are that multiple.
+  // Subnormal half: adding 1/2 rounds to a multiple of 2^-24, whose number is in the low bits of the sum.
   if (magnitude < 0x38800000u) {
     const float sum = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f));

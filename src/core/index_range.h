@@ -1,4 +1,4 @@
-// A range of consecutive indices. C++17 only: device code includes it.
+// A range of consecutive indices. Written in C++17, because device code includes this file.
 #pragma once
 
 namespace nibble {

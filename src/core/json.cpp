@@ -6,13 +6,13 @@
 namespace nibble {
 namespace {
 
-// Other requests may free memory within this time. Blocking the thread is better than ending the process.
+// Other requests may free memory within this time. A blocked thread is better than the end of the process.
 constexpr std::chrono::seconds kJsonTimeout{5};
 
 }  // namespace
 
 void* wait_for_json_memory(size_t bytes) {
-  std::chrono::steady_clock::time_point end;  // set when an allocation fails for the first time
+  std::chrono::steady_clock::time_point end;  // set when the first allocation fails
   for (bool is_first = true;; is_first = false) {
     try {
       return ::operator new(bytes);

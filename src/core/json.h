@@ -2,10 +2,10 @@
 #pragma once
 
 #include "core/json_fwd.h"
-// Must follow json_fwd.h, which declares the allocator.
+// Must be included after json_fwd.h, which declares the allocator.
 #include <nlohmann/json.hpp>
 
-// Compares without allocating. The library's comparison is noexcept but allocates: failure ends the process.
+// Compares without allocating. The library's operator is noexcept but allocates, so failure ends the process.
 namespace nlohmann {
 
 inline bool operator==(const json& value, const char* text) noexcept {

@@ -3,8 +3,8 @@
 // std::allocator with these types.
 // A failed allocation would end the process in two places of the library (3.11.2). The destructor of json
 // flattens nested values into a std::vector<json>, which it allocates. When a null value becomes an array or
-// object, a failed allocation leaves it with the new type and a null pointer, which its destructor follows.
-// So these types wait until memory is free. Other types throw std::bad_alloc at once.
+// object, a failed allocation leaves the new type with a null pointer, which the destructor dereferences. So
+// these types wait until memory is free. Other types throw std::bad_alloc at once.
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@ namespace nibble {
 // Allocates by operator new. If that fails, retries for 5 s, then throws std::bad_alloc.
 void* wait_for_json_memory(size_t bytes);
 
-// The types of json::array_t and json::object_t; core/json.h checks that.
+// Equal to json::array_t and json::object_t, which core/json.h checks.
 using JsonArray = std::vector<nlohmann::json>;
 using JsonObject = std::map<std::string, nlohmann::json, std::less<>,
                             std::allocator<std::pair<const std::string, nlohmann::json>>>;
@@ -39,7 +39,7 @@ concept JsonPart = std::same_as<T, nlohmann::json> || std::same_as<T, JsonArray>
 
 }  // namespace nibble
 
-// The C++ standard ([namespace.std]) allows this: each of the types depends on one that is not in std.
+// The C++ standard ([namespace.std]) allows this specialisation: every T depends on a type outside std.
 template <nibble::JsonPart T>
 class std::allocator<T> {
  public:

@@ -13,7 +13,7 @@
 namespace nibble::log {
 namespace {
 
-constexpr std::string_view kRecords{"nibble.record"};  // its messages are already members of a JSON object
+constexpr std::string_view kRecords{"nibble.record"};  // messages of this logger are members of a JSON object
 
 // Returns `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 std::string quoted(std::string_view text) {

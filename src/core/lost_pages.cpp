@@ -22,11 +22,11 @@ struct NamedPages {
 };
 std::atomic<NamedPages*> first_pages{nullptr};
 std::atomic<int> lost_pages_exit_code{0};
-std::mutex pages_mutex;  // for writers; the handler does not take it
+std::mutex pages_mutex;  // taken by writers only, not by the signal handler
 
 void write_text(const char* text) {
   const size_t length = std::strlen(text);
-  if (::write(STDERR_FILENO, text, length) < 0) return;  // stderr is closed: the exit code remains
+  if (::write(STDERR_FILENO, text, length) < 0) return;  // stderr is closed: only the exit code tells
 }
 
 void on_bus_error(int, siginfo_t* info, void*) {
@@ -39,7 +39,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
     write_text(": cannot be read any more: it was cut short after it was opened, or its disk failed\n");
     ::_exit(lost_pages_exit_code.load());
   }
-  ::signal(SIGBUS, SIG_DFL);  // not a mapped file
+  ::signal(SIGBUS, SIG_DFL);  // the address is in no mapped file: default action
   ::raise(SIGBUS);
 }
 
@@ -58,7 +58,7 @@ void name_pages(std::span<const std::byte> bytes, const std::filesystem::path& p
   NamedPages* pages = first_pages;
   while (pages && pages->begin.load()) pages = pages->next;
   const bool is_new = !pages;
-  if (is_new && !(pages = new (std::nothrow) NamedPages)) return;  // a lost page then ends with SIGBUS
+  if (is_new && !(pages = new (std::nothrow) NamedPages)) return;  // out of memory: a lost page raises SIGBUS
   const std::string& text = path.native();
   const size_t length = text.copy(pages->path, sizeof(pages->path) - 1);
   pages->path[length] = '\0';

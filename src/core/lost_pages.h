@@ -1,5 +1,5 @@
-// A read of a mapped file whose bytes are gone (the file was cut short, the disk failed) raises SIGBUS. This
-// turns the signal into one line on stderr and an exit code.
+// If the bytes of a mapped file are gone (the file was cut short, the disk failed), reading them raises
+// SIGBUS. These functions turn the signal into one line on stderr and an exit code.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace nibble {
 
 // After this call, a lost page of a mapping known to name_pages() ends the process with `exit_code`. Other
-// bus errors end it as before. To be called once, by main.
+// bus errors have their usual effect. To be called once, by main.
 void exit_on_lost_pages(int exit_code);
 
 // Tells the handler which file is mapped at `bytes`, until forget_pages(). Thread-safe.

@@ -28,7 +28,7 @@ namespace {
 
 class Descriptor {
  public:
-  // O_NONBLOCK: without it, opening a FIFO waits for a writer.
+  // Opens with O_NONBLOCK, because opening a FIFO would otherwise wait for a writer.
   explicit Descriptor(const std::filesystem::path& path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) throw InputError("{}: cannot be opened: {}", path.string(), std::strerror(errno));

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
   throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be written");
 }
 
-// Makes the new name survive a crash. Ignores errors: a file system without folder sync does not need it.
+// Makes the new name survive a crash. Ignores errors: file systems that can't sync a folder need no sync.
 void sync_folder_of(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -33,7 +33,7 @@ void sync_folder_of(const fs::path& path) {
 }  // namespace
 
 NewFile::NewFile(fs::path path) : path_(std::move(path)), unfinished_(path_) {
-  // Refuse a device, such as /dev/null: the rename would replace it by a file.
+  // Refuse a device such as /dev/null: the rename would replace the device by a file.
   if (std::error_code error; fs::exists(path_, error) && !fs::is_regular_file(path_, error))
     throw InputError("{}: cannot be written: not a regular file", path_.string());
   unfinished_ += fmt::format(".unfinished-{}", ::getpid());

@@ -1,4 +1,4 @@
-// Writes a file atomically: to a temporary file in the same folder, which is synced to disk and then renamed.
+// Writes a file atomically: writes a temporary file in the same folder, syncs it to disk, then renames it.
 #pragma once
 
 #include <cstddef>

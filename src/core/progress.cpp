@@ -28,7 +28,7 @@ class Display {
       : task_(std::move(task)), unit_(unit), out_(out), draws_(understands_escapes(out)) {}
   Display(const Display&) = delete;
   Display& operator=(const Display&) = delete;
-  ~Display() {  // After a failure, erases the bar: the error message must not share its line.
+  ~Display() {  // After a failure, erases the bar, so that the error message gets an empty line.
     if (is_drawn_) write_to(out_, kEraseLine);
   }
 

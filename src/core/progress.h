@@ -1,4 +1,4 @@
-// Progress of long tasks: the code that works calls a ReportProgress, its caller decides how to show it.
+// Progress of long tasks: working code calls a ReportProgress, and its caller decides how to show it.
 #pragma once
 
 #include <cstddef>

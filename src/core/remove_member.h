@@ -1,5 +1,5 @@
-// Removes a member, if present, of a JSON object that keeps the order of its members. json's own erase()
-// copies the names of all later members, and if memory runs out there, it destroys a member twice.
+// Removes a member, if present, of a JSON object that keeps the order of its members. Replaces json's
+// erase(), which copies the names of all later members and destroys a member twice if memory runs out.
 #pragma once
 
 #include <string_view>

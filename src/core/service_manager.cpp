@@ -39,7 +39,7 @@ bool notify_service_manager(std::string_view state) {
   if (path[0] == '@') address.sun_path[0] = '\0';  // a Linux abstract socket, which is not a file
   const int handle = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (handle < 0) return false;
-  // The timeout for sending, 200 ms: a service manager that does not read must not block the caller.
+  // Limit sending to 200 ms: a service manager that does not read must not block the caller.
   const timeval patience{0, 200'000};
   ::setsockopt(handle, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
@@ -52,7 +52,7 @@ bool notify_service_manager(std::string_view state) {
 std::optional<std::chrono::microseconds> watchdog_time() {
   const auto microseconds = number_in("WATCHDOG_USEC");
   if (!microseconds || *microseconds <= 0) return std::nullopt;
-  // A child of the watched process inherits the variables but is not watched.
+  // Child processes inherit the watchdog's variables, but only the process WATCHDOG_PID is watched.
   if (const auto process = number_in("WATCHDOG_PID"); process && *process != ::getpid()) return std::nullopt;
   return std::chrono::microseconds(*microseconds);
 }

@@ -199,7 +199,7 @@ bool assign(Settings& settings, const NumberField<Member>& field, std::string_vi
   // Text that is not a number counts as NaN. The comparisons are written so that NaN is refused.
   const double number = value ? static_cast<double>(*value) : NAN;
   if (!(number >= field.least && number <= field.most)) return false;
-  // Compares as float, the sampler's type: a double just above `least` would round to `least` there.
+  // Compare as float, the sampler's type: a double just above `least` could equal `least` as a float.
   if (field.is_above_least && !(static_cast<float>(number) > static_cast<float>(field.least))) return false;
   settings.*field.member = *value;
   return true;
@@ -242,7 +242,7 @@ std::vector<std::string_view> choices([[maybe_unused]] const Field& field) {
 template <typename Member>
 std::string describe(const NumberField<Member>& field) {
   using T = typename Unwrapped<Member>::type;
-  if constexpr (std::is_same_v<T, uint64_t>)  // not field.most, a double, which cannot hold UINT64_MAX
+  if constexpr (std::is_same_v<T, uint64_t>)  // field.most, a double, can't hold UINT64_MAX
     return fmt::format("a whole number from {} to {}", field.least, UINT64_MAX);
   const char* kind = std::is_integral_v<T> ? "whole number" : "number";
   if (field.is_above_least) return fmt::format("a {} above {}, up to {}", kind, field.least, field.most);

@@ -14,7 +14,7 @@
 namespace nibble {
 
 struct Settings {
-  // kInstruction and kDate (see SettingGroup): what the model is given in addition to the prompt.
+  // kInstruction and kDate (see SettingGroup): what the model reads in addition to the prompt.
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
@@ -31,7 +31,7 @@ struct Settings {
   std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
   std::optional<std::string> json_schema, grammar;  // paths of files
-  std::optional<int> logprobs;                      // kDetail: what is reported for each token
+  std::optional<int> logprobs;                      // kDetail: alternatives reported per token
   // kMachine, kBatch, kCache: backend, number formats, memory.
   std::optional<std::string> backend;
   std::optional<int> threads;
@@ -77,12 +77,12 @@ struct Settings {
   std::optional<std::string> tokenizer;  // a vocabulary file instead of the model's own
   std::string log_level{"warn"};
   std::string log_format{"text"};
-  std::optional<std::string> history;  // kChat: file of the history
+  std::optional<std::string> history;  // kChat: file of entered lines
   // Not a flag: version and commit of this program, set by main().
   std::string build;
 };
 
-enum class SettingGroup {  // a command lists its groups; their settings are its flags
+enum class SettingGroup {  // groups of flags; a command lists the groups that it accepts
   kInstruction,
   kDate,
   kSampling,
@@ -129,7 +129,7 @@ struct Setting {
   SettingGroup group;
   std::string_view value;  // name of the value in --help: "N"; empty for a flag without a value
   std::string_view help;
-  std::string_view unset;  // help for an optional setting: what it means if not set; else empty
+  std::string_view unset;  // for --help: what a missing value of an optional setting means; else empty
   std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
                NumberField<std::optional<double>>, NumberField<std::optional<uint64_t>>,
                ChoiceField<std::string>, ChoiceField<std::optional<std::string>>, SwitchField, TextField,
@@ -137,7 +137,7 @@ struct Setting {
       field;
   std::string_view also{};    // a second name of the flag, as in vLLM
   std::string_view letter{};  // a one-letter name of the flag, as in llama.cpp
-  std::string_view off{};     // a flag without a value that sets "off"
+  std::string_view off{};     // the name of a flag without a value that sets "off"
 };
 
 std::span<const Setting> setting_table();

@@ -1,4 +1,4 @@
-// Splits off the part of `text` before the first `end`; all of `text` if there is no `end`.
+// Removes and returns the part of `text` before the first `end`; also removes that `end`. All text if absent.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Queries whether a stream is a terminal and what it can do.
+// Reports whether a stream is a terminal, and what the terminal can do.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 namespace nibble {
 namespace {
 
-constexpr uint32_t kClosed{UINT32_MAX};  // as item number: the loop is closed, no item may be claimed
+constexpr uint32_t kClosed{UINT32_MAX};  // as item number: no item may be claimed, the loop is closed
 
 // Spins before a thread sleeps: about 50 us, longer than the time between two loops of a forward pass.
 constexpr int kMaxSpins{1000};
@@ -82,7 +82,7 @@ void ThreadPool::work(int thread) {
   name_thread("compute");
   while (true) {
     const uint64_t seen = run_items(thread);
-    if (is_ending_.load(std::memory_order_relaxed)) return;  // set before the destructor changes next_
+    if (is_ending_.load(std::memory_order_relaxed)) return;  // the destructor sets it before it changes next_
     await_change(next_, seen);
   }
 }
@@ -101,7 +101,7 @@ void ThreadPool::run(ptrdiff_t num_items, Call call, const void* context) {
   call_.store(call, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
   num_done_.store(0, std::memory_order_relaxed);
-  // seq_cst: next_ must be visible before notify_all() looks for sleeping threads.
+  // seq_cst: the change of next_ must be visible before notify_all() looks for sleeping threads.
   next_.store(pack(loop, 0), std::memory_order_seq_cst);
   next_.notify_all();
 

@@ -1,5 +1,5 @@
 // A thread pool for loops: each free thread claims the next item. The caller works too and waits only for
-// items that have started, never for a thread that is not scheduled. So while other programs use the cores, a
+// items that have started, never for a thread that is not running. So while other programs use the cores, a
 // loop takes no longer than on one thread. With OpenMP, where every loop waits for all threads, decoding the
 // bundled model on such a machine fell from several hundred tokens per second to 3 (docs/decisions/0004).
 #pragma once

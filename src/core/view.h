@@ -1,4 +1,4 @@
-// A non-owning pointer to elements with a shape and strides; a plain value that kernels take as an argument.
+// A non-owning pointer to elements, with shape and strides: a plain value that kernels take as an argument.
 #pragma once
 
 #include <array>

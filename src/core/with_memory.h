@@ -1,4 +1,4 @@
-// Retries f() until it throws no std::bad_alloc. For small allocations that must not fail, like final events.
+// Retries f() until it throws no std::bad_alloc. For small allocations that must succeed, as of final events.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Tokens that may continue an answer: listed by the request and allowed by its grammar, where it has these.
+// The tokens that may come next in an answer: those that both the request's list and its grammar allow.
 #pragma once
 
 #include <memory>
@@ -16,22 +16,22 @@ class AllowedTokens final : public TokenMask {
  public:
   AllowedTokens(std::shared_ptr<const std::vector<TokenId>> listed, const grammar::Constraint* constraint);
 
-  // The copy is at the same point of the answer; from there on the two advance independently.
+  // Copies the grammar's position in the answer too. Copy and original then advance independently.
   AllowedTokens(const AllowedTokens& other);
 
   bool are_all() const { return !listed_ && !constraint_; }
   bool are_listed() const { return listed_ != nullptr; }
   bool depend_on_answer() const { return constraint_ != nullptr; }
-  // Marks allowed tokens. If the constraint takes too much work, marks all listed tokens and sets fault().
+  // Clears bits of disallowed tokens. If the grammar takes too much work, applies the list and sets fault().
   void fill(std::span<uint32_t> words) override;
 
   // Advances the constraint past a token of the answer. Returns the tokens that must follow it: the caller
   // adds them to the answer and must not pass them to push().
   std::vector<TokenId> push(TokenId token);
-  // Like push(), for a token that may be disallowed. Returns nullopt if it is disallowed or the constraint
-  // takes too much work; the object must not be used after that.
+  // Like push(), for a token that may be disallowed. Returns nullopt if the token is disallowed or the
+  // constraint takes too much work. After nullopt the object must not be used.
   std::optional<std::vector<TokenId>> try_push(TokenId token);
-  // Why the constraint can't continue (it took too much work); empty if it can.
+  // Reason why the constraint can't continue (too much work); empty if it can.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:

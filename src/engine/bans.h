@@ -1,6 +1,6 @@
 // Bans tokens at one position of a request's answer by logit biases of -infinity: every sampler gives such
 // tokens weight 0. Log-probabilities do not change: they come from the model's own logits (backend/sample.h).
-// For a few tokens only; a ban of most of the vocabulary needs a mask (allowed_tokens.h).
+// Meant for a few tokens; a ban of most of the vocabulary needs a mask (allowed_tokens.h).
 //   runs        a banned token sequence: its last token is banned right after the others, so it never appears
 //   min_tokens  stop tokens are banned until the answer has this number of tokens
 #pragma once

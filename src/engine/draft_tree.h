@@ -1,8 +1,8 @@
 // The drafts of one sequence in a step, and the output rows that verify them. The row after the known tokens,
 // row 0, is not stored here. Each further row follows a draft and samples as if that draft and its ancestors
 // were accepted, with the bans, penalties and mask that then apply. Drafts form a chain, or a tree if the
-// backend supports trees. Tokens that a constraint forces are drafts too: they are accepted if the draft
-// before them is. They need no output row, unless log-probabilities are requested: then every token has one.
+// backend supports trees. Tokens that a constraint forces are drafts too. They are accepted if the draft
+// before them is accepted. Forced tokens need an output row only if log-probabilities are requested.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct DraftTree {
     std::unique_ptr<AllowedTokens> allowed{};  // null: every token may be sampled
   };
   std::vector<TokenId> drafts{};
-  std::vector<int> parents{};  // for each draft: index of the draft before it; -1: the known tokens
+  std::vector<int> parents{};  // for each draft: index of its parent draft, or -1
   std::vector<Row> rows{};     // in ascending order of Row::draft
 
   void cut(int num_drafts) {
@@ -36,7 +36,7 @@ struct DraftTree {
       if (parents[i] != static_cast<int>(i) - 1) return false;
     return true;
   }
-  // The drafts on the path that ends in `draft`, first to last.
+  // Returns the drafts from the root of the tree to `draft`, inclusive.
   std::vector<TokenId> drafts_to(int draft) const {
     std::vector<TokenId> path;
     for (; draft >= 0; draft = parents[static_cast<size_t>(draft)])
@@ -44,8 +44,8 @@ struct DraftTree {
     std::reverse(path.begin(), path.end());
     return path;
   }
-  // Keeps only the drafts of `path` (draft indices, each the parent of the next) and their rows. `tokens`:
-  // the results of row 0 and of `rows`. Returns the results of row 0 and of the rows kept.
+  // Keeps only the drafts of `path` (draft indices, each the parent of the next) and their rows. `tokens`
+  // holds the results of row 0 and of `rows`. Returns the results of row 0 and of the kept rows.
   std::vector<SampledToken> keep(std::span<const int> path, std::span<SampledToken> tokens) {
     DraftTree kept;
     std::vector<SampledToken> kept_tokens{std::move(tokens.front())};

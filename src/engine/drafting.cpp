@@ -66,7 +66,7 @@ void Drafting::add_tokens(RequestId id, const Sequence& sequence, size_t num_kno
   if (!speculator_) return;
   auto& track = tracks_[id];
   if (!track) track = speculator_->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
-  // The draft head's drafts may follow tokens that the constraint forced: find the position where they begin.
+  // `made` follows the token before made.first_position, which may be a token that the constraint forced.
   int position = static_cast<int>(num_known);
   for (const TokenId token : sequence.tokens().subspan(num_known)) {
     if (position++ == made.first_position) speculator_->take(*track, made);
@@ -86,7 +86,7 @@ void Drafting::keep_answer(const Sequence& sequence) {
   if (!speculator_) return;
   try {
     speculator_->finish(sequence.output(), sequence.cache_salt());
-  } catch (const std::bad_alloc&) {  // the answer is not used for later drafts
+  } catch (const std::bad_alloc&) {  // if memory runs out, later drafts do without this answer
   }
 }
 
@@ -114,8 +114,8 @@ void Drafting::learn(const Ended& ended) {
   if (ended.next && !launches_before_drafts_) consider(*ended.next);
 }
 
-// Checks whether drafts would have paid off in `next`, which was just launched without them. If so, the step
-// after it waits for the tokens that drafts follow.
+// Checks whether drafts would have paid off in `next`, which was just launched without drafts. If so, the
+// step after `next` is launched only when its drafts can be made.
 void Drafting::consider(const Launched& next) {
   std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;

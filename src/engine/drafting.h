@@ -1,5 +1,5 @@
-// Speculative decoding for the engine's loop: chooses the drafts that a step verifies, counts those accepted,
-// learns from the step's cost, and drafts for the next step. Does nothing without drafters.
+// Speculative decoding for the engine's loop: chooses the drafts that a step verifies, counts accepted
+// drafts, learns from the step's cost, and drafts for the next step. Does nothing without drafters.
 #pragma once
 
 #include <memory>
@@ -37,10 +37,10 @@ class Drafting {
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
   StepBatch::Head head() const;
 
-  // Gives the drafters the tokens after the first `num_known`, and the drafts `made` by the draft head.
+  // Gives the drafters the tokens after the first `num_known`, and `made`, the drafts of the draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
-  // Fills in a request's drafts in `next`, which was launched before they were known; ignores surplus drafts.
+  // Fills in a request's drafts in `next`, which was launched before they were made; ignores surplus drafts.
   static void fill_in(RequestId id, const Drafts& made, Launched& next);
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);
@@ -64,7 +64,7 @@ class Drafting {
   std::optional<speculative::Speculator> speculator_;
   bool launches_before_drafts_;
   int max_batch_tokens_;
-  // The drafters of each sequence whose answer has at least one token.
+  // The drafters' state for each sequence whose answer has at least one token.
   std::unordered_map<RequestId, std::unique_ptr<speculative::Track>> tracks_;
   speculative::DraftCounts counts_;
 };

@@ -34,7 +34,7 @@
 namespace nibble {
 namespace {
 
-// The engine gives up after this number of consecutive steps with the same fault.
+// Number of consecutive steps with the same fault after which the engine gives up.
 constexpr int kMostSameFaults{3};
 
 std::string cause(const std::exception& error) {
@@ -138,7 +138,7 @@ struct Engine::Impl {
   std::optional<Launched> launch();  // returns nullopt if no sequence can run, or the launch failed
   std::vector<Slice> plan(Drafting::Trees& trees);
   // Collects the result of the step under way and hands out its tokens. If no step is `ahead`, the draft
-  // model then makes drafts for the next one.
+  // model then makes drafts for the next step.
   void finish();
   std::optional<StepResult> collect(Launched& step);  // returns nullopt if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
@@ -159,7 +159,7 @@ struct Engine::Impl {
   void end(RequestId id, Event event);
   void fail(RequestId id, const std::string& message);
   template <typename AnyEvent>
-  void put(AnyEvent event) {                                      // publish() sends it
+  void put(AnyEvent event) {                                      // queues the event for publish()
     with_memory([&] { unsent.emplace_back(std::move(event)); });  // if this throws, `event` is unchanged
   }
 
@@ -177,7 +177,7 @@ struct Engine::Impl {
   EngineState state;
   Progress progress;  // thread-safe without the mutex
 
-  // Used by the engine's thread only.
+  // The members below are used by the engine's thread only.
   Drafting drafting;
   Scheduler scheduler;
   Sequences sequences;
@@ -305,7 +305,7 @@ void Engine::Impl::take(Order& order) {
 bool Engine::Impl::gather() {
   if (under_way || scheduler.is_idle() || scheduler.goes_on()) return true;
   gathering.begin(scheduler.num_waiting());
-  while (!scheduler.is_idle()) {  // becomes idle if all are cancelled
+  while (!scheduler.is_idle()) {  // the scheduler becomes idle if all its requests are cancelled
     const auto left = gathering.left(scheduler.num_waiting());
     if (!left) break;
     {
@@ -432,7 +432,7 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result) {
     const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.tree(i).rows.size()) : 0;
     const Drafts& made = result.drafts.empty() ? none : result.drafts[i];
     std::span<SampledToken> tokens{std::exchange(output, output + num_rows), output};
-    if (!slice.sequence) continue;  // it ended after this step was launched
+    if (!slice.sequence) continue;  // the sequence ended after this step was launched
     try {
       for (auto row = prompt_rows; row != end_of_prompt; ++row) slice.sequence->push_prompt(std::move(*row));
       if (!slice.gives_token) continue;
@@ -528,7 +528,7 @@ void Engine::Impl::publish() {
     if (!steps.empty()) state.steps = std::move(steps);
     if (!launches.empty()) state.launches = std::move(launches);
     if (state.lost.empty()) state.lost = lost;
-    // If memory runs out, neither call moves any event, so the next attempt sends each event once.
+    // If memory runs out here, no event is moved, so the next attempt sends each event once.
     if (events.empty())
       events.swap(unsent);
     else
@@ -538,9 +538,9 @@ void Engine::Impl::publish() {
   if (has_events) event_came.notify_one();
 }
 
-// Adds the token of row 0 (draft_tree.h), then those of further rows while their drafts equal the added
-// tokens. Returns the number of tokens added, including forced ones. `made`: new drafts of the backend's
-// draft head, which follow these tokens.
+// Adds the token of row 0 (draft_tree.h). Then adds the tokens of further rows, as long as their drafts equal
+// the added tokens. Returns the number of tokens added, forced tokens included. `made`: new drafts of the
+// backend's draft head, which follow these tokens.
 int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const DraftTree& chain,
                              std::span<SampledToken> tokens, const Drafts& made) {
   const size_t num_known = sequence.tokens().size();
@@ -557,7 +557,7 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
       const DraftTree::Row& checked = chain.rows[row - 1];
       const int num_before = checked.draft + 1;
       if (num_right() < num_before || std::ssize(added()) != num_before) break;
-      if (checked.allowed && checked.allowed->fault()) break;  // row 0 of a later step reports it
+      if (checked.allowed && checked.allowed->fault()) break;  // row 0 of a later step reports the fault
     }
     if (token.token == -1) {
       failure = sequence.failure_at(static_cast<int>(sequence.tokens().size()) - 1);
@@ -585,7 +585,8 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
   return num_added;
 }
 
-// Adds a sampled token and those that a constraint forces next. `is_first`: the scheduler awaits the token.
+// Adds a sampled token, then the tokens forced after it. `is_first`: whether `token` is the sequence's first
+// token of the step, which the scheduler awaits.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);
@@ -637,7 +638,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
     added[choice].request = request;
   }
   {
-    const std::lock_guard lock(impl_->mutex);  // if memory runs out, no request is queued
+    const std::lock_guard lock(impl_->mutex);  // if memory runs out here, no request is queued
     impl_->orders.reserve(impl_->orders.size() + added.size());
     for (RequestId& id : ids) id = static_cast<RequestId>(++impl_->num_requests);
     for (size_t choice = 0; choice < added.size(); ++choice) {

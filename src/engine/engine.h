@@ -30,8 +30,8 @@ struct EngineState {
   std::vector<KernelLaunches> launches{};  // kernels launched by the backend
   std::vector<Counter> steps{};            // counters of the backend: steps by the way they were launched
   EngineProgress progress{};
-  // Why no further step can run: the backend is lost, or three steps in a row failed with the same fault.
-  // Then all requests fail, also later ones. Empty while the engine works.
+  // Reason why no further step can run: the backend is lost, or three steps in a row failed with the same
+  // fault. Then all requests fail, later ones too. Empty while the engine works.
   std::string lost{};
 };
 
@@ -49,16 +49,16 @@ class Engine {
   // Queues a request without waiting for the model. A request that can't be run yields a FailedEvent.
   RequestId submit(GenerationRequest request);
   // Queues `num_choices` answers to one prompt as separate requests with adjacent ids. The first has the
-  // request's seed, the others seeds derived from it. They share the prompt's full pages by the prefix cache.
+  // request's seed, the others have derived seeds. All share the prompt's full pages by the prefix cache.
   std::vector<RequestId> submit_choices(GenerationRequest request, int num_choices);
-  // Does nothing if the request has ended. Its FinishedEvent (kCancelled) is sent after its pages are freed.
+  // No effect if the request has ended. Its FinishedEvent (kCancelled) follows after its pages are freed.
   void cancel(RequestId request);
 
   EngineState state() const;  // never waits for the backend
 
   // Waits for the next event of any request, in the order of the steps. Returns nothing after the timeout.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);
-  // Waits for events and returns all that have arrived (those of a step together); empty after the timeout.
+  // Waits like wait_event(). Returns all events that have arrived; none after the timeout.
   std::vector<Event> wait_events(std::chrono::milliseconds timeout);
 
  private:

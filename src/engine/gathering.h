@@ -21,7 +21,7 @@ struct GatherOptions {
 
 class Gathering {
  public:
-  // `most`: limit of running sequences, and of the requests that a wait expects.
+  // `most`: limit of running sequences. A wait expects at most this number of requests.
   Gathering(const GatherOptions& options, int most)
       : options_(options), longest_(options.at_most), most_(most), num_together_(most) {}
 
@@ -52,7 +52,7 @@ class Gathering {
   const GatherOptions options_;
   std::chrono::duration<double> longest_;
   const int most_;
-  int num_together_, num_expected_{0};  // requests: arrived together, expected by the current wait
+  int num_together_, num_expected_{0};  // counts of requests: arrived together, expected by this wait
   std::optional<Stopwatch> since_first_;
 };
 

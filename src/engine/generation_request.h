@@ -17,7 +17,7 @@ namespace nibble {
 enum class RequestId : uint64_t {};
 
 // Limits of request values. The first two are those of OpenAI's API.
-inline constexpr float kMaxPenalty{2};  // of the absolute value of presence and frequency penalty
+inline constexpr float kMaxPenalty{2};  // limit of the absolute value of presence and frequency penalties
 inline constexpr float kMaxLogitBias{100};
 inline constexpr size_t kMaxStopStrings{16};
 
@@ -25,7 +25,7 @@ struct StopParams {
   int max_tokens{0};  // 0: limited only by the context and the KV cache
   // Until the answer has this number of tokens, no stop token is chosen and no stop string is searched.
   int min_tokens{0};
-  // The first of these tokens ends the answer. It is reported; its text is added only if keeps_stop.
+  // The answer ends at the first of these tokens, which is reported. Its text is added only if keeps_stop.
   std::vector<TokenId> tokens{};
   // Stop strings. The text ends before the first of them, even if it spans tokens (engine/stop.h).
   std::vector<std::string> strings{};
@@ -50,7 +50,7 @@ struct GenerationRequest {
   // kMaxLogprobs) likeliest tokens at its position. The whole prompt then runs, even if cached.
   int prompt_logprobs{-1};
   // Requests share cached data (pages of the prefix cache, finished answers used for drafting) only with
-  // requests of the same salt. Other requests can neither use nor detect that data.
+  // requests of the same salt. Requests of another salt can neither use nor detect that data.
   std::string cache_salt{};
   int priority{0};  // requests with lower values get rows and pages first
   // Text that the client expects as the answer, used only for drafting; null: none.

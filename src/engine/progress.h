@@ -1,4 +1,4 @@
-// Time since the engine last ended a step. Other threads read it to detect a backend that hangs.
+// Time since the engine last ended a step. Other threads read this time to detect a backend that hangs.
 #pragma once
 
 #include <atomic>

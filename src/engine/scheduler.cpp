@@ -11,13 +11,13 @@
 namespace nibble {
 namespace {
 
-// Number of `pages` that no sequence holds. Sharing them reduces the free pages by this number.
+// Number of `pages` that no sequence holds: a sequence that shares `pages` uses up this number of free pages.
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
   return static_cast<int>(
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
 }
 
-// Reserves positions. The caller has made sure that the pages have room.
+// Reserves `num_tokens` positions. The caller has made sure that free pages suffice.
 void reserve(SequencePages& pages, int num_tokens) {
   const bool has_room = pages.reserve(num_tokens);
   NIBBLE_CHECK(has_room);
@@ -77,7 +77,7 @@ void Scheduler::remove(RequestId request) {
   try {
     add_to_cache(*sequence);
     mark_end(*sequence, sequence->pages.length());
-  } catch (const std::bad_alloc&) {  // later prompts find less of the sequence in the cache
+  } catch (const std::bad_alloc&) {  // out of memory: later prompts can share fewer pages
   }
   erase(sequence);
 }
@@ -148,20 +148,20 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
                          num_unheld(cache.pool, known.full) + num_unheld(cache.pool, known.sliding);
 }
 
-// Largest number of running sequences with which a KV cache that holds part of a sequence's prompt may still
-// take the sequence. A step waits for the rank with the most rows, so sequences are spread evenly; but a
-// cached prompt need not run. One eighth above the minimum is a compromise that has not been measured.
+// Number of running sequences up to which a KV cache may take a sequence because it has cached a part of the
+// prompt. Sequences are spread almost evenly, because each step waits for the rank with the most rows. One
+// eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
   const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;
   return fewest + std::max(1, fewest / 8);
 }
 
-// Whether another running prompt will soon fill pages that this sequence can share. An answer does not count:
-// it fills a page every kPageTokens steps, too slow to wait for. Neither does a prompt that ignores the
-// prefix cache (whole_prompt): its pages may be cached already. The other prompt must have the same salt, run
-// in a KV cache within most_running(), and get its rows soon: it is the first running prompt in order, or its
-// priority value is no larger and it has at most twice as many tokens left as this sequence has in total.
+// Whether another running prompt will soon fill pages that this sequence can share. Answers do not count:
+// they fill a page every kPageTokens steps, too slowly to wait for. Prompts that ignore the prefix cache
+// (whole_prompt) do not count: their pages may be cached already. The other prompt must have the same salt,
+// run in a KV cache within most_running(), and get its rows soon: it is the first running prompt in order, or
+// its priority value is no larger and it has at most twice as many tokens left as this sequence has in total.
 bool Scheduler::is_being_filled(const Waiting& sequence) const {
   if (!may_share(sequence)) return false;
   const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);  // the last is always run
@@ -274,8 +274,8 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Marks the cached sliding pages that another text needs to continue after the first `num_tokens` tokens of
-// this one, and the next page, because it may share a few tokens more.
+// Keeps cached sliding pages from early eviction: those that a later prompt needs to continue after the first
+// `num_tokens` tokens of this sequence. Also keeps the next page: the prompts may share a few tokens more.
 void Scheduler::mark_end(const Running& sequence, int num_tokens) {
   const int last = num_tokens / kPageTokens;
   const int first = first_reached_page(last * kPageTokens, options_.window);
@@ -285,8 +285,8 @@ void Scheduler::mark_end(const Running& sequence, int num_tokens) {
         sequence.pages.full().pages.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
 }
 
-// Frees pages that the window has passed. The next turn of a chat continues at the end of this prompt,
-// without the reasoning that is being generated now, so the sliding pages at that end are worth keeping.
+// Frees pages that the window has passed. Keeps the sliding pages at the end of the prompt, if the cache has
+// room: the next turn of a chat continues there, without the reasoning that is being generated now.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();
@@ -371,7 +371,8 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: this may replace pages, and the previous step had to launch with its page tables.
+    // Not earlier: this call may replace pages, and the previous step needed its page tables until it was
+    // launched.
     add_to_cache(sequence);
   }
   admit();
@@ -398,7 +399,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(num_tokens > 0 || sequence->cache->num_running > 1,
                  "request {} runs alone and has no pages after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
-    // The last sequence in order has no room. It keeps its pages until another sequence needs them.
+    // This sequence is the last in order and has no room. It keeps its pages until another one needs them.
     if (num_tokens == 0) continue;
     reserve(sequence->pages, num_unsure + num_tokens);
     num_rows_left -= num_tokens;

@@ -1,28 +1,28 @@
 // Decides which sequences run in the next step. Uses tokens only as keys of the prefix cache, and neither
 // text nor time: its decisions are deterministic.
 //
-// Order: by priority (lower first), then by arrival. It decides which sequences are admitted, get rows and
-// keep their pages. A running sequence loses its place only if pages run out, not to a new sequence that
-// comes before it.
+// Order: by priority (lower first), then by arrival. This order decides which sequences are admitted, get
+// rows and keep their pages. A running sequence loses its place only if pages run out, not to a new sequence
+// that comes before it.
 // Admission: a waiting sequence is admitted if a KV cache has pages for its prompt, after the pages that
 // running sequences need for their known tokens and one spare page of each kind for each of them. Future
 // tokens of answers are not counted, because most answers are shorter than their limit. A KV cache without
 // running sequences admits any sequence. Up to kMaxOvertaking later sequences may overtake one without room;
 // then all wait until it has room.
 // Preemption: if pages run out, the running sequence that is last in order gives back its pages and waits.
-// Later its prompt and its answer so far are recomputed, except what the prefix cache still has. The first in
-// order is never preempted, and alone it has room for its worst case. So it advances in every step, and every
-// sequence ends eventually, unless sequences with lower priority numbers never stop arriving.
+// Later its prompt and its answer so far are recomputed, except pages in the prefix cache. The first sequence
+// in order is never preempted, and alone it has room for its worst case. So the first one advances in every
+// step, and every sequence ends eventually, unless sequences with lower priority numbers keep arriving.
 // Several KV caches: if ranks have sequences of their own, each rank has a KV cache, and a sequence has all
-// its pages in one of them: the cache with the fewest running sequences, or one with a few more that holds
-// more of its prompt. Only sequences in the same cache compete for pages.
+// its pages in one cache: the one with the fewest running sequences, or one with a few more sequences that
+// holds more of its prompt. Only sequences in the same cache compete for pages.
 // Rows: each decoding sequence gets one row of a step. Half of the other rows go to the prompts with the
 // fewest tokens left, so that short prompts do not wait for long ones. The rest goes to the prompts in order,
 // so a long prompt advances however many short ones arrive. If several sequences run or wait, max_shared_rows
 // limits the rows of prompts, to keep steps short where rows are slow. limit_prompt_rows() limits them in
 // steps in which a sequence decodes.
-// Shared prefixes: a prompt waits while a running prompt that will get its rows soon fills pages that both
-// have in common, then shares them. Later sequences in the queue do not wait with it.
+// Shared prefixes: a prompt waits while a running prompt will soon fill pages that both have in common, and
+// then shares these pages. Later sequences in the queue do not wait with it.
 //
 // Planning ahead: a step can be planned while the previous one runs. Steps run one after another, so a page
 // is in use from the planning of the step that writes it, and can be reused as soon as it is given back. A
@@ -62,7 +62,7 @@ class Sequence;  // the scheduler only passes its address to the step's slices
 
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
-  int max_shared_rows{0};     // limit of prompt rows of a step if several sequences run or wait; 0: none
+  int max_shared_rows{0};     // limit of a step's prompt rows if several sequences run or wait; 0: no limit
   int max_sequences{16};      // limit of running sequences, at most max_batch_tokens: each can have a row
   int num_kv_caches{1};
   int num_pages{0};         // of each KV cache, full and sliding; ids of cache c start at c * num_pages
@@ -87,8 +87,8 @@ struct Slice {  // the part of a step that belongs to one sequence
   int num_tokens{0};        // including drafts
   int num_drafts{0};        // at the end of the slice, after the known tokens
   bool gives_token{false};  // includes the last token, so the step samples the next one
-  bool follows{false};      // its first token is sampled by the previous step and not known yet
-  // Unverified drafts of the previous step. Each accepted one moves the slice by one position.
+  bool follows{false};      // its first token will be sampled by the previous step
+  // Unverified drafts of the previous step. Each accepted draft moves the slice by one position.
   int num_unsure{0};
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
@@ -107,8 +107,8 @@ struct DraftRoom {  // room for drafts in a step that is being planned
 using PlanDrafts = std::function<void(const DraftRoom& room)>;
 
 struct SequenceNeeds {
-  // The next token can be sampled only when the tokens of the previous step are known, so the sequence gets
-  // no row in a step that is planned before (Scheduler::waits_for_tokens()).
+  // Whether the next token can be sampled only when the previous step's tokens are known. If so, the sequence
+  // gets no row in a step that is planned before (Scheduler::waits_for_tokens()).
   bool known_tokens{false};
   bool whole_prompt{false};     // run the prompt from its first token, even if part of it is cached
   int priority{0};              // lower numbers come first
@@ -119,7 +119,7 @@ struct SequenceNeeds {
 // Totals since the start. A prompt's tokens are counted when its sequence is first admitted.
 struct SchedulerCounts {
   uint64_t num_prompt_tokens{0};
-  uint64_t num_cached_tokens{0};  // of num_prompt_tokens, those found in the prefix cache
+  uint64_t num_cached_tokens{0};  // tokens of num_prompt_tokens that were in the prefix cache
   uint64_t num_preemptions{0};
 };
 
@@ -130,15 +130,15 @@ class Scheduler {
 
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Queues a sequence. Its worst case (needed_pages()) must fit one KV cache.
+  // Queues a sequence. Its worst case (needed_pages()) must fit into one KV cache.
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Ignores unknown ids.
   void remove(RequestId request);
   // After a failed step (page contents unknown): removes and returns running sequences, clears prefix caches.
   std::vector<RequestId> remove_running();
-  // Moves all running sequences back to the queue, in order, after a step could not be planned or run. They
-  // restart from their first token. Clears the prefix cache. Can be repeated if it fails for lack of memory.
+  // Moves all running sequences back to the queue, in order, after a step could not be planned or run. Each
+  // restarts from its first token. Clears the prefix cache. If memory runs out, the call can be repeated.
   void requeue_running();
   // The last running sequence in order; if none runs, the first waiting one.
   std::optional<RequestId> youngest() const;
@@ -148,9 +148,9 @@ class Scheduler {
   // can run. Calls `plan_drafts` once all else is planned. A sequence with drafts has no row in a step that
   // is planned ahead, unless launches_before_drafts is set and the answer can't be complete with the drafts.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
-  // Whether an incomplete sequence would get no row now because it needs the tokens of the step under way.
+  // Whether an incomplete sequence would get no row now, because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
-  // Whether a running sequence can have a row in a later step by its token limit. Awaited tokens may end it.
+  // Whether a running sequence may have a row in a later step, by its token limit. Awaited tokens may end it.
   bool goes_on() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);
@@ -189,7 +189,7 @@ class Scheduler {
     uint64_t arrival;
     std::vector<TokenId> tokens;        // prompt, then the answer so far
     int num_prompt_tokens, max_tokens;  // max_tokens: of prompt and answer together
-    bool has_run;                       // true if it was preempted
+    bool has_run;                       // true if the sequence has run before and was preempted
     SequenceNeeds needs;
     int num_overtaking{0};  // sequences admitted before it while it had no room
   };
@@ -205,7 +205,7 @@ class Scheduler {
     int num_awaited{0};  // tokens that planned steps sample and that are not known yet
     // Drafts not settled by accept() yet: of the step planned last, and of the step before it.
     int num_drafts{0}, num_drafts_before{0};
-    // Tokens known or awaited. A lower bound: accepted drafts add to it.
+    // Number of known and awaited tokens. A lower bound: accepted drafts will be added.
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
     bool is_complete() const { return num_tokens() >= max_tokens; }
     // Whether the sequence can't run further before the awaited tokens are known. With
@@ -254,8 +254,8 @@ class Scheduler {
   int max_rows_with_decoding_{std::numeric_limits<int>::max()};  // set by limit_prompt_rows()
   SchedulerCounts counts_;
   uint64_t num_arrivals_{0};
-  // Both sorted by priority, then by arrival. Every sequence running in a KV cache comes before every waiting
-  // one that was preempted in that cache while it ran.
+  // Both lists are sorted by priority, then by arrival. All sequences running in a KV cache come before all
+  // waiting sequences that were preempted there.
   std::list<Waiting> waiting_;
   std::list<Running> running_;
   std::unordered_map<RequestId, std::list<Running>::iterator> running_by_id_;

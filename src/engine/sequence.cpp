@@ -15,7 +15,8 @@ SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// Restores the token of a row that used choosing(): another one is sampled only if the model excludes it.
+// Sets the token of a row that used choosing(). If another token was sampled, the model's logit of `asked` is
+// -infinity.
 void correct(SampledToken& token, TokenId asked) {
   if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();
   token.token = asked;
@@ -89,7 +90,7 @@ const SampleParams& Sequence::sample(std::span<const TokenId> output, int index)
   return sampling_.at(output, index);
 }
 
-// Builds the tree of tree_along(), which has at most `most` drafts.
+// Builds the result of tree_along(), with at most `most` drafts.
 class Sequence::TreeBuilder {
  public:
   TreeBuilder(const Sequence& sequence, BannedSampling& sampling, int most)
@@ -128,7 +129,7 @@ class Sequence::TreeBuilder {
     return static_cast<int>(tree_.drafts.size()) - 1;
   }
 
-  // How to sample the token after a draft that no forced token follows.
+  // Returns the parameters for sampling the token after a draft that no forced token follows.
   SampleParams sample_after(int draft) {
     const std::vector<TokenId> path = tree_.drafts_to(draft);
     const std::span<const TokenId> output = sequence_.output();
@@ -148,7 +149,7 @@ class Sequence::TreeBuilder {
     return root;
   }
 
-  // Adds the drafts that are forced after `draft` (-1: the known tokens), and the rows after all of these.
+  // Adds the tokens forced after `draft` (-1: the known tokens) as drafts, and the output rows they need.
   Continuation add_forced(int draft, std::span<const TokenId> forced,
                           std::unique_ptr<AllowedTokens> allowed) {
     Continuation next{.draft = draft};

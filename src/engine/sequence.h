@@ -1,4 +1,4 @@
-// One request while it waits and runs: its tokens, text, end and times. The scheduler knows its pages.
+// One request while it waits and runs: its tokens, text, end and times. Its pages are known to the scheduler.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: answer limit. `submitted`: runs since arrival. The tokenizer must outlive this.
+  // `max_output_tokens`: answer limit. `submitted`: started at arrival. The tokenizer must outlive this.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -44,7 +44,7 @@ class Sequence {
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
   // The event for a sequence whose row at `position` could choose no token.
   FailedEvent failure_at(int position) const;
-  // Why the constraint can't continue the answer, whatever token was sampled; empty if it can.
+  // Reason why the constraint can't continue the answer, whatever token was sampled; empty if it can.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
   // `launches_before_drafts`: a step may be planned before it is known which drafts of the previous step are
@@ -74,14 +74,14 @@ class Sequence {
   std::optional<PromptEvent> report_prompt(int num_done);
 
   // Called right before the backend is given a step of this sequence. The first call ends the time in the
-  // queue; tokens before its `first_position` came from the prefix cache.
+  // queue; tokens before `first_position` of that call came from the prefix cache.
   void start(int first_position);
   // `step_end` was started when the step that sampled the token ended.
   TokenEvent push(SampledToken token, const Stopwatch& step_end);
-  // The token that the constraint forces next and that is added without a step. Nothing if log-probabilities
-  // are requested: a forced token then has a row of its own.
+  // The token that the constraint forces next and that is added without a step. Returns nullopt if
+  // log-probabilities are requested: a forced token then has a row of its own.
   std::optional<TokenId> next_forced() const;
-  // Why the answer has ended; nothing while it continues.
+  // Reason why the answer has ended; nullopt while it continues.
   std::optional<FinishReason> end() const { return end_; }
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;

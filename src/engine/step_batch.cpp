@@ -35,7 +35,7 @@ StepBatch::StepBatch(Launched& step) : step_(step) {
 StepBatch::StepBatch(Launched& step, const Launched* under_way, const Head& head) : StepBatch(step) {
   outputs_.reserve(static_cast<size_t>(step.num_outputs));
   runs_.reserve(step.slices.size());
-  size_t before = 0;  // slice of `under_way`, whose sequences are in the same order
+  size_t before = 0;  // index into the slices of `under_way`, whose sequences are in the same order
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const size_t first_output = outputs_.size();
     add_outputs(i);
@@ -56,7 +56,7 @@ void StepBatch::drop_drafts(size_t num_trees) {
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
   Sequence& sequence = *slice.sequence;
-  // First row for prompt log-probabilities. The last prompt token has none: it gives the first answer token.
+  // First row for prompt log-probabilities. The last prompt token's row samples the first answer token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
       slice.first_position - step_.num_prompt_rows[i];

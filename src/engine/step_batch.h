@@ -1,4 +1,4 @@
-// One step as the backend takes it: the runs, their output rows, and the drafts that these rows verify.
+// One step in the form for the backend: runs, their output rows, and the drafts that these rows verify.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@ namespace nibble {
 
 using Sequences = std::unordered_map<RequestId, Sequence>;
 
-// A step that was launched. Its slices have no page tables any more.
+// A step that was launched. The page tables of its slices are no longer valid.
 struct Launched {
   std::vector<Slice> slices{};
   std::vector<DraftTree> trees{};      // drafts of each slice; empty if no slice has drafts
@@ -27,7 +27,7 @@ struct Launched {
   int num_rows{0};         // rows of all slices at the launch
   int num_to_draft{0};     // tokens that the draft head or model drafts for each sequence that gets a token
   bool all_draft{true};    // false if some sequence gets a token but no drafts of the head
-  bool has_prompt{false};  // some sequence had no token before this step, or gets none from it
+  bool has_prompt{false};  // some answer had no token before this step, or gets none from it
   double planning_seconds{0};     // time of planning, if the backend idled meanwhile
   Stopwatch clock{};              // started at the launch
   bool has_prompts_alone{false};  // all slices begin within the prompt
@@ -67,7 +67,7 @@ class StepBatch {
   Run run_of(size_t slice, size_t first_output, const Head& head);
 
   Launched& step_;
-  std::vector<SampleParams> prompt_rows_;  // of all slices
+  std::vector<SampleParams> prompt_rows_;  // prompt rows of all slices
   size_t num_prompt_outputs_{0};           // number of prompt_rows_ in outputs_
   std::vector<OutputRow> outputs_;         // the runs have spans of this vector
   // For each row after a draft of a tree: the answer up to and including that draft.

@@ -1,7 +1,7 @@
 // Limits the prompt rows of a step, so that answers in the same step get their next token within a target
 // time (inter-token latency). How long N prompt rows take depends on the model, the machine and N itself:
-// on a GPU the first rows read most experts, and further ones cost little. So the limit follows measured
-// steps: it shrinks after a step that took too long and grows after a shorter one, by a factor of two at
+// on a GPU the first rows read most experts, and further rows cost little. So the limit follows measured
+// steps: it shrinks after a step that took too long and grows after a shorter step, by a factor of two at
 // most. No limit changes an answer, because results do not depend on how a prompt is divided.
 #pragma once
 

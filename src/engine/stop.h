@@ -1,6 +1,6 @@
 // Ends a text before its first stop string, while the text is generated. Holds back only text that may be the
-// beginning of a stop string. The first stop string is the one that is complete first, or the longest of
-// several. So the result does not depend on how the text is split into pieces.
+// beginning of a stop string. The stop string that is complete first counts; if several end at the same byte,
+// the longest. So the result does not depend on how the text is split into pieces.
 #pragma once
 
 #include <span>

@@ -103,7 +103,7 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
                      token, limits.vocab - 1);
   }
   if (!bans.allowed) return {};
-  const auto is_left = [&](TokenId token) {  // for the answer's first token, where most tokens are banned
+  const auto is_left = [&](TokenId token) {  // the answer's first position has the most bans
     if (std::find(bans.runs.begin(), bans.runs.end(), std::vector{token}) != bans.runs.end()) return false;
     const auto& stops = request.stop.tokens;
     return request.stop.min_tokens == 0 || std::find(stops.begin(), stops.end(), token) == stops.end();
@@ -119,7 +119,7 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
 Fault find_fault_of_memory(const GenerationRequest& request, const RequestLimits& limits) {
   const SchedulerOptions& cache = limits.scheduler;
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
-  // Without max_tokens the answer is cut to the room available, but needs at least one token.
+  // Without max_tokens the answer may use all room that is left, but at least one token must fit.
   const int num_output_tokens = std::max(1, max_output_tokens(request, limits));
   const int needed = needed_pages(num_prompt_tokens, num_output_tokens, cache.window);
   if (needed > cache.num_pages)

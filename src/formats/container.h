@@ -26,16 +26,16 @@ struct Tensor {
 
 struct Container {
   Container() = default;
-  Container(Container&&) = default;  // can't be copied: places_ has views of the names in `tensors`
+  Container(Container&&) = default;  // no copies: their places_ would view the original's names
   Container& operator=(Container&&) = default;
 
   std::vector<Tensor> tensors;               // in the order of `files`
-  std::vector<std::filesystem::path> files;  // the files that hold the tensors
+  std::vector<std::filesystem::path> files;  // files with the tensors
   MappedFiles mapped;                        // the same files, mapped
   std::shared_ptr<const void> storage;       // keeps the data of all tensors alive
 
   const Tensor* find(std::string_view name) const;  // null if absent
-  void index();                                     // call after `tensors` is filled, before find()
+  void index();                                     // call after `tensors` is filled and before find()
 
  private:
   std::unordered_map<std::string_view, size_t> places_;

@@ -71,7 +71,7 @@ std::string_view name(ContainerFault fault) { return row_of(fault).name; }
 
 std::string_view remedy(ContainerFault fault) { return row_of(fault).remedy; }
 
-// Escapes each byte itself, because fmt's {:?} aborts the program on a truncated UTF-8 character (fmt 9.1).
+// Escapes each byte separately: fmt's {:?} aborts the program on a truncated UTF-8 character (fmt 9.1).
 std::string in_quotes(std::string_view text) {
   constexpr size_t kMaxShown{100};
   std::string shown = "\"";

@@ -1,4 +1,4 @@
-// Faults of tensor files and checkpoint folders. A message has one line: "PATH: FAULT: DETAIL. WHAT TO DO".
+// Faults of tensor files and checkpoint folders. Messages have one line: "PATH: FAULT: DETAIL. WHAT TO DO".
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ enum class ContainerFault {
   kGguf,
   kEmptyFolder,
   kMissingFile,
-  // Faults of the bytes or the JSON of a header or an index.
+  // Faults in the bytes or the JSON of a header or an index:
   kTruncated,
   kHeaderTooLarge,
   kHeaderNotObject,
@@ -24,7 +24,7 @@ enum class ContainerFault {
   kInvalidJson,
   kTooDeep,
   kDuplicateName,
-  // Faults of the content of a safetensors header.
+  // Faults in the content of a safetensors header:
   kBadMetadata,
   kBadEntry,
   kUnknownDType,
@@ -36,11 +36,11 @@ enum class ContainerFault {
   kOverlap,
   kGap,
   kTrailingBytes,
-  // Faults of the index of a sharded checkpoint.
+  // Faults in the index of a sharded checkpoint:
   kBadIndex,
   kBadFileName,
   kMissingTensor,
-  // Faults of GGUF files only.
+  // Faults of GGUF files only:
   kBadVersion,
   kUnknownGgmlType,
   kBadSplit,
@@ -61,7 +61,7 @@ class ContainerError : public InputError {
   ContainerFault fault;
 };
 
-// Quotes text from a file: printable ASCII on one line, other bytes escaped, cut after 100 bytes.
+// Quotes text from a file: printable ASCII on one line, other bytes escaped, at most 100 bytes of it.
 std::string in_quotes(std::string_view text);
 
 }  // namespace nibble

@@ -28,7 +28,7 @@ void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks);
 // Convert between GGUF's MXFP4 blocks and separate codes and scales (formats/mxfp4.h). The output must have
 // room for all blocks. No value changes. unpack_mxfp4() skips an output that is empty.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales);
-// The same for blocks of type kMxfp4Ollama.
+// Like unpack_mxfp4(), for blocks of type kMxfp4Ollama.
 void split_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales);
 void pack_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<std::byte> blocks);
 

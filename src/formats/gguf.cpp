@@ -56,7 +56,7 @@ constexpr TypeRow kTypes[] = {
     {GgmlType::kMxfp4Ollama, "Ollama's MXFP4", 32, 17},
 };
 
-struct OtherType {  // a type that nibble does not read: its name is for error messages
+struct OtherType {  // a type that nibble does not read, with its name for error messages
   uint32_t type;
   std::string_view name;
 };
@@ -246,7 +246,7 @@ void check_version(uint32_t version, const fs::path& path) {
 uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   const GgufValue* value = gguf.value("general.alignment");
   if (!value) return kGgufAlignment;
-  // kLeast is the widest element's size, since tensors are used in place. kMost is more than any page size.
+  // kLeast is the size of the widest element: tensors are used in place. kMost is more than any page size.
   constexpr int64_t kLeast{8}, kMost{1 << 20};
   const std::optional<int64_t> alignment = value->integer();
   if (!alignment || *alignment < kLeast || *alignment > kMost ||
@@ -275,7 +275,7 @@ uint64_t tensor_bytes(const GgufTensor& tensor, const TypeRow& type, const fs::p
   return num_bytes;
 }
 
-// `is_ollamas`: the file is of Ollama's converter. In other files type 4 is a type that ggml has removed.
+// `is_ollamas`: the file is from Ollama's converter. In other files, type 4 is a type that ggml has removed.
 TensorInfo read_tensor_info(ByteReader& reader, bool is_ollamas) {
   TensorInfo info{};
   GgufTensor& tensor = info.tensor;
@@ -307,7 +307,7 @@ std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {  // round
   return sum / alignment * alignment;
 }
 
-// Sets each tensor's data. It must begin after the previous tensor and its padding; the last needs none.
+// Sets each tensor's data. A tensor begins after its predecessor and padding; the last one needs no padding.
 void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> data, uint64_t alignment,
                    const fs::path& path) {
   uint64_t end = 0;
@@ -330,7 +330,7 @@ void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> da
     log::info("{}: ignored {} bytes after the last tensor", path.string(), data.size() - *last);
 }
 
-// The number under a key "split.*" of the metadata; nullopt if absent.
+// Returns the number under a key "split.*" of the metadata; nullopt if absent.
 std::optional<int64_t> split_number(const Gguf& gguf, std::string_view key, const fs::path& path) {
   const GgufValue* value = gguf.value(key);
   if (!value) return std::nullopt;
@@ -490,7 +490,7 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_values = reader.number<uint64_t>("the number of metadata entries");
 
-  // Reserve no memory for these two numbers: if they are wrong, the loops throw at the end of the file.
+  // Reserve no memory for these counts, which may be wrong: the loops then throw at the end of the file.
   Gguf gguf;
   gguf.files = {path};
   for (uint64_t i = 0; i < num_values; ++i) {

@@ -3,8 +3,8 @@
 //   entry:  key  u32 type  value
 //   tensor: name  u32 rank  u64 extents[rank], innermost first  u32 type  u64 offset in the data
 //   string: u64 length, bytes           array:  u32 element type, u64 count, elements
-// A model may be split into files NAME-00001-of-00003.gguf, ..., with the metadata in the first. Makes all
-// checks of llama.cpp before any use. Sources: ggml's description of the format and llama.cpp's reader.
+// A model may be split into files NAME-00001-of-00003.gguf, ..., with the metadata in the first file. All
+// checks of llama.cpp are made before any data is used. Sources: ggml's description and llama.cpp's reader.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,15 @@ namespace nibble {
 constexpr uint32_t kGgufVersion{3};
 inline constexpr std::string_view kOllamaArchitecture{
     "gptoss"};                        // general.architecture of Ollama's converter
-constexpr size_t kGgufAlignment{32};  // alignment of tensor data in bytes, unless the file states another
+constexpr size_t kGgufAlignment{32};  // alignment of tensor data in bytes, unless the file states one
 
-// Element type of a tensor, with the values of the file. formats/ggml_blocks.h describes the blocks.
+// Type of a tensor's elements, numbered as in the file. formats/ggml_blocks.h describes the blocks.
 enum class GgmlType : uint32_t {
   kF32 = 0,
   kF16 = 1,
   kQ4_0 = 2,
   kQ4_1 = 3,
-  kMxfp4Ollama = 4,  // Ollama's converter only: MXFP4 with codes in the order of formats/mxfp4.h
+  kMxfp4Ollama = 4,  // only from Ollama's converter: MXFP4 with codes in the order of formats/mxfp4.h
   kQ5_0 = 6,
   kQ5_1 = 7,
   kQ8_0 = 8,
@@ -57,7 +57,7 @@ enum class GgmlType : uint32_t {
 };
 std::string_view name(GgmlType type);  // such as "Q8_0"
 constexpr bool is_mxfp4(GgmlType type) { return type == GgmlType::kMxfp4 || type == GgmlType::kMxfp4Ollama; }
-size_t block_elements(GgmlType type);  // consecutive elements of a row that are stored as one block
+size_t block_elements(GgmlType type);  // number of consecutive elements of a row in one block
 size_t block_bytes(GgmlType type);
 
 enum class GgufType : uint32_t {
@@ -82,7 +82,7 @@ struct GgufValue {
   uint64_t count{0};                 // number of elements; arrays only
   std::span<const std::byte> bytes;  // a string without its length, or the elements of an array
 
-  // nullopt if the value has another type, or is an integer that does not fit int64_t.
+  // These return nullopt if the value has another type, or is an integer that does not fit int64_t.
   std::optional<int64_t> integer() const;
   std::optional<double> number() const;  // also converts an integer
   std::optional<bool> boolean() const;
@@ -94,14 +94,14 @@ struct GgufValue {
 struct GgufTensor {
   std::string name;
   GgmlType type{};
-  Shape shape;                      // outermost extent first, as everywhere in nibble; reversed in the file
+  Shape shape;                      // outermost extent first, as in all of nibble (not in the file)
   std::span<const std::byte> data;  // whole blocks of `type`
   size_t file_index{0};             // index into Gguf::files
 };
 
 struct Gguf {
   Gguf() = default;
-  Gguf(Gguf&&) = default;  // can't be copied: places_ has views of the names in `tensors`
+  Gguf(Gguf&&) = default;  // no copies: their places_ would view the original's names
   Gguf& operator=(Gguf&&) = default;
 
   std::map<std::string_view, GgufValue> metadata;
@@ -111,7 +111,7 @@ struct Gguf {
 
   const GgufValue* value(std::string_view key) const;  // null if absent
   const GgufTensor* find(std::string_view tensor) const;
-  void index();  // call after `tensors` is filled, before find()
+  void index();  // must be called after `tensors` is filled and before find()
 
  private:
   std::unordered_map<std::string_view, size_t> places_;
@@ -119,7 +119,7 @@ struct Gguf {
 
 bool is_gguf(const std::filesystem::path& path);  // true for a file that begins with "GGUF"
 
-// Returns views of `file`. Throws ContainerError for any fault; `path` is for messages.
+// Parses a file into views of it. Throws ContainerError for any fault; `path` is for messages.
 Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
 
 // Maps (or reads) and parses the file, and all other files if it is the first of a split model.

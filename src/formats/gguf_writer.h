@@ -1,4 +1,4 @@
-// Writes a GGUF file of any size in pieces: types and shapes determine the header.
+// Writes a GGUF file of any size in pieces. Types and shapes suffice to write the header first.
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,7 @@ class GgufMetadata {  // keeps the order of add(); each key may be added only on
   void add(std::string_view key, float value);
   void add(std::string_view key, bool value);
   void add(std::string_view key, std::string_view value);
-  void add(std::string_view key, const char* value) = delete;  // it would convert to bool
+  void add(std::string_view key, const char* value) = delete;  // would convert to bool
   void add(std::string_view key, const std::vector<std::string>& values);
   void add(std::string_view key, const std::vector<int32_t>& values);
   void add_booleans(std::string_view key, const std::vector<uint8_t>& values);  // each value is 0 or 1
@@ -44,12 +44,12 @@ struct GgufEntry {
   Shape shape;  // outermost extent first
 };
 
-// The destructor removes the file if finish() was not called. All members throw what NewFile throws.
+// The destructor removes the file unless finish() was called. All members throw what NewFile throws.
 class GgufWriter {
  public:
   GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<GgufEntry> entries);
 
-  // Appends data of the tensors, in the order of the entries. The data of one call must not span two tensors.
+  // Appends tensor data, in the order of the entries. The data of one call must not span two tensors.
   void append(std::span<const std::byte> bytes);
   void finish();  // call after all bytes are appended
 

@@ -10,14 +10,15 @@
 namespace nibble {
 namespace {
 
-// `largest` must be finite. By the floor rules it is 4 to 8 times the scale, and becomes 4 or 6 as E2M1.
+// `largest`: the block's largest magnitude, finite. By the floor rules it is 4 to 8 times the scale, so that
+// E2M1 rounds it to 4 or 6.
 E8m0 choose_scale(float largest, Mxfp4Rule rule) {
   if (rule == Mxfp4Rule::kCeil) return to_e8m0_up(largest / 6);
-  constexpr int kTopExponent{2};  // 2^2 = 4 is the largest power of two that E2M1 has
+  constexpr int kTopExponent{2};  // E2M1's largest power of two is 2^2
   return E8m0{static_cast<uint8_t>(std::max(to_e8m0_down(largest).bits - kTopExponent, 0))};
 }
 
-// Nearest code; ties go to the smaller magnitude, and -0 is never chosen.
+// Returns the nearest code. Ties go to the smaller magnitude, and -0 is never chosen.
 E2m1 nearest_first_code(float x) {
   uint8_t nearest = 0;
   for (uint8_t code = 1; code < kE2m1Values.size(); ++code)
@@ -50,7 +51,7 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
     largest = std::max(largest, std::abs(x));
   }
   Mxfp4Block block{.codes = {}, .scale = choose_scale(largest, rule)};
-  // 1 / scale is a power of two, so products are exact or underflow far below half of the smallest code.
+  // 1 / scale is a power of two, so the products are exact, or underflow far below the smallest E2M1 value.
   const float per_scale = to_float(E8m0{static_cast<uint8_t>(254 - block.scale.bits)});
   for (size_t i = 0; i < values.size(); ++i) {
     const float x = values[i] * per_scale;

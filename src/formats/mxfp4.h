@@ -1,5 +1,5 @@
 // MXFP4 of the OCP Microscaling specification: 32 consecutive values of a row share a power-of-two scale, and
-// each value is one E2M1 number, a nibble. 32 values take 17 bytes.
+// each value is an E2M1 number of 4 bits. 32 values take 17 bytes.
 //   value[2b]     = e2m1(codes[b] & 15) * 2^(scale - 127)      b = 0..15
 //   value[2b + 1] = e2m1(codes[b] >> 4) * 2^(scale - 127)
 // This is the layout of gpt-oss's safetensors files: codes [..., K/32, 16] and scales [..., K/32] in two
@@ -23,20 +23,20 @@ struct Mxfp4Block {
   E8m0 scale{};
 };
 
-// How to choose the scale of a block from its largest magnitude a, and how to round ties. Example: 7 becomes
+// Rules that choose the scale of a block from its largest magnitude a, and round ties. Example: a = 7 becomes
 // 6 by the floor rules (kOcp, kLlamaCpp) and 8 by kCeil.
 enum class Mxfp4Rule {
-  // 2^(floor(log2 a) - 2), ties to even; saturates above 6 times the scale (the specification's suggestion).
+  // 2^(floor(log2 a) - 2), ties to even; saturates above 6 times the scale (suggested by the specification).
   kOcp,
   kLlamaCpp,  // scale as in kOcp; ties to the smaller magnitude, never -0 (llama.cpp: quantize_row_mxfp4_ref)
   kCeil,      // 2^ceil(log2(a / 6)), ties to even; never saturates (Triton: downcast_to_mxfp with ROUND_UP)
 };
 
-// Exact if float32 can hold the value. Larger values become infinite: 4 and 6 times a scale of 2^126 or more,
-// 2 and 3 times 2^127. The NaN scale (255) makes all 32 values NaN.
+// Returns the values exactly if float32 can hold them. Others become infinite: 4 and 6 times a scale of 2^126
+// or more, 2 and 3 times a scale of 2^127. The NaN scale (255) makes all 32 values NaN.
 std::array<float, kMxfp4BlockSize> decode(const Mxfp4Block& block);
 
-// A NaN or infinity, which E2M1 lacks, gives the NaN scale and zero codes: the error stays visible.
+// E2M1 lacks NaN and infinity. Such a value gives the NaN scale and zero codes: the error stays visible.
 Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule = Mxfp4Rule::kOcp);
 
 // Whether encode() by kOcp loses nothing: decode() gives the same numbers (-0 equals 0). True of every block

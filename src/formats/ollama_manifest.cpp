@@ -14,7 +14,7 @@ constexpr size_t kManifestDepth{16};
 constexpr std::string_view kModelLayer{"application/vnd.ollama.image.model"},
     kAdapterLayer{"application/vnd.ollama.image.adapter"};
 
-// "sha256:abc..." becomes "sha256-abc...". Any other text could be a path that leads out of the store.
+// Turns "sha256:abc..." into "sha256-abc...". Refuses other text: it could be a path out of the store.
 std::string blob_name(std::string_view digest, const std::filesystem::path& path) {
   constexpr std::string_view kPrefix{"sha256:"};
   const bool is_digest = digest.starts_with(kPrefix) && digest.size() == kPrefix.size() + 64 &&

@@ -29,7 +29,7 @@ std::string_view first_text(std::span<const std::byte> bytes, size_t max_bytes) 
   return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), max_bytes)};
 }
 
-// safetensors has no magic number, but begins with a u64 length below 2^56 (byte 7 is 0) and a brace.
+// safetensors has no magic number. A file begins with a u64 length below 2^56 (so byte 7 is 0) and a brace.
 bool is_safetensors(std::span<const std::byte> bytes) {
   return bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
 }
@@ -61,7 +61,7 @@ Container refuse(MappedFile file) {
                        file.bytes().size(), in_quotes(first_text(file.bytes(), 16)));
 }
 
-struct OpenerRow {  // the first row that recognises a file opens or refuses it
+struct OpenerRow {  // the first row that recognises a file either opens or refuses it
   bool (*recognises)(std::span<const std::byte> bytes);
   Container (*open)(MappedFile file);
 };
@@ -72,8 +72,8 @@ constexpr OpenerRow kOpeners[] = {
     {&is_anything, &refuse},
 };
 
-// Merges several files into one container. With an index, takes each tensor that the index names from the
-// file named there. Without one, takes all tensors, and no name may occur twice.
+// Merges several files into one container. With an index, takes each tensor of the index from the file that
+// the index states. Without an index, takes all tensors; then no name may occur twice.
 class Merger {
  public:
   Merger(const SafetensorsIndex* index, FileAccess access) : index_(index), access_(access) {}

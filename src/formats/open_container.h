@@ -1,4 +1,4 @@
-// Opens tensor files. The first bytes of a file identify its format.
+// Opens files of tensors. The first bytes of a file identify its format.
 #pragma once
 
 #include <filesystem>

@@ -22,7 +22,7 @@ using Fault = ContainerFault;
 using simdjson::dom::element;
 
 constexpr std::string_view kMetadataKey{"__metadata__"};
-constexpr size_t kMaxDepth{3};  // header object, entry object, array of the shape
+constexpr size_t kMaxDepth{3};  // levels: header object, entry object, array of the shape
 
 struct Entry {  // a tensor's entry in the header, before its sizes are checked
   std::string_view name;
@@ -31,7 +31,7 @@ struct Entry {  // a tensor's entry in the header, before its sizes are checked
   uint64_t begin = 0, end = 0;  // in bytes, from the start of the data
 };
 
-// Refuses a name that occurs twice in a JSON object: readers disagree on which value counts.
+// Refuses a name that occurs twice in a JSON object, because readers disagree about which value counts.
 class UniqueNames {
  public:
   void add(std::string_view name, const std::filesystem::path& path) {
@@ -120,7 +120,7 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
                            in_quotes(field));
     }
   }
-  // The fields read above are known and distinct, so three of them mean that none is missing.
+  // The fields read above are known and distinct, so none is missing if they are three.
   constexpr size_t kNumFields{3};
   if (object.size() != kNumFields)
     throw ContainerError(Fault::kBadEntry, path, "{} must have dtype, shape and data_offsets",
@@ -133,7 +133,7 @@ std::string to_text(const Shape& shape) {
   return shape.size() <= kMaxShown ? fmt::to_string(shape) : fmt::format("of rank {}", shape.size());
 }
 
-// Checks that the bytes between the offsets are what shape and dtype require.
+// Checks that the number of bytes between the offsets fits shape and dtype.
 void check_size(const Entry& entry, const std::filesystem::path& path) {
   if (entry.end < entry.begin)
     throw ContainerError(Fault::kReversedOffsets, path, "{} begins at byte {} and ends at {}",
@@ -151,8 +151,8 @@ void check_size(const Entry& entry, const std::filesystem::path& path) {
                          entry.end - entry.begin);
 }
 
-// Checks that the tensors, sorted by offset, are contiguous from 0 to the end of the file. An empty tensor
-// sorts before the tensor that begins at the same offset.
+// Checks that the tensors, sorted by offset, cover the file without gaps from 0 to its end. An empty tensor
+// must come before the tensor that begins at the same offset.
 void check_layout(const std::vector<Entry>& sorted, uint64_t data_bytes, const std::filesystem::path& path) {
   uint64_t end = 0;
   for (const Entry& entry : sorted) {
@@ -197,7 +197,7 @@ std::vector<Tensor> parse_safetensors(std::span<const std::byte> file, const std
   const auto header = file.subspan(sizeof(num_header_bytes), num_header_bytes);
   const auto data = file.subspan(sizeof(num_header_bytes) + num_header_bytes);
 
-  simdjson::dom::parser parser;  // owns the names in the entries, which are views
+  simdjson::dom::parser parser;  // owns the names in the entries
   std::vector<Entry> entries =
       parse_header(parser, {reinterpret_cast<const char*>(header.data()), header.size()}, path);
   for (const Entry& entry : entries) check_size(entry, path);

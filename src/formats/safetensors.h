@@ -2,7 +2,7 @@
 //   {"NAME": {"dtype": "BF16", "shape": [2880, 4096], "data_offsets": [0, 23592960]}, ...,
 //    "__metadata__": {"k": "v"}}
 // Sources: the format description and the reference reader of huggingface/safetensors. As strict as that
-// reader, and also refuses an unknown field of an entry and a name that occurs twice in any object.
+// reader; also refuses an unknown field of an entry, and a name that occurs twice in any object.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ namespace nibble {
 
 constexpr uint64_t kMaxSafetensorsHeaderBytes{100'000'000};  // the format's own limit
 
-// Parses a whole file in memory. Returns the tensors in the order of their data, as views of the file that
-// may be unaligned for their dtype. `path` is for messages. Throws ContainerError.
+// Parses a whole file in memory. Returns the tensors in the order of their data. They are views of the file
+// and may be unaligned for their dtype. `path` is for messages. Throws ContainerError.
 std::vector<Tensor> parse_safetensors(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// Keeps the file mapped. Copies tensors whose offset is not a multiple of their element size.
+// The file stays mapped. Tensors whose offset is not a multiple of their element size are copied.
 Container open_safetensors(MappedFile file);
 
 }  // namespace nibble

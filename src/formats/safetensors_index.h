@@ -1,6 +1,6 @@
 // Reads model.safetensors.index.json, which maps each tensor of a sharded checkpoint to its file:
 // {"metadata": {"total_size": 13761264768}, "weight_map": {"TENSOR": "FILE", ...}}. Only the weight map is
-// used. File names follow no rule (gpt-oss numbers the files from 0, others from 1).
+// used. Files may have any name (gpt-oss numbers its files from 0, other models from 1).
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace nibble {
 
 struct SafetensorsIndex {
-  std::vector<std::string> files;                      // plain file names, in the folder of the index
+  std::vector<std::string> files;                      // plain names of files in the folder of the index
   std::unordered_map<std::string, size_t> file_index;  // tensor name -> index into `files`
 };
 

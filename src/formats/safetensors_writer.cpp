@@ -12,7 +12,7 @@ constexpr size_t kDataAlignment{64};
 
 uint64_t num_bytes(const SafetensorsEntry& entry) {
   const auto count = num_elements(entry.shape);
-  // The widest type has 64 bits, so the product below can't overflow after this check.
+  // The widest type has 64 bits, so the next product can't overflow.
   NIBBLE_CHECK(count && *count <= UINT64_MAX / 64, "{} {}", entry.name, entry.shape);
   const uint64_t bits = *count * static_cast<uint64_t>(num_bits(entry.dtype));
   NIBBLE_CHECK(bits % 8 == 0, "{} is {} bits", entry.name, bits);
@@ -26,7 +26,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   std::ranges::stable_sort(entries_, std::ranges::greater{},
                            [](const auto& entry) { return num_bits(entry.dtype); });
   nlohmann::ordered_json header;
-  header["__metadata__"]["format"] = "pt";  // transformers refuses files without this entry
+  header["__metadata__"]["format"] = "pt";  // without this entry, transformers refuses the file
   for (const SafetensorsEntry& entry : entries_) {
     NIBBLE_CHECK(!header.contains(entry.name), "{} is given twice", entry.name);
     const uint64_t begin = missing_bytes_;

@@ -1,4 +1,4 @@
-// Writes a safetensors file of any size in pieces: dtypes and shapes determine the header.
+// Writes a safetensors file of any size in pieces. Dtypes and shapes suffice to write the header first.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ struct SafetensorsEntry {
   Shape shape;
 };
 
-// Tensor data begins at a multiple of 64 bytes, wider types first: every tensor is aligned for its dtype. The
-// destructor removes the file if finish() was not called. All members throw what NewFile throws.
+// The data begins at a multiple of 64 bytes, and wider types come first, so every tensor is aligned for its
+// dtype. The destructor removes the file unless finish() was called. All members throw what NewFile throws.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries);
 
-  // The entries in the order in which append() expects their data.
+  // The entries, in the order in which append() expects the data.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   void append(std::span<const std::byte> bytes);  // in pieces of any size
   void finish();                                  // call after all bytes are appended

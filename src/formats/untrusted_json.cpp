@@ -24,14 +24,14 @@ ContainerFault fault_of(simdjson::error_code error) {
 
 simdjson::dom::element parse_untrusted_json(simdjson::dom::parser& parser, std::string_view text,
                                             size_t max_depth, const std::filesystem::path& path) {
-  // simdjson accepts one level less than the depth it is given.
+  // simdjson accepts one level less than the depth that it gets.
   simdjson::error_code error = parser.allocate(text.size(), max_depth + 1);
   simdjson::dom::element root;
   if (!error) error = parser.parse(text.data(), text.size()).get(root);
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   if (error) {
     std::string_view message = simdjson::error_message(error);
-    message = message.substr(0, message.find_last_not_of('.') + 1);  // ContainerError adds the full stop
+    message = message.substr(0, message.find_last_not_of('.') + 1);  // ContainerError adds its own full stop
     throw ContainerError(fault_of(error), path, "{}", message);
   }
   return root;

@@ -1,4 +1,4 @@
-// Parses JSON from an untrusted file: UTF-8, numbers and depth are checked before any value is used.
+// Parses JSON from an untrusted file. Checks UTF-8, numbers and depth before any value is used.
 #pragma once
 
 #include <simdjson.h>
@@ -10,7 +10,7 @@
 namespace nibble {
 
 // The result is valid while `parser` exists. `max_depth` limits the nesting of objects and arrays. Throws
-// ContainerError: kInvalidUtf8, kTooDeep, kBadNumber (does not fit 64 bits), kInvalidJson.
+// ContainerError: kInvalidUtf8, kTooDeep, kBadNumber (more than 64 bits), kInvalidJson.
 simdjson::dom::element parse_untrusted_json(simdjson::dom::parser& parser, std::string_view text,
                                             size_t max_depth, const std::filesystem::path& path);
 

@@ -14,9 +14,9 @@ namespace nibble::grammar {
 
 inline constexpr uint32_t kUnlimited{std::numeric_limits<uint32_t>::max()};  // no upper bound
 
-// These limits keep a compiled grammar with its automata below 64 MiB, and compilation below 50 ms.
+// Together these limits keep a compiled grammar with its automata below 64 MiB, and compilation below 50 ms.
 inline constexpr size_t kMaxSourceBytes{2 << 20};  // text of a schema or a grammar
-// Nodes of regular expressions, including those of automaton states.
+// Nodes of regular expressions, including the states of automata.
 inline constexpr size_t kMaxExpressions{200'000};
 inline constexpr size_t kMaxStateBytes{16 << 20};   // transitions of all automata, and their alphabets
 inline constexpr size_t kMaxLiteralBytes{1 << 19};  // texts in enums, choices and names of members
@@ -26,7 +26,7 @@ inline constexpr size_t kMaxItems{2'000};    // items of a row (rows.h): ways to
 inline constexpr size_t kMaxArenaBytes{32 << 20};  // memory of one sequence's rows
 inline constexpr uint32_t kMaxDepth{250};          // nesting in a source: code that walks it recurses
 
-// Amounts of fuel, in steps of work that take some tens of nanoseconds each.
+// Fuel: units of work that take some tens of nanoseconds each.
 inline constexpr uint64_t kPropertyFuel{80'000};  // for a Unicode property that is new to this process
 inline constexpr uint64_t kCompileFuel{1'000'000};
 inline constexpr uint64_t kMaskFuel{500'000};  // for one mask, or for one accepted token
@@ -35,12 +35,12 @@ class TooMuchWork : public InputError {
   using InputError::InputError;
 };
 
-// Work that is left, in units of some tens of nanoseconds; longer steps spend several units.
+// Units of work that are left; a unit takes some tens of nanoseconds. Long steps spend several units.
 class Fuel {
  public:
   explicit Fuel(uint64_t units) : left_(units) {}
   void fill(uint64_t units) { left_ = units; }
-  // Throws TooMuchWork and spends nothing if less is left.
+  // Throws TooMuchWork, without spending, if fewer units are left.
   void spend(uint64_t units = 1) {
     if (units > left_) [[unlikely]]
       throw TooMuchWork("the grammar takes too much work; make it smaller, or nest its repetitions less");
@@ -52,7 +52,7 @@ class Fuel {
   uint64_t left_;
 };
 
-// Converts an index or a number of entries. 2^32 or more is a bug: the limits keep every table far below.
+// Converts an index or a count to 32 bits. 2^32 or more is a bug: the limits keep all tables far smaller.
 inline uint32_t to_index(size_t place) {
   NIBBLE_CHECK(place < kUnlimited, "{}", place);
   return static_cast<uint32_t>(place);

@@ -99,7 +99,7 @@ constexpr const char* kTextParts{"a string or a list of text parts"};
 
 ToolCall function_call_from(const Field& function) {
   const Field arguments = function.need("arguments", "a string or an object");
-  // An object becomes text in the form of gpt-oss's chat template.
+  // An object becomes JSON text in the spacing of gpt-oss's chat template.
   std::string text = arguments.value().is_string() ? arguments.string()
                                                    : json_line(arguments.value(), JsonSpacing::kAfterCommas);
   return {.id = "", .name = need_tool_name(function, "name"), .arguments = std::move(text)};
@@ -117,7 +117,7 @@ ToolCall call_from(const Field& field) {
   return call;
 }
 
-// Ollama's messages have their images outside the content.
+// Reads the images of Ollama's messages, which are outside the content.
 void read_images(const Field& field, ChatMessage& message) {
   const auto images = field.find("images");
   if (!images || images->value().empty()) return;
@@ -130,7 +130,7 @@ void read_images(const Field& field, ChatMessage& message) {
 
 ChatMessage chat_message_from_json(const Field& field) {
   const Field role = field.need("role", "a role");
-  const bool is_function = role.value() == "function";  // name of role tool in the older API
+  const bool is_function = role.value() == "function";  // the older API's name of role tool
   const auto known = is_function                ? Role::kTool
                      : role.value().is_string() ? role_of(role.string())
                                                 : std::nullopt;
@@ -141,14 +141,14 @@ ChatMessage chat_message_from_json(const Field& field) {
     message.tool_name = need_tool_name(field, "name");
   else if (known == Role::kTool && field.find("tool_name"))  // Ollama: a name instead of an id
     message.tool_name = need_tool_name(field, "tool_name");
-  // The name is only checked: the call that this result answers has it too.
+  // The name of a tool result is checked, but not used: the answered call has the same name.
   if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");
   if (known == Role::kAssistant) message.reasoning = message_reasoning(field);
   if (const auto calls = field.find("tool_calls"))
     for (const Field& call : calls->elements()) message.tool_calls.push_back(call_from(call));
   if (const auto call = field.find("function_call")) message.tool_calls.push_back(function_call_from(*call));
   message.tool_call_id = field.find_string("tool_call_id");
-  // Only an assistant message may have no content: it has calls, is a refusal, or is empty.
+  // Only an assistant message may lack content: it may have calls, be a refusal, or be empty.
   if (const auto content = field.find("content"))
     message.text = content_text(*content, {.is_result = known == Role::kTool, .accepted = "\"text\""});
   else if (message.role != Role::kAssistant)
@@ -208,7 +208,7 @@ Conversation to_conversation(const Chat& chat) {
   system.conversation_start_date = chat.date;
   if (chat.model_identity) system.model_identity = chat.model_identity;
 
-  // All instructions before the first other message become one developer message, which offers the tools.
+  // Make one developer message of all instructions before the first other message. It also offers the tools.
   const auto first_turn = std::find_if_not(chat.messages.begin(), chat.messages.end(), gives_instructions);
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)

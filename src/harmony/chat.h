@@ -1,5 +1,5 @@
-// Converts conversations between chat APIs and harmony: a system message becomes a developer message, an
-// assistant message up to three kinds (reasoning, text, calls), a tool result a message from the tool.
+// Converts conversations between chat APIs and harmony. A system message becomes a developer message, an
+// assistant message up to three messages (reasoning, text, calls), a tool result a message from the tool.
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ struct ChatMessage {
   std::string text;
   std::string reasoning;             // role assistant only
   std::vector<ToolCall> tool_calls;  // role assistant only
-  bool is_preamble{false};  // role assistant only: the text comes before calls, even if tool_calls is empty
-  // Role tool only: the answered call, by id or function name; without both, the oldest unanswered call.
+  bool is_preamble{false};  // role assistant only: tool calls follow the text, even if tool_calls is empty
+  // Role tool only: id or function name of the answered call. Without both: the oldest unanswered call.
   std::optional<std::string> tool_call_id;
   std::optional<std::string> tool_name;
 };
@@ -51,21 +51,21 @@ std::string today();  // local date, in the form of Chat::date
 // again. Throws InputError if the conversation offers a tool, or contains a call or a tool result.
 Chat to_chat(const Conversation& conversation);
 
-// Reads a message of OpenAI's Chat Completions, also of its older form (function_call, role function), or of
-// Ollama. Arguments of a call may be an object; parts.h lists the forms of content. Throws InputError.
+// Reads a message of OpenAI's Chat Completions (also in its older form: function_call, role function) or of
+// Ollama. A call's arguments may be an object; parts.h lists the forms of content. Throws InputError.
 ChatMessage chat_message_from_json(const Field& message);
 
 // Reads {"messages": [...], "tools": [...], "developer": "...", "date": "...", "model_identity": "...",
 // "level" or "reasoning_effort": "low"} and ignores other members. Throws InputError.
 Chat chat_from_json(const Json& value);
 
-// Arguments of a call of a custom tool, whose only argument is a text: {"input": "..."}.
+// Returns {"input": "..."}: the arguments of a call of a custom tool, which takes a single text.
 std::string input_as_arguments(const std::string& input);
 
 // Reads {"name": ..., "description": ..., "parameters": {...}}. Throws InputError.
 Tool tool_from_function(const Field& function);
 
-// Whether `name` has 1 to 64 letters, digits, "_", "-" and ".": in a header, a space would start a new field.
+// Whether `name` has 1 to 64 letters, digits, "_", "-" and ".". Anything else could break a message's header.
 bool is_tool_name(std::string_view name);
 std::string need_tool_name(const Field& owner, const char* key);  // throws InputError
 

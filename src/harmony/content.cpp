@@ -32,7 +32,7 @@ namespace nibble::harmony {
 
 namespace {
 
-// Splits as Rust's str::lines does: at "\n" or "\r\n", without an empty last line.
+// Splits text into lines as Rust's str::lines does: at "\n" or "\r\n", without an empty last line.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {

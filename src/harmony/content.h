@@ -7,7 +7,7 @@
 
 namespace nibble::harmony {
 
-// `has_functions`: a developer message offers function tools, whose channel the system message then names.
+// `has_functions`: the developer message offers function tools. The system message then names their channel.
 std::string text_of(const SystemContent& content, bool has_functions);
 std::string text_of(const DeveloperContent& content);
 

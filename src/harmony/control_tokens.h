@@ -27,7 +27,7 @@ struct ControlTokens {
 };
 
 // The tokens at which sampling stops: <|return|>, <|call|>, and <|endoftext|> if the vocabulary has it
-// (gpt-oss: generation_config.json). Not <|end|>: after its reasoning the model goes on.
+// (gpt-oss: generation_config.json). Sampling goes on after <|end|>, which also ends the model's reasoning.
 std::vector<TokenId> stop_tokens(const Tokenizer& tokenizer);
 
 }  // namespace nibble::harmony

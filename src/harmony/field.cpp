@@ -13,7 +13,7 @@ namespace nibble::harmony {
 void Field::refuse(std::string_view accepted, std::string_view reason) const {
   constexpr size_t kMaxShown{60};
   std::string shown =
-      // In ASCII, so that a cut at any byte leaves valid UTF-8.
+      // The value is printed in ASCII: a cut at any byte then leaves valid UTF-8.
       value_->dump(-1, ' ', /*ensure_ascii=*/true);
   if (shown.size() > kMaxShown) shown = shown.substr(0, kMaxShown) + "...";
   throw InputError("{} must be {}, not {}{}{}", place_, accepted, shown, reason.empty() ? "" : ": ", reason);

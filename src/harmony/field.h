@@ -11,9 +11,9 @@
 
 namespace nibble::harmony {
 
-// Records which values of a document were read, so that the others can be reported as ignored. An object of
-// which no member was looked up counts as read completely: its reader took it whole (a schema) or did not
-// need it. Values are identified by their address, so the document must not change.
+// Records which values of a document were read, so that the others can be reported as ignored. An object
+// without any looked-up member counts as read: its reader took it whole (a schema) or did not need it. Values
+// are identified by their address, so the document must not change.
 class ReadRecord {
  public:
   bool has_looked_into(const Json& object) const { return objects_.count(&object) > 0; }
@@ -28,14 +28,14 @@ class ReadRecord {
 
 class Field {
  public:
-  // `record` may be null. It and the value must outlive this field and all fields obtained from it.
+  // `record` may be null. The value and the record must outlive this field and all fields obtained from it.
   Field(const Json& value, std::string place, ReadRecord* record = nullptr)
       : value_(&value), place_(std::move(place)), record_(record) {}
 
   const Json& value() const { return *value_; }
   const std::string& place() const { return place_; }
 
-  // Throws InputError: "messages[2].role must be one of ..., not 7", then ": REASON" if one is given.
+  // Throws InputError: "messages[2].role must be one of ..., not 7", then ": REASON" if it is not empty.
   [[noreturn]] void refuse(std::string_view accepted, std::string_view reason = {}) const;
 
   // The next functions read members of an object and refuse any other value. A null member counts as absent.
@@ -44,7 +44,7 @@ class Field {
   std::optional<std::string> find_string(const char* key) const;
   std::string need_string(const char* key) const;
   void allow_only(std::initializer_list<std::string_view> keys) const;
-  // Marks these members as read: they have no effect, or repeat what other members say.
+  // Marks members as read that have no effect or repeat other members.
   void skip(std::initializer_list<const char*> keys) const;
   // Records that this value is dropped. For a list element, `type` is appended to the recorded name.
   void leave_out(std::string_view type = "") const;
@@ -62,7 +62,7 @@ class Field {
   ReadRecord* record_;
 };
 
-// A path without root and indices: "request.messages[2].content[0].text" becomes "messages[].content[].text".
+// Shortens a path to a name: "request.messages[2].content[0].text" becomes "messages[].content[].text".
 std::string name_of_place(std::string_view place);
 
 }  // namespace nibble::harmony

@@ -54,7 +54,7 @@ std::vector<Word> words_of(std::string_view text) {
   return words;
 }
 
-// The start of a word that can be a name, such as "json" in "json{\"a\":1}".
+// Returns the part of a word that can be a name: "json" of "json{\"a\":1}".
 std::string_view leading_name(std::string_view word) {
   const auto is_of_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -94,13 +94,13 @@ class HeaderReader {
     return rest;
   }
 
-  // Joins "<|channel|> final", "to= functions.f" and "<|constrain|> json": the space does not belong there.
+  // Removes the wrong space from "<|channel|> final", "to= functions.f" and "<|constrain|> json".
   void join_separated_marks() {
     for (size_t i = 0; i + 1 < words_.size(); ++i) {
       Word& mark = words_[i];
       Word& next = words_[i + 1];
       if (mark.kind == Kind::kPlain || !mark.value.empty() || next.kind != Kind::kPlain) continue;
-      // The next word might be text: join it only if it is a channel's name, or if the header is complete.
+      // The next word may be text: join it only if it is a channel's name, or if the header is complete.
       if (mark.kind == Kind::kChannel ? !is_channel(next.value) : !header_.has_message) continue;
       repaired("the space before '{}' was removed", next.value);
       next.kind = mark.kind;
@@ -113,7 +113,7 @@ class HeaderReader {
       Word& word = words_[i];
       if (word.kind != Kind::kChannel || word.is_taken) continue;
       word.is_taken = true;
-      // "<|channel|>finalThe answer": <|message|> is missing, and the text starts after the channel's name.
+      // "<|channel|>finalThe answer": without <|message|>, the text starts after the channel's name.
       if (!header_.has_message)
         for (const std::string_view channel : kChannels)
           if (word.value.starts_with(channel)) word.value = word.value.substr(0, channel.size());
@@ -135,7 +135,7 @@ class HeaderReader {
     }
   }
 
-  // "final<|message|>": the name of a channel without <|channel|>.
+  // Reads a channel's name that lacks its control token: "final<|message|>".
   void read_bare_channel() {
     const std::vector<Word*> rest = untaken();
     if (message_.channel || !header_.has_message || rest.empty()) return;
@@ -176,8 +176,8 @@ class HeaderReader {
     return true;
   }
 
-  // Whether an unknown first word is a tool's name. It must not be a channel. It must have a dot
-  // ("namespace.tool"), or a recipient must follow, or a complete header must have at most three words left.
+  // Whether an unknown first word is a tool's name. A channel's name is not. Any other word is if it has a
+  // dot ("namespace.tool"), precedes a recipient, or is in a complete header with at most three words left.
   bool is_tool(const Word& word) {
     if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;
@@ -190,8 +190,8 @@ class HeaderReader {
     return true;
   }
 
-  // Whether the header is complete and has no words left but a recipient and a content type, in this order;
-  // either may be absent. The official parser accepts nothing else.
+  // Whether the header is complete and the words left are a recipient, then a content type; either may be
+  // absent. The official parser accepts nothing else.
   bool is_regular() {
     const std::vector<Word*> rest = untaken();
     if (!header_.has_message || rest.size() > 2) return false;
@@ -213,7 +213,7 @@ class HeaderReader {
     set_recipient(rest[0]->value);
   }
 
-  // Takes the words that are certainly fields. All other words remain text.
+  // Reads the words that are certainly fields. All other words become text.
   void read_irregular() {
     const size_t end = end_of_fields();
     for (size_t i = 0; i < end; ++i) {
@@ -246,7 +246,7 @@ class HeaderReader {
       repaired("unknown words of the header became the first line of the text");
   }
 
-  // Number of leading words that may be fields: all of a complete header, else those before the text begins.
+  // Number of leading words that may be fields: all words of a complete header; else those before the text.
   size_t end_of_fields() const {
     if (header_.has_message) return words_.size();
     bool has_recipient = false;
@@ -281,7 +281,7 @@ class HeaderReader {
     word.is_taken = true;
   }
 
-  // The header's text without the words that were taken: the start of the message's text.
+  // Returns the header's text without its fields: the start of the message's text.
   std::string leftover() const {
     std::string out;
     size_t at = 0;
@@ -311,7 +311,7 @@ bool holds_text(std::string_view channel_and_more) {
 }
 
 bool may_go_on(const Header& header) {
-  const size_t most = header.role ? 2 : 3;  // author (unless known), recipient without "to=", content type
+  const size_t most = header.role ? 2 : 3;  // author (unless known), recipient without "to=", type
   size_t num_plain = 0;
   bool is_of_names = true;
   for (const Word& word : words_of(header.text)) {

@@ -10,7 +10,7 @@
 
 namespace nibble::harmony {
 
-// The two control tokens that a header may contain, as bytes that never occur in UTF-8.
+// Bytes that stand for the two control tokens inside a header. They never occur in UTF-8.
 inline constexpr char kChannelMark{'\xFF'};
 inline constexpr char kConstrainMark{'\xFE'};
 
@@ -24,15 +24,16 @@ struct Header {
 };
 
 // Whether the text, which starts with a channel mark, has a word that can't be part of a header. If so,
-// <|message|> is missing before that word, and another channel mark starts another message.
+// <|message|> is missing before that word, and a later channel mark begins a new message.
 bool holds_text(std::string_view channel_and_more);
 
-// Whether a header that the end of the stream cut off can be a mere header, without words of the message's
-// text: it names a recipient, or consists of names, and not of more than a header may have.
+// Whether a header that the end of the stream cut off may be the start of a well-formed header, without words
+// of the message's text. True if it names a recipient, or if all its words are names and no more than a
+// header may have.
 bool may_go_on(const Header& header);
 
-// The message that the header starts; its unknown words become the message's text. Never throws. Appends a
-// line to `repairs` for each fault, by the rules in the first comment of parse.cpp.
+// Reads the header into a new message; unknown words become the message's text. Never throws. Appends a line
+// to `repairs` for each fault, by the rules in the first comment of parse.cpp.
 Message read_header(const Header& header, std::vector<std::string>& repairs);
 
 }  // namespace nibble::harmony

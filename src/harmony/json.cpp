@@ -80,7 +80,7 @@ void read_content(const Field& field, Message& message) {
   }
   if (!field.value().is_array()) field.refuse("a string or a list of one content block");
   const std::vector<Field> blocks = field.elements();
-  // The official library encodes each part separately: encoding the joined text would give other ids.
+  // The official library encodes several parts separately. The joined text would give other ids.
   if (blocks.size() > 1)
     throw InputError("{} has {} blocks, but only one is accepted; join their texts", field.place(),
                      blocks.size());

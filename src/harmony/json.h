@@ -23,7 +23,7 @@ Conversation conversation_from_json(const Json& value);
 // Deleted, because text would silently convert to a JSON string: use parse_json.
 Conversation conversation_from_json(std::string_view text) = delete;
 
-// A text becomes a list of one part, which the official library also reads.
+// A text becomes a list with one part, which the official library also reads.
 Json to_json(const Message& message);
 Json to_json(const ParsedMessage& parsed);  // the message, and "repairs" unless empty
 Json to_json(const Conversation& conversation);

@@ -14,12 +14,12 @@ namespace nibble::harmony {
 
 namespace {
 
-constexpr size_t kMaxDepth{128};  // the official library's limit; code that walks a value recurses
-// Limits the members of one object: each insertion into an ordered object searches all its keys.
+constexpr size_t kMaxDepth{128};  // the official library's limit, for code that recurses
+// Limits the members of one object, because each insertion into an ordered object searches all its keys.
 constexpr size_t kMaxMembers{10'000};
 
-// Writes a double as Rust does: the shortest digits that read back; from 1e-5 to 1e16 without an exponent,
-// elsewhere with one that has neither a plus sign nor leading zeros.
+// Writes a double as Rust does: the shortest digits that read back as the same number. From 1e-5 to 1e16
+// without an exponent, elsewhere with an exponent that has neither a plus sign nor leading zeros.
 std::string number_text(double value) {
   char buffer[64];
   const auto print = [&](std::chars_format format) {
@@ -64,7 +64,7 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
   }
 }
 
-// Replaces nlohmann's builder, which with a callback scans a whole list or object after each of its values.
+// Replaces nlohmann's builder, which scans a whole list or object after each new value if it has a callback.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(std::string_view what) : what_(what) {}
@@ -140,7 +140,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   std::string_view what_;
   Json root_;
-  // Objects and lists not closed yet; pointers stay valid, since only the last child of each one changes.
+  // Objects and lists not closed yet, outermost first. Pointers stay valid: only a last child ever changes.
   std::vector<Json*> open_;
   std::string fault_;
 };

@@ -1,5 +1,6 @@
 // Parses and writes JSON text. Input is untrusted: its depth and the members per object are bounded, and
-// errors are one line. Output is one line, with the official renderer's numbers, as prompts contain schemas.
+// errors are one line. Output is one line, with numbers as the official renderer writes them, because prompts
+// contain schemas.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace nibble::harmony {
 
 using Json = nlohmann::ordered_json;  // keeps the order of members, which a rendered schema shows
 
-// Throws InputError: "`what` is not valid JSON: ...", also for a key that occurs twice in an object, because
+// Throws InputError: "`what` is not valid JSON: ...". A key that occurs twice in an object is an error too:
 // JSON readers disagree about which value counts.
 Json parse_json(std::string_view text, std::string_view what);
 

@@ -28,7 +28,7 @@ struct ToolNamespace {
   std::vector<Tool> tools;  // if empty, only the description is rendered ("python")
 };
 
-// The defaults are those of the official library.
+// Defaults are those of the official library.
 struct SystemContent {
   std::optional<std::string> model_identity{"You are ChatGPT, a large language model trained by OpenAI."};
   std::optional<std::string> knowledge_cutoff{"2024-06"};
@@ -39,7 +39,7 @@ struct SystemContent {
   bool channel_required{true};
 };
 
-// The form that the answer must have.
+// The form that the final answer must have, as described in the prompt.
 struct ResponseFormat {
   std::string name, description;  // the description may be empty
   std::string schema;             // JSON text
@@ -51,7 +51,7 @@ struct DeveloperContent {
   std::optional<ResponseFormat> response_format{};
 };
 
-// The content is `text` or, if the role has the same name, `system` or `developer`.
+// A message's content is in `text`, or in `system` or `developer` for these two roles.
 struct Message {
   Role role{Role::kUser};
   std::optional<std::string> author_name;   // the tool "functions.get_time", or NAME of "user:NAME"

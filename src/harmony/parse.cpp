@@ -2,12 +2,12 @@
 //   <|start|> HEADER <|message|> TEXT <|end|> | <|call|> | <|return|>
 //   HEADER = ROLE[:NAME] [to=RECIPIENT] [<|channel|>CHANNEL] [to=RECIPIENT] [CONTENT_TYPE]
 // A server must never fail on model output, lose any of it, or show a control token. A stream that the
-// official parser (openai-harmony, Rust) accepts gives the same messages here, except as listed. Read
-// differently, without a repair:
+// official parser (openai-harmony, Rust) accepts gives the same messages here, except as listed. Forms that
+// are read differently, without a repair:
 //   - A lone "json", "code" or "<|constrain|>..." in a header is the content type, as the official renderer
 //     and models under structured output write it. (Official parser: it is the recipient.)
 //   - "user:alice" is a role and a name. (Official: an unknown role.) "functions.f" alone is a tool's name.
-// Repaired, with a line in `repairs`:
+// Faults that are repaired, with a line in `repairs`:
 //   - A control token in the text is never text. (Official: it is, unless it is a terminator.) <|start|> and
 //     <|channel|> end the message and begin the next header; the others are dropped.
 //   - A header may be cut off by a terminator, by <|start|>, or by a second <|channel|> after words. Then its
@@ -59,7 +59,7 @@ struct Parser::Impl {
   Delta finish() {
     NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
     const Delta delta = state == State::kHeader ? finish_header() : end_message();
-    // The last message gets the repairs that were noted after it began: no later message can have them.
+    // Repairs noted after the last message began go to that message, as no later message exists.
     if (!messages.empty())
       for (const std::string& repair : repairs) note(messages.back().repairs, repair);
     state = State::kFinished;
@@ -128,7 +128,7 @@ struct Parser::Impl {
     state = State::kHeader;
   }
 
-  // Begins a message that the model started at its channel, without <|start|> and role.
+  // Begins a message that starts at its channel, without <|start|> and role.
   void begin_at_channel() {
     begin_header(/*has_start=*/false, speaker);
     header.text = kChannelMark;
@@ -174,7 +174,7 @@ struct Parser::Impl {
     return {.header_ended = true, .text = text, .message_ended = true};
   }
 
-  // Appends the message whose header has just ended. Its text begins with the words that are not fields.
+  // Appends the message whose header has just ended. Words of the header that are not fields begin its text.
   Message& add_message() {
     if (!header.has_start) note(repairs, "the message began without <|start|>");
     Message message = read_header(header, repairs);
@@ -207,7 +207,7 @@ struct Parser::Impl {
   State state{State::kHeader};
   Header header;
   std::string unfinished;  // the header that the end of the stream cut off
-  // Repairs of the current header and of text before it. The next message gets them.
+  // Repairs of the current header and of the text before that header. The next message gets them.
   std::vector<std::string> repairs;
   Utf8Stream utf8;  // holds an incomplete character
   std::vector<ParsedMessage> messages;

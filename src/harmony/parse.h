@@ -1,6 +1,6 @@
 // Parses a stream of tokens into messages. No model output makes it throw or lose text: malformed headers are
-// repaired by the rules in the first comment of parse.cpp, and the message records this. A header that the
-// end of the stream cuts off makes no message, because half a name could be another name.
+// repaired by the rules in the first comment of parse.cpp, and each repair is recorded in its message. A
+// header that the end of the stream cuts off makes no message, because half a name could be another name.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ struct Delta {
 
 class Parser {
  public:
-  // `role`: for a completion, whose prompt ended in "<|start|>assistant"; empty for a whole conversation.
+  // `role`: role of an answer whose prompt ended in "<|start|>ROLE"; nullopt for a whole conversation.
   Parser(const Tokenizer& tokenizer, std::optional<Role> role);
   Parser(Parser&&) noexcept;
   Parser& operator=(Parser&&) noexcept;

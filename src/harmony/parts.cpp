@@ -19,7 +19,7 @@ void append(std::string& text, std::string_view separator, std::string_view more
   text += more;
 }
 
-// Part types whose text is in one member, and the name of that member.
+// Types of parts that hold text, and the member with that text.
 constexpr std::pair<std::string_view, const char*> kTexts[] = {
     {"text", "text"},
     {"input_text", "text"},
@@ -30,7 +30,7 @@ constexpr std::pair<std::string_view, const char*> kTexts[] = {
     {"tool_reference", "tool_name"},
 };
 
-// The text of a data URL: "Hi" for "data:text/plain;base64,SGk=".
+// Returns the text of a data URL: "Hi" for "data:text/plain;base64,SGk=".
 std::optional<std::string> text_of_data(std::string_view url) {
   constexpr std::string_view kScheme{"data:text/"}, kCode{";base64,"};
   const size_t code = url.find(kCode);
@@ -41,7 +41,7 @@ std::optional<std::string> text_of_data(std::string_view url) {
   return text;
 }
 
-// The text of a document (Anthropic) or a file (OpenAI); nullopt if it contains none.
+// Returns the text of a document (Anthropic) or a file (OpenAI); nullopt if it contains no text.
 std::optional<std::string> document_text(const Field& part, const ContentForm& form) {
   std::optional<std::string> text;
   if (const auto source = part.find("source")) {
@@ -79,7 +79,7 @@ std::string note_of(std::string_view type) {
   return fmt::format("[a part of type {} that can't be shown]", type);
 }
 
-// Joins pieces of reasoning by blank lines, except adjacent ones with the same index: parts of one text.
+// Joins pieces of reasoning by blank lines. Adjacent pieces with the same index are joined directly.
 std::string details_text(const Field& details) {
   std::string text;
   std::optional<Json> last;

@@ -1,7 +1,7 @@
 // Reads message content in the form of any chat API: a text, or a list of typed parts. Texts, refusals,
-// search results, and documents with text are read. In a message, an image or another file is refused,
-// because the message is about it. In a tool result, a note replaces an image, as tools do not know that the
-// model reads only text; the field's record names the image.
+// search results, and documents with text are read. An image or another file is refused in a message, which
+// makes no sense without it. In a tool result a note replaces an image, because tools do not know that the
+// model reads only text; the image is reported as ignored.
 #pragma once
 
 #include <optional>
@@ -20,11 +20,11 @@ struct ContentForm {
 
 inline constexpr std::string_view kImageNote{"[an image that can't be shown]"};
 
-// Both throw InputError.
+// Both functions throw InputError.
 std::string content_text(const Field& content, const ContentForm& form);
 std::string part_text(const Field& part, const ContentForm& form);
 
-// Reasoning that an assistant message passes back, from the first member that is not empty: reasoning,
+// Returns the reasoning that an assistant message passes back: the first non-empty member of reasoning,
 // reasoning_content, thinking, and the lists reasoning_details (OpenRouter) and thinking_blocks (LiteLLM).
 std::string message_reasoning(const Field& message);
 

@@ -83,7 +83,7 @@ void write_message(const Message& message, bool has_functions, const ControlToke
 bool is_final(const Message& message) { return message.channel == "final"; }
 bool is_assistants(const Message& message) { return message.role == Role::kAssistant; }
 
-// Returns the index of the message before which all analysis messages are left out.
+// Returns the index of the first message whose analysis is kept: analysis messages before it are left out.
 size_t end_of_dropping(const std::vector<Message>& messages, DropAnalysis rule) {
   if (rule == DropAnalysis::kNone) return 0;
   if (rule == DropAnalysis::kBeforeLastFinal) {

@@ -10,10 +10,10 @@
 
 namespace nibble::harmony {
 
-// Which analysis messages (reasoning) of finished turns are left out.
+// Rule by which analysis messages (reasoning) of finished turns are left out.
 enum class DropAnalysis {
   kNone,
-  // The official library's rule: drops analysis before the first final message, keeps it between finals.
+  // The official library's rule: drops analysis before the first final message, keeps all later analysis.
   kBeforeFirstFinal,
   // The documented intent, and nibble's default: drops all analysis before the last final message.
   kBeforeLastFinal,
@@ -33,7 +33,7 @@ struct Rendered {
 };
 
 // Throws InputError if a message can't be rendered (a tool message without a name, a schema that is not JSON)
-// or if the tokenizer lacks a control token of harmony.
+// or if the vocabulary lacks a control token of harmony.
 Rendered render(const Conversation& conversation, const Tokenizer& tokenizer, const RenderOptions& options);
 
 }  // namespace nibble::harmony

@@ -18,7 +18,8 @@ namespace {
 
 using grammar::SchemaDocument;
 
-// Limits: schemas written inside $ref targets, nested references, levels of JSON (parse_json() allows 128).
+// Limits: number of schemas written inside $ref targets; depth of nested references; levels of the JSON that
+// is written (parse_json() allows 128).
 constexpr size_t kMaxWritten{2000}, kMaxReferences{32}, kMaxLevels{110};
 
 const Json* member_of(const Json& schema, const char* keyword) {
@@ -56,7 +57,7 @@ std::string name_of(std::string_view reference) {
   return name.empty() ? "Arguments" : name;
 }
 
-// Adds the keywords of `from`, which must hold as well. If both have a keyword, `into` keeps its own.
+// Adds the keywords of `from`. If both schemas have a keyword, `into` keeps its own value.
 void merge(Json& into, const Json& from) {
   for (const auto& [key, value] : from.items()) {
     const auto own = into.find(key);
@@ -71,7 +72,7 @@ void merge(Json& into, const Json& from) {
   }
 }
 
-// Whether the type fits in a list of types: "string", ["string", "null"].
+// Whether the type fits in a list of types, as "string" and ["string", "null"] do.
 bool is_plain(const Json& schema) {
   return member_of(schema, "type") && !has_type(schema, "object") && !has_type(schema, "array") &&
          !has_any(schema, {"enum", "oneOf", "description"});
@@ -97,7 +98,7 @@ class Rewriter {
   }
 
  private:
-  // Merges the targets of $ref and allOf into the schema. They stay in open_ until the result is rewritten.
+  // Merges the targets of $ref and allOf into the schema. Targets are in open_ until the result is rewritten.
   Json flatten(const Json& schema) {
     Json out = schema;
     for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) remove_member(out, keyword);
@@ -117,7 +118,7 @@ class Rewriter {
     try {
       const Json& target = document_.target(schema);
       return target.is_object() ? &target : nullptr;
-      // The target is in another document or absent: the grammar's compiler reports it.
+      // A target that is absent or in another document is reported by the grammar's compiler.
     } catch (const InputError&) {
       return nullptr;
     }
@@ -134,7 +135,7 @@ class Rewriter {
     return flatten(target);
   }
 
-  // If the type is referred to by name inside itself, puts that name at the start of its description.
+  // If the type refers to itself by name, puts that name at the start of its description.
   void describe(Json& out, const Json* target) {
     if (named_.erase(target) == 0) return;
     const Json* text = member_of(out, "description");
@@ -157,7 +158,7 @@ class Rewriter {
     out["type"] = std::move(types);
   }
 
-  // Sets the type that other keywords imply. A list of "null" and object or array becomes "nullable".
+  // Sets the type that other keywords imply. A type list of "null" and object or array becomes "nullable".
   static void rewrite_type(Json& out) {
     const bool has_members =
         has_any(out, {"properties", "additionalProperties", "patternProperties", "required"});
@@ -198,7 +199,7 @@ class Rewriter {
     if (!properties.empty()) out["properties"] = std::move(properties);
   }
 
-  // Adds the members of a map as properties "[key: string]: TYPE" or "[key: /PATTERN/]: TYPE".
+  // Adds what a map may contain as properties named "[key: string]" or "[key: /PATTERN/]".
   void add_keys(Json& out, size_t level, Json& properties) {
     const auto add = [&](const std::string& key, const Json& schema) {
       if (!has_room()) return;
@@ -213,8 +214,8 @@ class Rewriter {
     for (const char* keyword : {"patternProperties", "additionalProperties"}) remove_member(out, keyword);
   }
 
-  // Rewrites anyOf and oneOf. Variants also get the schema's own properties; a union that only lists required
-  // ones is dropped. Next to a type other than object, anyOf is dropped: only the type is shown.
+  // Rewrites anyOf and oneOf. Variants also get the schema's own properties, but a union that only lists
+  // required properties is dropped. So is an anyOf next to a type other than object: only the type is shown.
   void rewrite_union(Json& out, size_t level) {
     const bool is_any_of = !array_of(out, "oneOf");
     const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");
@@ -254,7 +255,7 @@ class Rewriter {
     out["oneOf"] = std::move(variants);
   }
 
-  // Writes anyOf on one line if its variants are plain types, or one type and null. Returns whether it did.
+  // Writes anyOf on one line if its variants are plain types, or one type and null; else returns false.
   static bool join(Json& out, const Json& variants) {
     if (std::all_of(variants.begin(), variants.end(), is_plain)) {
       Json types = Json::array();

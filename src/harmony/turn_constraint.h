@@ -1,5 +1,5 @@
 // The state of one answer, which may contain only what its TurnGrammar allows. A matcher checks headers, and
-// texts that have a grammar. Other text is ordinary tokens, up to the control token that ends the message.
+// texts that have a grammar. Other text may be any ordinary tokens, up to the control token that ends it.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,11 @@ class TurnConstraint : public grammar::Constraint {
   explicit TurnConstraint(std::shared_ptr<const TurnGrammar> turn);
 
   // Accepts the start of the answer that the prompt already contains: the header after "<|start|>assistant"
-  // and the text so far, which does not count as reasoning. Throws InputError if it is illegal.
+  // and the text so far, which does not count as reasoning. Throws InputError for an illegal start.
   void accept_begun(std::span<const TokenId> begun);
 
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<TurnConstraint>(*this); }
-  // `mask` may cover more ids than the vocabulary, which are then illegal. Not allowed after has_ended().
+  // `mask` may have bits beyond the vocabulary; these become 0. Not allowed after has_ended().
   void fill_mask(std::span<uint32_t> mask) override;
   bool accept(TokenId token) override;
   std::vector<TokenId> forced_tokens() override;
@@ -55,7 +55,7 @@ class TurnConstraint : public grammar::Constraint {
   Part part_{Part::kAuthor};
   std::optional<grammar::Matcher> matcher_;  // absent before <|start|>, in free text and at the end
   std::string header_;                       // the header's text since its last control token
-  const TurnTool* tool_{nullptr};  // the called tool, in turn_->rules; null if the message is not a call
+  const TurnTool* tool_{nullptr};            // the called tool in turn_->rules; null: no call
   bool is_final_{false};
   bool is_reasoning_{false};               // whether the message is on channel analysis
   std::optional<int> num_reasoning_left_;  // reasoning tokens left in the turn; absent: no limit

@@ -15,7 +15,7 @@ namespace {
 using grammar::GrammarBuilder;
 using grammar::NodeId;
 
-// Lists the names once, not once per form of header: thousands of tools stay below the limit on fixed texts.
+// Lists all names in one node, so that even thousands of tools stay below the limit on fixed texts.
 NodeId recipient(GrammarBuilder& builder, const std::vector<std::string>& names) {
   return builder.sequence({builder.text(" to="), builder.one_of(names)});
 }
@@ -24,7 +24,7 @@ NodeId thinking_channel(GrammarBuilder& builder) {
   return builder.choice({builder.text("analysis"), builder.text("commentary")});
 }
 
-// The text that may follow channel and recipient in the header of a call. After " ", <|constrain|> follows.
+// Text after channel and recipient in a call's header. After " ", <|constrain|> follows.
 NodeId end_of_call_header(GrammarBuilder& builder) {
   return builder.choice(
       {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});
@@ -58,7 +58,7 @@ TurnGrammar::Text channel_of_call_text() {
   return builder.build(builder.sequence({thinking_channel(builder), end_of_call_header(builder)}));
 }
 
-// The tools' names, sorted. A name can't contain white space, which would end its word in the header.
+// Returns the tools' names, sorted. Refuses white space in a name: a header's words end there.
 std::vector<std::string> checked_names(const TurnRules& rules) {
   std::vector<std::string> names;
   for (const TurnTool& tool : rules.tools) {

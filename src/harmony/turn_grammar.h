@@ -6,12 +6,12 @@
 //   to      = " to=RECIPIENT"                                once in a call, at either position
 //   type    = " json" | " code" | [" "] "<|constrain|>" ("json" | "code")
 //   final   = "<|channel|>final" [[" "] "<|constrain|>json"] "<|message|>" BODY "<|return|>"
-// The official renderer and the chat template write these forms, gpt-oss was seen to write them
-// (openai-harmony: docs/format.md; the parsers of llama.cpp and vLLM), and parse.h reads them without a
+// These forms are written by the official renderer and the chat template, were seen from gpt-oss
+// (openai-harmony: docs/format.md; the parsers of llama.cpp and vLLM), and are read by parse.h without a
 // repair. Headers may be split into tokens in any way. A final message ends in <|return|>, not in <|end|> as
-// in a prompt, because sampling does not stop at <|end|>. Sampling also stops at <|endoftext|>, but that ends
-// no message, so it is illegal. If the final message has a grammar, no thought may be on "commentary": the
-// user would see that preamble before the structured text.
+// in a prompt, because sampling does not stop at <|end|>. Sampling also stops at <|endoftext|>, but that
+// token is illegal, because it ends no message. If the final message has a grammar, no thought may be on
+// "commentary": the user would see that preamble before the structured text.
 //
 // Reasoning is the text of thoughts on "analysis". A limit on its tokens counts over all thoughts of the
 // turn. At the limit, the thought must end, and no other may begin. Preambles and calls are not reasoning.
@@ -52,10 +52,10 @@ struct TurnGrammar {
   const grammar::VocabularyTrie& vocabulary;
   const ControlTokens control;
 
-  // Each is the grammar of a header's text between two control tokens.
+  // Grammars of the parts of a header's text, each between two control tokens.
   using Text = std::shared_ptr<grammar::Grammar>;
   Text author;                       // text after <|start|>
-  Text channel, channel_of_call;     // text after <|channel|>; channel_of_call: if a recipient came before
+  Text channel, channel_of_call;     // text after <|channel|>; channel_of_call: after a recipient
   Text channel_behind_reasoning;     // like `channel`, once the reasoning limit is reached; null: no limit
   Text type_of_final, type_of_call;  // text after <|constrain|>
 };

@@ -1,6 +1,6 @@
-// Writes the same bytes as the official renderer, on which the model was trained, with its oddities: the
+// Writes the same bytes as the official renderer, on which the model was trained, with its oddities. The
 // first variant of a union is indented like the others, an array of a union has no parentheses, and only the
-// first line of a property's description is commented out. A keyword of the wrong type counts as absent.
+// first line of a property's description is a comment. A value of the wrong type counts as absent.
 #include "harmony/typescript.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ bool is_enum(const Json& schema) {
   return values && !values->empty();
 }
 
-// "default: 4" or "default: \"text\""; strings of an enum are written without quotes.
+// Returns "default: 4" or "default: \"text\""; strings of an enum have no quotes.
 std::optional<std::string> default_comment(const Json& schema) {
   const Json* value = find(schema, "default");
   if (!value) return std::nullopt;
@@ -51,7 +51,7 @@ std::string type_or_null(const Json& schema, const std::string& indent) {
   return type;
 }
 
-// " // DESCRIPTION default: VALUE", or the parts of it that are present.
+// Returns " // DESCRIPTION default: VALUE", or the parts of it that are present.
 std::string trailing_comment(const std::string* description, const std::optional<std::string>& value) {
   if (!description && !value) return "";
   return " // " + (description ? *description : "") + (description && value ? " " : "") + value.value_or("");
@@ -61,7 +61,7 @@ std::string union_of(const Json& variants, const std::string& indent) {
   std::string out;
   for (const Json& variant : variants) {
     std::optional<std::string> value = default_comment(variant);
-    // A variant's default is quoted even if the variant is an enum, unlike in default_comment().
+    // Here an enum's default is quoted too, unlike in default_comment().
     if (value && is_enum(variant))
       value = "default: " + json_line(*find(variant, "default"), JsonSpacing::kNone);
     out += '\n' + indent + " | " + type_or_null(variant, indent + "   ");
@@ -70,7 +70,7 @@ std::string union_of(const Json& variants, const std::string& indent) {
   return out;
 }
 
-// A property whose type is a union: comments come first, and the variants do not repeat them.
+// Writes a property whose type is a union. Comments come first, and the variants do not repeat them.
 std::string union_property(const std::string& key, const Json& schema, const Json& variants,
                            const std::string& indent) {
   const std::string* description = find_string(schema, "description");

@@ -8,7 +8,7 @@
 namespace nibble::harmony {
 
 // Keywords that harmony does not support (anyOf, allOf, $ref, const, ...) become `any`; no schema is refused.
-// The depth of `schema` must be bounded, as parse_json does.
+// The depth of `schema` must be bounded, as parse_json() does.
 std::string typescript_type(const Json& schema);
 
 }  // namespace nibble::harmony

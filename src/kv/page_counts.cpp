@@ -4,7 +4,7 @@
 
 namespace nibble {
 
-// `chunk` tokens see window - 1 + chunk consecutive positions, which may begin anywhere in a page.
+// `chunk` tokens attend to `window - 1 + chunk` consecutive positions, which may begin at any slot of a page.
 int max_sliding_pages(int window, int chunk) { return num_pages_for(window - 1 + chunk - 1) + 1; }
 
 int least_pages(int num_positions, int window) {
@@ -13,7 +13,7 @@ int least_pages(int num_positions, int window) {
 }
 
 int most_tokens(int num_pages, int window) {
-  // Up to the window's length, a sequence holds each page twice: for full and for sliding layers.
+  // A sequence no longer than the window needs each page twice: for full and for sliding layers.
   return std::max(num_pages / 2, num_pages - max_sliding_pages(window, 1)) * kPageTokens;
 }
 

@@ -53,7 +53,7 @@ void PagePool::reclaim_one() {
   forget(oldest);
 }
 
-// Prefers the page given back last: it is the likeliest to be in a hardware cache still.
+// Takes the page that was given back last, if possible: it is the likeliest to be in a hardware cache.
 std::optional<PageId> PagePool::take(LayerKind kind) {
   if (num_free_ == 0) return std::nullopt;
   if (worthless_.empty()) reclaim_one();

@@ -1,10 +1,11 @@
 // Reference counts of the pages of a KV cache; the backend owns the storage. Pages of full and of sliding
 // layers have the same size, so any page can be taken for either. Sequences can share a page. A page whose
 // content is worth keeping (prefix_cache.h) stays intact after its last holder gives it back, until no other
-// page is free. Then a kept page without a holder is reclaimed, the least recently used one of its list:
+// page is free. Then take() reclaims a kept page without a holder. It takes the least recently used page of
+// one of these lists, in this order:
 //
 //   sliding pages not used again   first, while they are more than 1 / kPagesPerUnused of the cache
-//   full pages                     then; with a full page, the sliding page of the same tokens is lost too
+//   full pages                     then; the sliding page of the same tokens is lost too
 //   sliding pages used again       last
 //
 // To continue a text, a sequence needs all its full pages but only the sliding pages in its window. So only
@@ -35,18 +36,19 @@ class PagePool {
   void keep(PageId page);    // marks the content of a held page as worth keeping
   void forget(PageId page);  // removes the mark of keep()
   void touch(PageId page);   // marks a kept page as used again, and as most recently used
-  // `reclaim` is called with each kept page that take() is about to reuse. It may forget other pages.
+  // `reclaim` is called with each kept page that take() will reuse now. It may call forget() for other pages.
   void on_reclaim(std::function<void(PageId, LayerKind)> reclaim) { reclaim_ = std::move(reclaim); }
 
   int num_pages() const { return static_cast<int>(pages_.size() - kNumLists); }
   PageId page_at(size_t index) const { return static_cast<PageId>(first_page_ + index); }
-  size_t index_of(PageId page) const;         // of a page of this pool; below num_pages()
+  size_t index_of(PageId page) const;         // for a page of this pool; below num_pages()
   int num_free() const { return num_free_; }  // pages without a holder: take() can succeed this many times
   int num_held(LayerKind kind) const { return num_held_[static_cast<size_t>(kind)]; }
   bool is_held(PageId page) const { return at(page).num_holders > 0; }
   bool is_kept(PageId page) const { return at(page).is_kept; }
 
-  // Chosen among 9, 6, 4, 3 and 2 by the share of prefixes that the scheduler finds (docs/decisions/0023).
+  // Of 9, 6, 4, 3 and 2, the value chosen by the share of requests that found their prefix in simulations
+  // (docs/decisions/0023).
   static constexpr int kPagesPerUnused{6};
 
  private:
@@ -55,10 +57,10 @@ class PagePool {
   static constexpr size_t kNumLists{3};
   struct Page {
     int num_holders{0};
-    LayerKind kind{LayerKind::kFull};  // of its last take()
+    LayerKind kind{LayerKind::kFull};  // kind of the last take()
     bool is_kept{false};
     bool is_used_again{false};
-    size_t before{0}, after{0};  // neighbours in its list, if it is kept and has no holder
+    size_t before{0}, after{0};  // neighbours in its list, if the page is kept without a holder
   };
   Page& at(PageId page);
   const Page& at(PageId page) const { return const_cast<PagePool*>(this)->at(page); }
@@ -69,7 +71,7 @@ class PagePool {
   void unlink(size_t index);
   void reclaim_one();
 
-  // All pages, then the sentinel of each circular list of kept pages without a holder.
+  // All pages, then one sentinel for each circular list of kept pages without a holder.
   std::vector<Page> pages_;
   size_t first_page_;
   std::vector<PageId> worthless_;  // free pages that are not kept

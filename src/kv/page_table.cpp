@@ -8,12 +8,12 @@
 namespace nibble {
 namespace {
 
-// Last page first: the pool then reclaims the end of a text before its beginning (prefix_cache.h).
+// Gives back the last page first, so that the pool reclaims the end of a text first (prefix_cache.h).
 void give_back(PagePool& pool, std::span<const PageId> pages) {
   for (; !pages.empty(); pages = pages.first(pages.size() - 1)) pool.give_back(pages.back());
 }
 
-// Grows geometrically, as push_back() does.
+// Reserves capacity, growing geometrically like push_back().
 void reserve_places(std::vector<PageId>& pages, int num_pages) {
   const auto wanted = static_cast<size_t>(std::max(num_pages, 0));
   if (wanted > pages.capacity()) pages.reserve(std::max(wanted, 2 * pages.capacity()));
@@ -25,7 +25,7 @@ SequencePages::SequencePages(PagePool& pool, int window) : pool_(&pool), window_
   NIBBLE_CHECK(window > 0, "window {}", window);
 }
 
-SequencePages::SequencePages(SequencePages&&) noexcept = default;  // leaves the source without pages
+SequencePages::SequencePages(SequencePages&&) noexcept = default;  // the source has no pages afterwards
 
 SequencePages::~SequencePages() {
   give_back(*pool_, full_);
@@ -34,7 +34,7 @@ SequencePages::~SequencePages() {
 
 void SequencePages::resume(const Prefix& prefix) {
   NIBBLE_CHECK(full_.empty() && length_ == 0, "the sequence already has {} positions", length_);
-  // Copy first: if a copy throws, no page is shared yet.
+  // Copy first: if a copy throws, no page has been shared.
   std::vector<PageId> full = prefix.full, sliding = prefix.sliding;
   full_ = std::move(full);
   sliding_ = std::move(sliding);
@@ -57,7 +57,7 @@ bool SequencePages::reserve(int num_tokens) {
   if (num_tokens > make_room()) return false;
   const int num_pages = num_pages_for(length_ + num_tokens);
   if (num_pages <= static_cast<int>(full_.size())) return true;  // `sliding_` ends at the same page
-  // Reserve before taking pages: a taken page would leak if push_back() threw.
+  // Reserve capacity before taking pages: a taken page would leak if push_back() threw.
   reserve_places(full_, num_pages);
   reserve_places(sliding_, num_pages - first_sliding_page_);
   while (static_cast<int>(full_.size()) < num_pages) full_.push_back(*pool_->take(LayerKind::kFull));

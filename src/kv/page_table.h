@@ -1,4 +1,4 @@
-// The pages of one sequence. Full layers keep all positions, sliding layers only the pages within the window.
+// The pages of one sequence: of all positions for full layers, only within the window for sliding layers.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace nibble {
 
 class SequencePages {
  public:
-  // `window`: positions that a sliding layer attends to. The pool must outlive the sequence.
+  // `window`: number of positions that a sliding layer attends to. The pool must outlive the sequence.
   SequencePages(PagePool& pool, int window);
   SequencePages(SequencePages&&) noexcept;
   SequencePages& operator=(SequencePages&&) = delete;
@@ -27,17 +27,17 @@ class SequencePages {
   bool reserve(int num_tokens);
   // Largest num_tokens that reserve() would accept now. Gives back the same sliding pages as reserve().
   int make_room() {
-    // Positions from length_ on reach no earlier page.
+    // Positions from length_ on attend to no sliding page before `first_reached`.
     const int first_reached = first_reached_page(length_, window_);
     if (first_reached > first_sliding_page_) drop_sliding_before(first_reached);
-    // Every kPageTokens positions take a page of each kind.
+    // Each group of kPageTokens positions takes a page of each kind.
     return (static_cast<int>(full_.size()) + pool_->num_free() / 2) * kPageTokens - length_;
   }
-  // Counts `num_tokens` reserved positions as filled by a planned step.
+  // Counts `num_tokens` reserved positions as filled: a planned step fills them.
   void advance(int num_tokens);
-  // Gives back pages without a filled position, except those for the next `num_kept` positions.
+  // Gives back pages without filled positions, except pages for the next `num_kept` positions.
   void give_back_unfilled(int num_kept = 0);
-  // Adds the pages filled since the last call to the cache and replaces each by a cached page with the same
+  // Adds to the cache the pages filled since the last call. Replaces each by a cached page with the same
   // tokens and salt, if one exists. Pages with unknown tokens wait for a later call. Call before make_room().
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens, std::string_view salt = {});
 
@@ -53,7 +53,7 @@ class SequencePages {
   int window_;
   int first_sliding_page_{0};
   int length_{0};
-  size_t num_known_pages_{0};  // already added to the prefix cache
+  size_t num_known_pages_{0};  // number of pages already added to the prefix cache
 };
 
 }  // namespace nibble

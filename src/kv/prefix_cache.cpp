@@ -48,7 +48,7 @@ std::optional<PageId> PrefixCache::find_run(std::optional<PageId> before, std::s
 
 Prefix PrefixCache::find(std::span<const TokenId> tokens, std::string_view salt) const {
   Prefix known;
-  std::vector<PageId> sliding;  // sliding pages of the last runs, back to the last run without one
+  std::vector<PageId> sliding;  // of the last consecutive TokenRuns that have a sliding page
   size_t num_full = 0;
   while (tokens.size() > static_cast<size_t>(kPageTokens)) {
     const auto before = known.full.empty() ? std::nullopt : std::optional(known.full.back());
@@ -79,7 +79,7 @@ PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<cons
     full = filled.full;
     const uint64_t hash = hash_of(before, tokens, salt);
     std::string own_salt(before ? "" : salt);
-    full_by_hash_.emplace(hash, *full);  // nothing after this can throw
+    full_by_hash_.emplace(hash, *full);  // nothing after this call can throw
     pool_->keep(*full);
     TokenRun& run = at(*full);
     run = {.hash = hash,

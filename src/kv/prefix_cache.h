@@ -1,11 +1,12 @@
 // Finds the pages of a known prefix, so that a sequence with the same prefix need not compute it again.
-// The content of a page depends on its tokens and on all tokens before it. So a run (the kPageTokens tokens
-// of a page) is identified by its tokens and the page before it; the first run also by the salt of its
-// request. Requests with different salts share no page. Lookups use a chained hash, but also compare tokens,
-// previous page and salt: a hash collision costs time and is never a wrong hit.
+// The content of a page depends on its tokens and on all tokens before it. So a TokenRun (the kPageTokens
+// tokens of a page) is identified by its tokens and the page before it. The first one of a text is also
+// identified by the salt of its request: requests with different salts share no page. Lookups use a chained
+// hash, but also compare tokens, previous page and salt: a collision costs time and is never a wrong hit.
 // To continue at position p, a sequence needs all full pages before p, but only the sliding pages that the
-// window of p reaches. So a run stays known after its sliding page is reclaimed. A sequence that holds a page
-// also holds the page before it, and gives back the later one first: the pool reclaims a text's end first.
+// window of p reaches. So a TokenRun stays known after its sliding page is reclaimed. A sequence that holds
+// a page also holds the page before it, and gives back later pages first: the pool reclaims a text's end
+// first.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ namespace nibble {
 using PageHash = uint64_t (*)(uint64_t hash_before, std::span<const TokenId> tokens);
 uint64_t page_hash(uint64_t hash_before, std::span<const TokenId> tokens);
 
-// Pages that a sequence may share: all full pages before a position, and the sliding pages in its window.
+// Pages that a sequence may share: all full pages before a position, and sliding pages in its window.
 struct Prefix {
   std::vector<PageId> full{}, sliding{};
   int num_tokens() const { return static_cast<int>(full.size()) * kPageTokens; }
@@ -34,37 +35,38 @@ struct Prefix {
 
 class PrefixCache {
  public:
-  // `window`: positions that a sliding layer attends to. The pool must outlive the cache, and calls it for
-  // each page that it reclaims. Tests pass a hash that collides.
+  // `window`: number of positions that a sliding layer attends to. The pool must outlive the cache, and calls
+  // it for each page that the pool reclaims. `hash`: tests pass a function with collisions.
   PrefixCache(PagePool& pool, int window, PageHash hash = page_hash);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // Longest prefix known under `salt` that a sequence can continue. Never includes the last token, which must
-  // run to predict the next one. The pages may be reclaimed until a sequence shares them.
+  // Returns the longest prefix known under `salt` that a sequence can continue. It never includes the last
+  // token, which must run to predict the next one. Its pages may be reclaimed until a sequence shares them.
   Prefix find(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   struct Pages {
     PageId full, sliding;
   };
-  // Adds the pages `filled` with the kPageTokens tokens in `tokens`. `before`: the previous full page, as
-  // returned by add(); empty at the start of a text. Returns the pages to use from now on: `filled`, or
-  // bit-identical pages that a sequence of the same salt added earlier.
+  // Adds the two pages in `filled`, which hold the keys and values of `tokens` (kPageTokens of them).
+  // `before`: the page of full-attention layers of the tokens before them, as returned by add(); empty at the
+  // start of a text. Returns the pages to use from now on: `filled`, or equal pages that a sequence of the
+  // same salt added earlier.
   Pages add(std::optional<PageId> before, std::span<const TokenId> tokens, Pages filled,
             std::string_view salt = {});
 
-  // Marks the cached sliding pages of runs, given by their full pages, as most recently used.
+  // Marks sliding pages as most recently used: the cached ones with the same tokens as the pages `full`.
   void touch_sliding(std::span<const PageId> full);
 
   void clear();
 
  private:
-  struct TokenRun {  // stored at the index of its full page in the pool
+  struct TokenRun {  // stored at the pool's index of its full-attention page
     uint64_t hash;
     std::optional<PageId> before, sliding;
-    std::string salt;  // set for the first page of a text only
+    std::string salt;  // only set for the first page of a text
     std::array<TokenId, kPageTokens> tokens;
-    int num_after;  // number of runs that follow this one
+    int num_after;  // number of cached TokenRuns that follow this one
   };
   TokenRun& at(PageId full) { return runs_[pool_->index_of(full)]; }
   const TokenRun& at(PageId full) const { return runs_[pool_->index_of(full)]; }
@@ -79,7 +81,8 @@ class PrefixCache {
   int window_;
   PageHash hash_;
   std::vector<TokenRun> runs_;
-  std::vector<PageId> full_of_;  // [index of a kept sliding page]: the full page of its run
+  std::vector<PageId>
+      full_of_;  // [index in the pool of a cached sliding page]: the full-attention page of its TokenRun
   std::unordered_multimap<uint64_t, PageId> full_by_hash_;
 };
 

@@ -11,8 +11,8 @@
 
 namespace nibble {
 
-// A page holds kPageTokens consecutive positions of one sequence for all layers of one kind. Any page of a KV
-// cache can be used for either kind.
+// A page holds kPageTokens consecutive positions of one sequence for all full or for all sliding layers. Any
+// page of a KV cache can be used for either kind of layer.
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 
@@ -20,13 +20,13 @@ inline constexpr int kPageTokens{32};
 // kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
-  // Index of the first page kept: earlier pages were given back, because no sliding window reaches them.
+  // Index of pages[0] among the sequence's pages. Earlier ones were given back: no sliding window needs them.
   int first_page{0};
 };
 
 inline constexpr int kMaxLogprobs{20};  // the limit in OpenAI's API
 
-// How to sample a token. Steps in vLLM's order: the row's mask, logit bias, penalties, temperature, min_p,
+// How to sample a token. The steps, in vLLM's order, are mask, logit bias, penalties, temperature, min_p,
 // top_k, top_p, draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id
@@ -37,13 +37,13 @@ struct SampleParams {
   float presence_penalty{0};    // for tokens in the answer
   float frequency_penalty{0};   // for tokens in the answer
   std::vector<std::pair<TokenId, float>> logit_bias{};
-  uint64_t seed{0};  // the draw is a function of (seed, position) only: same seed, same text
+  uint64_t seed{0};  // the draw depends only on (seed, position): same seed, same text
   // -1: none. n >= 0: log-probabilities of the chosen and of the n likeliest tokens, n <= kMaxLogprobs.
   int num_logprobs{-1};
 };
 
-// Tokens that may be chosen in an output row: bit (token % 32) of word (token / 32), in mask_words(V) words.
-// fill() sets the bits once per step and row, on one thread, if possible during the forward pass.
+// The tokens that may be chosen in an output row: bit (token % 32) of word (token / 32), in mask_words(V)
+// words. fill() runs once per step and row, on one thread, during the forward pass if possible.
 class TokenMask {
  public:
   virtual ~TokenMask() = default;
@@ -53,14 +53,14 @@ class TokenMask {
 struct OutputRow {                      // a row of the step for which a token is sampled
   int token_index{0};                   // index in Run::tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
-  // Known tokens of the sequence, read for penalties only. With Run::ahead, the token that the previous step
-  // samples is not among them, but the backend includes it in penalties.
+  // The sequence's known tokens, read only for penalties. With Run::ahead, they lack the token that the
+  // previous step samples, but the backend includes it in penalties.
   std::span<const TokenId> prompt{}, output{};
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
 
-// Index of the token that token i of a tree follows; -1 if it follows none of the tree's tokens. An empty
-// `parents` means a chain: each token follows the one before it.
+// Index of the token before token i in a tree; -1 if that token is not in the tree. An empty `parents` means
+// a chain: each token follows the one before it.
 inline int parent_of(std::span<const int> parents, size_t i) {
   return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
 }
@@ -77,19 +77,19 @@ struct DraftedTokens {
   std::span<const int> parents{};
 };
 
-// Source of the tokens of a run that is launched before they are known. The previous step samples the first
-// token; the others are the first drafts that the draft head makes after it. Needs steps_ahead() > 0
-// (backend/backend.h). If num_unsure > 0 or the run has drafts, the sequence's run in the previous step
-// requested drafts, this run's rows have no penalties, and no run of the batch has a tree.
+// Source of the tokens of a run that is launched before its tokens are known. The previous step samples the
+// first token. The other tokens are the first drafts that the draft head makes after it. Needs steps_ahead()
+// > 0 (backend/backend.h). If num_unsure > 0 or the run has drafts, then the sequence's run in the previous
+// step must have requested drafts, this run's rows no penalties, and no run of the batch a tree.
 struct Ahead {
-  // Index of the previous step's output row that samples the first token. If drafts follow that row, the
-  // token is sampled by the row of the last accepted draft instead.
+  // Index of the previous step's output row that samples the first token. If drafts follow that row, the row
+  // of the last accepted draft samples it instead.
   int output_row{0};
   // Number of drafts after output_row in the previous step. Each accepted one moves this run by one position.
   int num_unsure{0};
 };
 
-// Drafts that the draft head makes after a run: they follow the token sampled after the last accepted draft.
+// Drafts that the draft head makes after a run, from the token sampled after the last accepted draft on.
 struct DraftRequest {
   int num_tokens{1};  // from 1 to kMaxDraftsOfHead
   int topk{1};        // number of alternatives per position; above 1 only with takes_trees()
@@ -98,17 +98,17 @@ struct DraftRequest {
 struct Run {                          // new tokens of one sequence, at consecutive positions
   std::span<const TokenId> tokens{};  // if `ahead` is set, only the number of tokens is read
   int first_position{0};
-  // Pages for the positions of all tokens, even if all Ahead::num_unsure drafts are accepted.
+  // Pages for the positions of all tokens, in case all Ahead::num_unsure drafts are accepted.
   PageTableView full{}, sliding{};
   std::span<const OutputRow> outputs{};  // in ascending order of token_index
   DraftedTokens drafted{};
   std::optional<Ahead> ahead{};  // not set: the tokens are known
-  // The token after the run's last one, read by the draft head only. Not set: the last row samples it.
+  // The token after the run's last token; read only by the draft head. Not set: the last row samples it.
   std::optional<TokenId> next{};
   std::optional<DraftRequest> draft_request{};  // ignored without a draft head, or if `next` is set
 };
 
-// Whether the draft head drafts after the run, provided that one of the run's rows samples a token.
+// Whether the draft head makes drafts after the run, provided that one of the run's rows samples a token.
 inline bool begins_drafts(const Run& run) { return run.draft_request && !run.next; }
 
 // Maximum number of runs in a step that request drafts, and of drafts per run.
@@ -151,7 +151,7 @@ struct StepResult {
   std::vector<float> logits;          // [output rows, V] if requested, else empty
   std::vector<Drafts> drafts{};       // one for each run; empty if no run requested drafts
   // Accepted drafts of each run, as indices of the run's tokens, each the parent of the next. Empty if no run
-  // has a tree. Their keys and values have moved to the positions after the known tokens.
+  // has a tree. The step has moved their keys and values to the positions after the known tokens.
   std::vector<std::vector<int>> kept{};
   // Not set if the device has no clock, the step samples no token, or a draft head runs after the tokens.
   std::optional<DeviceTimes> device_times{};

@@ -10,8 +10,8 @@
 
 namespace nibble {
 
-// A tensor in memory, row-major. Its dtype may be F32 if TensorSpec::dtype is BF16, and F8_E4M3 if it is a
-// matrix and has row scales; otherwise both are equal.
+// A tensor in memory, row-major. `dtype` equals TensorSpec::dtype, with two exceptions: it may be F32 instead
+// of BF16, and F8_E4M3 for a matrix with row scales.
 struct StoredTensor {
   const void* data;
   DType dtype;

@@ -44,7 +44,7 @@ class VectorCheck {
     check_codes("self_attn.o_proj.weight", layer.o);
   }
 
-  // The biases of all experts, which are consecutive.
+  // Returns the biases of all experts as one vector: they are consecutive in memory.
   Vector biases(const ExpertMatrices& experts) const {
     Vector all = experts.first_bias;
     all.count *= weights_.config.experts().count;
@@ -53,7 +53,7 @@ class VectorCheck {
 
   void check(std::string_view tensor, const Vector& vector, float largest) const {
     for (int i = 0; i < vector.count; ++i)
-      if (!(std::abs(vector[i]) <= largest))  // also true of NaN
+      if (!(std::abs(vector[i]) <= largest))  // refuses NaN too
         throw InputError(
             "{}: value {} of tensor '{}{}' is {}; expected a number from {} to {}. The file is damaged or "
             "was "
@@ -61,7 +61,7 @@ class VectorCheck {
             weights_.source, i, prefix_, tensor, vector[i], -largest, largest);
   }
 
-  // E4M3's two codes of NaN: not all kernels give NaN for them.
+  // Refuses E4M3's two codes of NaN: not all kernels turn them into NaN.
   void check_codes(std::string_view tensor, const Matrix& matrix) const {
     const auto* stored = std::get_if<Elements>(&matrix.stored);
     if (!stored || stored->format != Format::kE4m3) return;

@@ -1,5 +1,5 @@
 // Reads and writes the configuration. A field that changes what the model computes must not be ignored: if
-// nibble implements only one value, the field is checked against it.
+// nibble implements only one value of a field, it refuses any other.
 #include "model/config.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 using Element = Fields::Element;
 
-// Limits far above any existing model, yet so low that no product that is computed in int overflows.
+// Limits far above any existing model, yet low enough that no product computed as int overflows.
 constexpr int kMaxLayers{1024};
 constexpr int kMaxWidth{1 << 16};  // limit of the hidden size and of the width of an expert
 constexpr int kMaxHeads{1024};
@@ -37,14 +37,14 @@ constexpr int kBlock{kMxfp4BlockSize};  // a row of an expert's matrix must cons
 constexpr size_t kMaxFileBytes{1 << 20};
 constexpr size_t kMaxDepth{32};  // nesting of the JSON; real files have 3 levels
 
-// Numbers that a config.json may leave out, and the value that applies then: every implementation uses these.
+// Numbers that a config.json may omit, and their defaults, which are the same in every implementation.
 struct AbsentField {
   std::string_view name;
   double value;
 };
 constexpr AbsentField kAbsentFields[] = {
     {"swiglu_limit", 7},  // transformers has no such setting: its code has the constant
-    {"beta_fast", 32},    // of YaRN, as in the paper
+    {"beta_fast", 32},    // of YaRN; the value in the paper
     {"beta_slow", 1},
 };
 
@@ -114,7 +114,7 @@ void read_window(const Fields& fields, Config& config) {
 double read_theta(const Fields& fields) { return fields.number("rope_theta", 1.001, 1e12); }
 double read_factor(const Fields& fields, std::string_view name) { return fields.number(name, 1, 1e6); }
 
-// YaRN scales cos and sin by 0.1 ln(factor) + 1. A file may repeat this value; another value is refused.
+// YaRN scales cos and sin by 0.1 ln(factor) + 1. A file may state this value; any other is refused.
 void check_attention_factor(const Fields& fields, double factor) {
   const double concentration = 0.1 * std::log(factor) + 1;
   if (fields.find("attention_factor") &&
@@ -144,7 +144,7 @@ RopeConfig read_rope_fields(const Fields& config, const Fields& fields) {
   rope.beta_fast = number_or_known(fields, "beta_fast", 1e-3, 1e6);
   rope.beta_slow = number_or_known(fields, "beta_slow", 1e-3, 1e6);
   rope.original_context = fields.integer({"original_max_position_embeddings"}, 1, kMaxContext);
-  // Required: transformers takes an absent flag as true, but gpt-oss was trained with false.
+  // This field is required: transformers takes an absent field as true, but gpt-oss was trained with false.
   if (!fields.find("truncate")) fields.refuse("truncate", "false, as in gpt-oss, or true");
   rope.truncate = fields.boolean_or("truncate", false);
   check_attention_factor(fields, rope.factor);
@@ -203,7 +203,7 @@ Config read_huggingface(const Fields& fields) {
   if (!fields.find("model_type")) fields.refuse("model_type", "\"gpt_oss\"");
   fields.must_be("model_type", "gpt_oss");
   check_architectures(fields);
-  fields.must_be("hidden_act", "silu");  // gpt-oss's clamped SwiGLU has this name in Hugging Face's files
+  fields.must_be("hidden_act", "silu");  // Hugging Face's files give gpt-oss's clamped SwiGLU this name
   fields.must_be_flag("attention_bias", true);
   fields.must_be_flag("tie_word_embeddings", false);
   fields.must_be_number("num_nextn_predict_layers", 0);
@@ -222,7 +222,7 @@ Config read_huggingface(const Fields& fields) {
   return config;
 }
 
-// OpenAI's file lacks epsilon (1e-5), truncation (off) and the maximum context (the original times factor).
+// Reads OpenAI's file. It lacks epsilon (1e-5), truncation (off) and maximum context (original times factor).
 Config read_openai(const Fields& fields) {
   fields.only_of(
       "num_hidden_layers num_experts experts_per_token vocab_size hidden_size intermediate_size swiglu_limit "
@@ -244,8 +244,8 @@ Config read_openai(const Fields& fields) {
   return config;
 }
 
-// The two ends of YaRN's blend must be in ascending order and within the pairs of a head. For other values
-// the published implementations disagree (OpenAI's fails, transformers clamps), so no result would be right.
+// Checks that the ends of YaRN's blend are ascending and within the pairs of a head. For other values the
+// published implementations disagree (OpenAI's fails, transformers clamps), so no result would be right.
 void check_yarn(const Config& config, const std::string& origin) {
   const RopeConfig& rope = config.rope;
   if (rope.factor == 1) return;

@@ -15,13 +15,13 @@ namespace nibble {
 
 enum class LayerKind { kSliding, kFull };
 
-// YaRN (Peng et al. 2023): divides low frequencies by `factor`, keeps high ones, and blends between.
+// YaRN (Peng et al. 2023) divides low frequencies by `factor`, keeps high ones, and blends those between.
 struct RopeConfig {
   double theta{150000};
   double factor{32};  // 1: plain RoPE
   double beta_fast{32}, beta_slow{1};
   int original_context{4096};
-  bool truncate{false};  // round the ends of the blend to whole pairs; gpt-oss does not
+  bool truncate{false};  // round the ends of the blend to whole pairs; false in gpt-oss
 
   friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };
@@ -43,14 +43,14 @@ struct Config {
   RopeConfig rope;
   int max_context{131072};
   std::vector<TokenId> eos;  // stop tokens: from config.json, and Harmony's if the tokenizer has them
-  // Experts whose weights this rank has (model/shares/share.h); not set: all. The router chooses among all.
+  // Experts whose weights this rank has (model/shares/share.h); not set: all. Routers choose among all.
   std::optional<IndexRange> own_experts{};
 
   IndexRange experts() const { return own_experts.value_or(IndexRange{0, num_experts}); }
 
   friend bool operator==(const Config&, const Config&) = default;
 };
-// A constant of the architecture that no configuration file states.
+// A constant of gpt-oss's SwiGLU that no configuration file states.
 inline constexpr float kSwigluAlpha{1.702f};
 
 // Parses a config.json of Hugging Face (old spelling `rope_scaling`, new `rope_parameters`) or of OpenAI's
@@ -59,7 +59,7 @@ Config parse_config(std::string_view json, const std::string& origin);
 Config read_config(const std::filesystem::path& file);
 std::string to_json(const Config& config);  // in Hugging Face's naming
 
-// Configuration of "gpt-oss-20b" or "gpt-oss-120b"; nothing for other names.
+// Configuration of "gpt-oss-20b" or "gpt-oss-120b"; nullopt for other names.
 std::optional<Config> named_config(std::string_view name);
 
 }  // namespace nibble

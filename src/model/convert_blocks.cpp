@@ -15,7 +15,7 @@
 namespace nibble {
 namespace {
 
-// A matrix in blocks. For experts: the first of `count` consecutive matrices. `group`: name in log lines.
+// A matrix stored in blocks. For experts: the first of `count` consecutive ones. `group`: name in log lines.
 struct BlockedMatrix {
   Matrix* matrix;
   size_t count;
@@ -52,7 +52,7 @@ std::vector<BlockedMatrix> blocked_matrices(Weights& weights,
   return parts;
 }
 
-// Converts `part` to elements in `to`, which its matrix then views. Returns false if a value was rounded.
+// Converts `part` to elements in `to`; the matrix then views `to`. Returns false if a value was rounded.
 bool convert_one(const BlockedMatrix& part, const Buffer& to, ThreadPool& pool) {
   const Blocks blocks = *part.matrix->blocks();
   const size_t rows = part.count * static_cast<size_t>(part.matrix->rows),

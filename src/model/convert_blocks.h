@@ -10,16 +10,17 @@
 
 namespace nibble {
 
-// Converts a matrix [rows, cols] to BF16, to nearest even. Returns false if a value had to be rounded.
+// Converts a matrix [rows, cols] to BF16, ties to even. Returns false if a value had to be rounded.
 bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPool& pool);
-// Destination of to_mxfp4(), which unpacks blocks into separate codes and scales of the same numbers.
+// Destination of to_mxfp4(), which separates the codes and scales of blocks without changing a number.
 struct Mxfp4Output {
   uint8_t *codes{nullptr}, *scales{nullptr};  // null: not unpacked
 };
 void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output& to, ThreadPool& pool);
 
-// Converts each matrix of `weights` that is in blocks unless stays(matrix): dense ones to BF16, experts to
-// codes and scales. Reports progress in bytes of the results, and logs one line per group and ggml type.
+// Converts the matrices of `weights` that are in blocks and for which stays(matrix) is false: dense ones to
+// BF16, experts to codes and scales. Reports progress in bytes of the results; logs one line per group and
+// ggml type.
 void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& stays, ThreadPool& pool,
                     const ReportProgress& report = {});
 

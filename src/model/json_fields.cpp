@@ -10,7 +10,7 @@
 namespace nibble {
 namespace {
 
-// Returns a value for a message: on one line, cut after kMaxLength bytes.
+// Returns a value as text for a message: on one line, cut after kMaxLength bytes.
 std::string shown(Fields::Element value) {
   constexpr size_t kMaxLength{80};
   std::string text = simdjson::minify(value);

@@ -1,5 +1,5 @@
 // The operations of the forward pass, in order. Their names in kernel tables, `inspect --kernels`, --require,
-// profiles and records come from this list only. model/ops.h has formulas and costs. C++17, for device code.
+// profiles and records come only from this list. model/ops.h has formulas and costs. C++17, for device code.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ enum class Operation {
   kEmbed,
   kRmsNorm,
   kQkv,
-  // The last part of qkv (rotate, store keys and values), in backends that have a separate kernel for it.
+  // The last part of qkv (rotate, store keys and values), if a backend has a separate kernel for it.
   kAppend,
   kAttend,
   kProject,

@@ -10,7 +10,7 @@ namespace {
 
 size_t size(int extent) { return static_cast<size_t>(extent); }
 
-// Bytes of W [out, in] and, with `vectors`, of b [out].
+// Bytes of a linear layer's weights [out, in] and, if `vectors` is given, of its bias [out].
 size_t linear_bytes(int out, int in, Format weights) { return matrix_bytes(weights, size(out), size(in)); }
 size_t linear_bytes(int out, int in, Format weights, Format vectors) {
   return linear_bytes(out, in, weights) + num_bytes(vectors, size(out));
@@ -22,7 +22,7 @@ size_t expert_bytes(double num_experts_hit, int out, int in, Format weights, For
   return static_cast<size_t>(std::llround(num_experts_hit * one));
 }
 
-// Bytes of K and V of one layer.
+// Bytes of the keys and values of one layer.
 size_t kv_layer_bytes(int num_positions, int num_kv_heads, int head_dim, Format kv) {
   return 2 * num_bytes(kv, size(num_positions) * size(num_kv_heads) * size(head_dim));
 }
@@ -48,7 +48,7 @@ Cost cost(const Embed& op) {
 
 Cost cost(const RmsNorm& op) {
   return {.weight_bytes = num_bytes(op.vectors, size(op.hidden)),
-          .flops = 4 * size(op.num_tokens) * size(op.hidden)};  // square, sum, scale, multiply by g
+          .flops = 4 * size(op.num_tokens) * size(op.hidden)};  // square, sum, scale, times g
 }
 
 Cost cost(const Qkv& op) {

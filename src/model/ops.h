@@ -1,5 +1,5 @@
 // The operations of the forward pass: the formula and a lower bound of the cost of each. Every backend runs
-// them in this order, and reports which of them it fuses:
+// them in this order, and reports which ones it fuses:
 //   embed   for each layer: rms_norm, qkv, attend, project, rms_norm, route, experts up, experts down
 //   rms_norm, unembed
 // T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts, K experts per token, I width
@@ -110,19 +110,19 @@ struct StorageFormats {
   Format vectors{Format::kBf16};  // norms, biases, sinks
   Format kv{Format::kBf16};
 };
-// Formats of the weights in layer 0, which stand for all layers. The backend sets the format of the KV cache.
+// Formats of the weights in layer 0, which stand for all layers. The KV cache's format is the backend's.
 StorageFormats formats_of(const Weights& weights);
 
 // Expected number of distinct experts that num_tokens tokens choose in a layer if routing is independent and
-// uniform: E (1 - (1 - K/E)^T). An upper estimate: adjacent tokens tend to choose the same experts.
+// uniform: E (1 - (1 - K/E)^T). In reality fewer: adjacent tokens tend to choose the same experts.
 double expected_experts_hit(int num_experts, int experts_per_token, int num_tokens);
 
 struct OperationCost {
   Operation operation;
   Cost cost;  // sum over all layers
 };
-// Costs of a step of `num_sequences` sequences. Each has its own cache, `num_tokens` new tokens (1 in
-// decode), the last of which attends to `context` positions, and one row of logits.
+// Costs of a step of `num_sequences` sequences. Each sequence has its own cache, `num_tokens` new tokens (1
+// in decode) and one row of logits. Its last token attends to `context` positions.
 std::vector<OperationCost> step_costs(const Config& config, const StorageFormats& formats, int num_tokens,
                                       int context, int num_sequences = 1);
 Cost total(const std::vector<OperationCost>& costs);

@@ -1,7 +1,7 @@
-// Where the keys and values of a layer lie in a page of the KV cache.
+// Places of the layers' keys and values in a page of the KV cache.
 //
 // A page holds kPageTokens positions of all full or of all sliding layers, and any page can be used for
-// either kind. So it has room for as many layers as the kind with more layers has.
+// either kind. So a page has room for the layers of the kind with more layers.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace nibble {
 
-// Returns the index of each layer among the layers of its kind. Two layers with the same index share
-// storage, but never a page at the same time.
+// Returns the index of each layer among the layers of its kind. A full and a sliding layer with the same
+// index have the same place in a page, but never in one page at a time.
 std::vector<int> page_layers(const Config& config);  // [num_layers]
 int num_page_layers(const Config& config);
 

@@ -21,14 +21,14 @@ void require_one_of(const Fields& fields, std::string_view name,
   fields.refuse(name, list);
 }
 
-// For parts of a description that change what the weights mean, or that add scales which nibble lacks.
+// Refuses parts of a description that change what the weights mean, or that add scales which nibble lacks.
 void must_be_absent(const Fields& fields, std::string_view name) {
   const std::optional<Element> value = fields.find(name);
   simdjson::dom::object object;
   if (value && (value->get(object) || object.size() > 0)) fields.refuse(name, "null");
 }
 
-// A scale per tensor or per row, E4M3, without a zero point.
+// Checks that weights are E4M3 with a scale per tensor or per row, without a zero point.
 void check_weights(const Fields& weights) {
   weights.only({"num_bits", "type", "strategy", "symmetric", "dynamic", "group_size", "block_structure",
                 "actorder", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
@@ -46,7 +46,7 @@ void check_weights(const Fields& weights) {
 void check_groups(const Fields& quantization) {
   const Fields groups = quantization.object("config_groups");
   simdjson::dom::object names;
-  if (quantization.find("config_groups")->get(names)) return;  // checked by object()
+  if (quantization.find("config_groups")->get(names)) return;  // object() reports the error
   for (const auto [name, value] : names) {
     const Fields group = groups.object(name);
     group.only({"targets", "weights", "input_activations", "output_activations", "format"});

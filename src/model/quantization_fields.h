@@ -5,10 +5,10 @@
 
 namespace nibble {
 
-// Accepts the released models' "mxfp4", and FP8 weights as compressed-tensors, transformers ("fp8") and
-// ModelOpt describe them. The tensors show which matrices are quantised; this refuses a description that
-// gives their bytes another meaning than E4M3 codes times a scale per tensor or per row (model/weights.h).
-// How activations were quantised is ignored: nibble does not quantise the inputs of these layers.
+// Accepts "mxfp4" of the released models, and FP8 weights as compressed-tensors, transformers ("fp8") and
+// ModelOpt describe them. The tensors show which matrices are quantised. Refuses descriptions by which the
+// bytes are not E4M3 codes times a scale per tensor or per row (model/weights.h). Descriptions of activations
+// are ignored: nibble does not quantise the inputs of these layers.
 void check_quantization(const Fields& config);
 
 }  // namespace nibble

@@ -34,7 +34,7 @@ void widen(const Matrix& matrix, size_t row, std::span<float> to) {
   }
 }
 
-// Calls visit(name, format, matrices) for each group of matrices that is converted. `name`: for log lines.
+// Calls visit(name, format, matrices) for each group of matrices to convert. `name`: the group in log lines.
 template <typename Visit>
 void for_each_converted(Weights& weights, const DenseFormats& formats, const Visit& visit) {
   std::vector<Matrix*> qkv, o;
@@ -48,7 +48,7 @@ void for_each_converted(Weights& weights, const DenseFormats& formats, const Vis
     visit("lm_head", formats.unembedding, std::vector<Matrix*>{&weights.unembedding});
 }
 
-struct Storage {  // the converted matrices, and the weights that the others are views of
+struct Storage {  // converted matrices, and the weights that all other matrices are views of
   std::shared_ptr<const Weights> original;
   std::vector<Buffer> buffers;
 };
@@ -76,7 +76,7 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) 
   NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "can't quantise to {}", name(format));
   const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
   const bool is_fp8 = format == Format::kE4m3;
-  // The storage holds the codes, then the scales, aligned for a float.
+  // The storage holds the codes, then the scales, which are aligned for a float.
   const size_t row_codes = is_fp8 ? cols : cols / 2, row_scales = is_fp8 ? 1 : cols / kMxfp4BlockSize;
   const size_t code_bytes =
       (rows * row_codes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
@@ -111,7 +111,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
         const Format before = matrices.front()->format();
         ConvertedBytes bytes;
         for (Matrix* matrix : matrices) {
-          if (matrix->format() == format) continue;  // FP8 in the checkpoint
+          if (matrix->format() == format) continue;  // as in the checkpoint, for example FP8
           if (format == Format::kMxfp4 && as_size(matrix->cols) % kMxfp4BlockSize != 0)
             throw InputError(
                 "{}: {} has rows of {} elements, but MXFP4 needs whole blocks of {}: leave it out of "
@@ -133,7 +133,7 @@ ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats
   ConvertedBytes bytes;
   const auto add = [&](Format format, int rows, int cols, int count) {
     if (format == Format::kBf16) return;
-    // The last block of a row counts as a whole one. quantise_dense() refuses rows with an incomplete block.
+    // The last block of a row counts as whole. Rows with an incomplete block are refused by quantise_dense().
     const size_t held = format == Format::kMxfp4
                             ? (as_size(cols) + kMxfp4BlockSize - 1) / kMxfp4BlockSize * kMxfp4BlockSize
                             : as_size(cols);

@@ -1,8 +1,8 @@
 // Quantises dense matrices when a model is loaded. The results are the same bytes in every backend:
 //   FP8     code[c] = e4m3(w[c] / scale), nearest even; scale = max_c abs(w[c]) / 448, one float32 per row
 //   MXFP4   formats/mxfp4.h, the specification's rule
-// Both divisions are IEEE float32. A row whose scale would be 0 (all elements zero or tiny) gets scale 1 and
-// zero codes. A row with an infinity or a NaN gets that as its scale, so that every product shows it.
+// FP8's divisions are IEEE float32. A row whose scale would be 0 (all elements zero or tiny) gets scale 1 and
+// zero codes. An infinity or NaN in a row becomes the row's scale, so that every product shows it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace nibble {
 
-// Formats to which dense matrices are converted at load: kE4m3 or kMxfp4. kBf16: as in the checkpoint.
+// Formats to which dense matrices are converted at load: kE4m3 or kMxfp4. kBf16: stays as in the checkpoint.
 struct DenseFormats {
   Format qkv{Format::kBf16}, attention_output{Format::kBf16}, unembedding{Format::kBf16};
   friend bool operator==(const DenseFormats&, const DenseFormats&) = default;
@@ -36,7 +36,8 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
 // Returns the model with its dense matrices in these formats. All other matrices are views of `weights`,
 // which is kept alive. Converts one matrix at a time, with one row of extra memory per thread. Logs one line
-// per group. Keeps matrices that are already FP8. Throws InputError if MXFP4 rows would not be whole blocks.
+// per group. Matrices that already have their format stay. Throws InputError if the rows of a matrix for
+// MXFP4 are not whole blocks.
 std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
                                               const DenseFormats& formats, ThreadPool& pool);
 

@@ -3,7 +3,7 @@
 //   r_i = clamp((i - low) / (high - low), 0, 1)
 //   low, high = D/2 ln(original_context / (2 pi beta)) / ln theta    for beta = beta_fast, beta_slow
 //   c = 0.1 ln(factor) + 1                                           at every position
-// The reference has its own implementation of these formulas: tests compare the two.
+// The reference has its own implementation of these formulas, so tests can compare the two.
 #pragma once
 
 #include <vector>

@@ -12,7 +12,7 @@
 namespace nibble {
 namespace {
 
-// How a row is stored in a format: elements per block, and bytes per block including its scale.
+// Storage of rows in a format: elements per block, and bytes per block including its scale.
 struct FormatRow {
   Format format;
   std::string_view name;

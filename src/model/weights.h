@@ -42,8 +42,8 @@ struct Vector {  // float32 or bfloat16: norm weights, a bias, or sinks
 };
 
 // Elements in memory, row-major. kMxfp4: codes, 16 bytes per 32 elements, the even element in the low nibble.
-// kE4m3: one byte per element; element (r, c) is e4m3(data[r * cols + c]) * row_scales[r], and the scale is
-// applied once to a finished dot product.
+// kE4m3: one byte per element; element (r, c) is e4m3(data[r * cols + c]) * row_scales[r]. Kernels apply the
+// scale once, to a finished dot product.
 struct Elements {
   Format format{Format::kBf16};
   const void* data{nullptr};
@@ -63,7 +63,7 @@ std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols)
 struct RandomWords {
   uint64_t seed{0}, mask{0}, base{0};
 };
-struct Recipe {  // elements generated on demand; a device generates them in its own memory
+struct Recipe {  // a description of elements to generate; a device generates them in its own memory
   Format format{Format::kBf16};
   RandomWords data{}, scales{};  // the bytes of Elements::data and, for kMxfp4, of Elements::scales
 };
@@ -107,7 +107,7 @@ std::string stored_name(const Matrix& matrix);
 // Format of a dense matrix after its blocks, if any, are converted (model/convert_blocks.h).
 Format converted_format(const Matrix& matrix);
 
-struct ExpertMatrices {  // E consecutive matrices of one shape and format, with one bias vector each
+struct ExpertMatrices {  // E consecutive matrices of one shape and format, each with its bias vector
   Matrix first;          // matrix of expert 0; the other experts' matrices follow without gaps
   Vector first_bias;     // bias of expert 0; the other experts' biases follow without gaps
   Matrix matrix(int expert) const;  // not for generated weights (Recipe)
@@ -127,8 +127,8 @@ struct LayerWeights {
   Vector router_bias;      // [E]
   ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
   ExpertMatrices down;     // [E, H, I]
-  // Keeps the experts' codes and scales alive if they are allocated layer by layer: a backend that has packed
-  // a layer can free them. Null: Weights::storage keeps them alive.
+  // Keeps the experts' codes and scales alive, if allocated per layer: a backend that has packed a layer can
+  // then free that layer's. Null: Weights::storage keeps them alive.
   std::shared_ptr<const void> experts_storage;
 };
 
@@ -159,7 +159,7 @@ struct TensorSpec {  // one tensor of a model, in Hugging Face's naming
 std::vector<TensorSpec> tensor_specs(const Config& config);
 size_t total_bytes(const std::vector<TensorSpec>& specs);
 
-// Numbers of parameters, without scales. `active`: those that one token reads, with one row of the embedding.
+// Numbers of parameters, without scales. `active`: read by one token, with one row of the embedding.
 struct ParameterCount {
   size_t total, active;
 };

@@ -21,7 +21,7 @@ struct Counts {
   size_t bytes() const { return kWord * total_words(runs, tokens, pages, outputs); }
 };
 
-// Reads a number. Throws InputError unless it is below `end`.
+// Reads a number. Throws InputError if it is not below `end`.
 int below(Reader& reader, uint32_t end, const char* what) {
   const auto value = reader.number<uint32_t>();
   if (value >= end) throw InputError("{} {} is out of range: it must be below {}", what, value, end);
@@ -31,7 +31,7 @@ int at_most(Reader& reader, int most, const char* what) {
   return below(reader, static_cast<uint32_t>(most) + 1, what);
 }
 
-// Throws InputError unless the table's pages cover all positions from `first_read` to `end` - 1.
+// Throws InputError unless the table's pages cover the positions `first_read` to `end` - 1.
 void check_reach(const PageTableView& table, int first_read, int end) {
   const int end_page = table.first_page + static_cast<int>(table.pages.size());
   if (first_read / kPageTokens < table.first_page || (end - 1) / kPageTokens >= end_page)
@@ -49,7 +49,7 @@ size_t read_count(Reader& reader) { return reader.number<uint32_t>(); }
 
 Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
   const Counts all{read_count(reader), read_count(reader), read_count(reader), read_count(reader)};
-  // Check each count first, so that the total in bytes() can't overflow.
+  // Check each count before bytes() adds them up: the sum could overflow.
   if (all.runs > most_rows || all.tokens > most_rows || all.outputs > most_rows || all.pages > num_bytes ||
       all.bytes() != num_bytes)
     throw InputError(
@@ -58,7 +58,7 @@ Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
   return all;
 }
 
-// Reads the headers of all runs. Adds runs to `runs` without their tokens and pages; returns their sizes.
+// Reads the headers of all runs. Appends runs without tokens and pages to `runs`, and returns their sizes.
 std::vector<RunSizes> read_runs(Reader& reader, const Counts& all, const Config& config,
                                 std::vector<Run>& runs) {
   std::vector<RunSizes> sizes;
@@ -106,7 +106,7 @@ std::vector<OutputRow> read_outputs(Reader& reader, std::span<const RunSizes> si
   return outputs;
 }
 
-// Returns `num` elements from index `first` on, and advances `first`.
+// Returns `num` elements of `all` from index `first` on, and advances `first`.
 template <typename T>
 std::span<T> take(std::vector<T>& all, size_t& first, size_t num) {
   const std::span taken(all.data() + first, num);

@@ -1,4 +1,4 @@
-// Encodes a step's batch for all nodes except the head, without sampling parameters: only the head samples.
+// Encodes a step's batch for the followers, without sampling parameters: only the head samples.
 #pragma once
 
 #include <span>
@@ -10,19 +10,19 @@
 
 namespace nibble::nodes {
 
-// Upper limits of a batch. All nodes create their backends with the same limits.
+// Upper limits of a batch. All nodes create their backends with these limits.
 struct Room {
   int num_pages{0}, max_table_pages{0};
   int max_batch_tokens{0};
   friend bool operator==(const Room&, const Room&) = default;
 };
-size_t most_bytes(const Room& room, const Config& config);  // of the largest encoded batch
+size_t most_bytes(const Room& room, const Config& config);  // size of the largest encoded batch
 
 Bytes encode(const Batch& batch);
 
-class ReceivedBatch {  // a decoded batch with the storage that its spans point to
+class ReceivedBatch {  // a decoded batch; owns the storage of its spans
  public:
-  // Throws InputError for a truncated or too long message, or a token, page or position out of range.
+  // Throws InputError if the message is truncated or too long, or a token, page or position is out of range.
   ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, const Config& config);
   Batch view() const { return {.runs = runs_}; }
 

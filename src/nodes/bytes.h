@@ -1,4 +1,4 @@
-// Encoding of messages between nodes: little-endian integers (as on the host), and texts of fixed width.
+// Encoding of messages between nodes: little-endian integers, and texts of fixed width.
 #pragma once
 
 #include <bit>
@@ -27,7 +27,7 @@ class Writer {
     std::memcpy(bytes_.data() + bytes_.size() - sizeof value, &value, sizeof value);
   }
   void raw(std::span<const uint8_t> more) { bytes_.insert(bytes_.end(), more.begin(), more.end()); }
-  // Writes exactly `width` bytes: cuts longer texts, pads shorter ones with zeros.
+  // Writes exactly `width` bytes: cuts a longer text, pads a shorter one with zeros.
   void text(std::string_view value, size_t width) {
     const std::string_view kept = value.substr(0, width);
     bytes_.insert(bytes_.end(), kept.begin(), kept.end());
@@ -55,7 +55,7 @@ class Reader {  // reads a message; throws InputError if the message ends too ea
     left_ = left_.subspan(count);
     return taken;
   }
-  // Reads up to the first zero. Bytes other than printable ASCII become '?', for terminals and logs.
+  // Reads a text up to its first zero. Bytes other than printable ASCII become '?', for use in logs.
   std::string text(size_t width) {
     std::string value;
     for (const uint8_t byte : raw(width)) {

@@ -14,7 +14,7 @@ namespace nibble::nodes {
 namespace {
 
 constexpr std::chrono::seconds kGreetingPatience{5};
-constexpr int kMostGreeted{32};  // concurrent handshakes; further connections are closed
+constexpr int kMostGreeted{32};  // concurrent handshakes; further connections are closed at once
 
 std::string text_of(const tcp::endpoint& endpoint) {
   return fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
@@ -59,7 +59,7 @@ asio::awaitable<void> Entrance::accept() {
     tcp::socket connection(io_);
     error_code error;
     co_await acceptor_.async_accept(connection, told(error));
-    if (error) {  // such as too many open files
+    if (error) {  // for example too many open files
       asio::steady_timer pause(io_, std::chrono::milliseconds(100));
       co_await pause.async_wait(told(error));
     } else if (num_greeted_ < kMostGreeted) {

@@ -1,4 +1,4 @@
-// The head's listener. It admits two connections of each follower, and refuses every other with a reason.
+// The head's listener. Admits two connections of each follower, and refuses all others with a reason.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -15,13 +15,13 @@ namespace nibble::nodes {
 
 class Entrance : public std::enable_shared_from_this<Entrance> {
  public:
-  // All functions run on `io`. `admit` gets accepted connections. Throws InputError if listening fails.
+  // All functions run on `io`. `admit` gets each accepted connection. Throws InputError if listening fails.
   Entrance(asio::io_context& io, const tcp::endpoint& address, int num_nodes, HeadSide head,
            std::function<void(const Joining&, tcp::socket)> admit);
   void open();  // accepts connections until `io` stops; `io` keeps this object alive
 
   std::future<void> all_are_here() { return all_here_.get_future(); }
-  // Returns the ranks that have not joined, as "node 1" or "nodes 1, 3". Call it on `io`'s thread.
+  // Returns the ranks that have not joined: "node 1" or "nodes 1, 3". Must be called on the thread of `io`.
   std::string missing() const;
 
  private:

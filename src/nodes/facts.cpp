@@ -17,7 +17,7 @@ class Hash {
   void add(const void* data, size_t bytes) {
     crypto_hash_sha256_update(&state_, static_cast<const uint8_t*>(data), bytes);
   }
-  // Adds the size and 8 equally spaced samples of 64 bytes, which include the first and the last byte.
+  // Adds the size of `data` and 8 equally spaced samples of 64 bytes, from the first byte to the last.
   void sample(const void* data, size_t bytes) {
     constexpr size_t kSamples{8}, kSampleBytes{64};
     add(&bytes, sizeof bytes);

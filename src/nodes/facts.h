@@ -1,4 +1,4 @@
-// Facts that must be equal on all nodes, because results or communication depend on them.
+// Facts that must be equal on all nodes: results or communication depend on them.
 #pragma once
 
 #include <array>
@@ -24,10 +24,10 @@ inline constexpr size_t kNumFacts{std::size(kFactNames)}, kFactBytes{64};
 using Facts = std::array<std::string, kNumFacts>;
 inline std::string& at(Facts& facts, Fact fact) { return facts[static_cast<size_t>(fact)]; }
 
-// Describes the first fact that differs, in one line; nullopt if all facts are equal.
+// Describes, in one line, the first fact that differs; nullopt if all facts are equal.
 std::optional<std::string> difference(const Facts& head, int rank, const Facts& follower);
 
-// Return a hash as 32 hex digits. For weights it covers samples of every tensor, which takes little time.
+// Both return a hash as 32 hex digits. For weights it covers samples of every tensor, which is fast.
 std::string identity_of(const Config& config);
 std::string identity_of(const Weights& weights);
 

@@ -10,7 +10,7 @@ namespace nibble::nodes {
 namespace {
 
 constexpr uint64_t kMagic{0x0003'656c'6262'696e};  // "nibble" and the protocol version
-constexpr uint32_t kNoRank{0xffff};  // Received ranks are clamped to this number, which is above every rank.
+constexpr uint32_t kNoRank{0xffff};  // received ranks are clamped to this number, which is above all ranks
 constexpr std::string_view kFollowerProof{"nibble follower"}, kHeadProof{"nibble head"};
 constexpr size_t kDigestBytes{sizeof(Digest)}, kHelloBytes{8 + 4 + kDigestBytes},
     kChallengeBytes{8 + kDigestBytes}, kRequestBytes{4 + kNumFacts * kFactBytes},
@@ -29,7 +29,7 @@ Digest digest_of(Reader& reader) {
   std::ranges::copy(reader.raw(digest.size()), digest.begin());
   return digest;
 }
-// Cuts the facts to kFactBytes, as the wire does, so that both sides compare the same text.
+// Cuts the facts to kFactBytes, as the encoding does, so that both sides compare the same text.
 Facts cut(const Facts& facts) {
   Writer writer;
   put(writer, facts);
@@ -38,7 +38,7 @@ Facts cut(const Facts& facts) {
   return facts_of(reader);
 }
 
-// `who`: the name of the peer, for error messages.
+// `who`: name of the peer in error messages.
 asio::awaitable<Bytes> read_bytes(tcp::socket& socket, size_t count, std::string who) {
   Bytes bytes(count);
   error_code error;

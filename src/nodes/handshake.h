@@ -1,4 +1,4 @@
-// Handshake, once per connection: head and follower prove that they have the secret, and compare facts.
+// Handshake of each connection: head and follower prove that they know the secret, and compare facts.
 //   follower -> head   hello: magic number, which connection, nonce
 //   head -> follower   challenge: magic number, nonce
 //   follower -> head   request: proof over hello, challenge and the rest of this message; rank, facts
@@ -16,7 +16,7 @@
 
 namespace nibble::nodes {
 
-// Coroutines take arguments by value: they run later than the call. The caller owns and closes the socket.
+// Coroutines take arguments by value, because they run after the call. The caller owns and closes the socket.
 
 // kControl carries heartbeats and the reason for the end; kData carries steps, partial sums and logits.
 enum class Channel : uint32_t { kControl, kData };
@@ -28,7 +28,7 @@ struct Joining {
   Channel channel;
 };
 
-// The head's side. `judge` decides about followers with the right secret and facts. receive_follower()
+// The head's side. `judge` decides about followers whose secret and facts are right. receive_follower()
 // returns the accepted follower, or throws an InputError with the reason for the refusal.
 struct HeadSide {
   Secret secret;
@@ -39,11 +39,11 @@ struct HeadSide {
 };
 asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head);
 
-struct Invitation {  // what a follower receives from the head when it joins
+struct Invitation {  // data for a follower from the head when it joins
   Room room;
   GroupId group;
 };
-// Joins as a follower. Throws InputError with the reason if the head, at `address`, refuses.
+// Joins as a follower. Throws an InputError with the reason if the head at `address` refuses.
 asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
                                       std::string address);
 

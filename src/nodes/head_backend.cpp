@@ -7,7 +7,7 @@
 namespace nibble::nodes {
 namespace {
 
-// Runs a part of a step. An error ends the whole group, because the other nodes wait in the middle of it.
+// Runs a part of a step. If it throws, ends the whole group: the other nodes wait in the middle of the step.
 template <typename Part>
 auto run_or_lose(NodeLinks& links, const Part& part) {
   try {

@@ -1,4 +1,4 @@
-// Backends of a model that is split over nodes. The engine runs on the head and sees one backend.
+// Backends of a model that is split over nodes. The engine runs on the head, and has a single backend.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace nibble::nodes {
 
-// Returns the backend for the engine when every node has loaded its own. `own`: the backend of the head's
-// share, which uses `links`; `whole`: the model before the split. Destroying the result ends the other nodes.
+// Waits until every node has loaded its backend; returns the engine's backend. `own`: backend of the head's
+// share, which uses `links`. `whole`: the model before the split. Destroying the result ends the other nodes.
 std::unique_ptr<Backend> lead_backend(std::unique_ptr<Backend> own, std::shared_ptr<NodeLinks> links,
                                       const Config& whole);
 

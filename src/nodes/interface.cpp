@@ -10,7 +10,7 @@
 namespace nibble::nodes {
 namespace {
 
-// Returns the source address for packets to `head`. Connecting a UDP socket selects it but sends nothing.
+// Returns the source address for packets to `head`: that of a connected UDP socket, which sends nothing.
 std::optional<asio::ip::address> address_towards(const tcp::endpoint& head) {
   asio::io_context io;
   asio::ip::udp::socket socket(io);

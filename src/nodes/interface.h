@@ -1,5 +1,5 @@
 // Returns the network interface through which this machine reaches `head` (which may be the machine itself),
-// such as "enp1s0f0np0"; nullopt without a route. Sends nothing.
+// such as "enp1s0f0np0"; nullopt without a route. Sends no packet.
 #pragma once
 
 #include <optional>

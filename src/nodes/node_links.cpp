@@ -19,14 +19,14 @@
 namespace nibble::nodes {
 namespace {
 
-// Timeout for data from another node in a step; nodes normally lag each other by half a layer's time at most.
+// Timeout for data from another node in a step; normally nodes lag each other by half a layer at most.
 constexpr std::chrono::seconds kStepPatience{20};
 constexpr std::chrono::seconds kTryPatience{5};  // timeout of a connection attempt, and of a handshake
 constexpr std::chrono::milliseconds kRetryPause{50};
-// After this time a node that waits for others logs which nodes are missing.
+// A node that waits longer than this logs which nodes are missing.
 constexpr double kQuietSeconds{2};
-// Timeout for the watch to report why a transfer failed. If a node's process was killed, both its connections
-// close together, so the watch detects the loss immediately.
+// Time for the watch to report why a transfer failed. If a node's process is killed, both of its connections
+// close at the same time, so the watch detects the loss immediately.
 constexpr std::chrono::seconds kVerdictPatience{1};
 
 std::string text_of_endpoint(const tcp::endpoint& endpoint) {
@@ -35,7 +35,7 @@ std::string text_of_endpoint(const tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
-// Runs the coroutine on `io`; after kTryPatience closes the socket, which ends the coroutine.
+// Runs the coroutine on `io`. Closes the socket after kTryPatience, which ends the coroutine.
 template <typename Result>
 Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> work) {
   std::future<Result> result = asio::co_spawn(io, std::move(work), asio::use_future);
@@ -58,10 +58,10 @@ tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono
     io.run_for(kTryPatience);
     if (!io.stopped()) {
       socket.close();
-      io.run();  // until the handler has run: it writes to this iteration's `error`
+      io.run();  // wait for the handler, which writes to this iteration's `error`
       error = asio::error::timed_out;
     }
-    // If the head is on this machine and not listening yet, TCP may connect the socket to itself.
+    // A head on this machine may not listen yet: then TCP can connect the socket to itself.
     if (!error && socket.local_endpoint(error) != head) return socket;
     if (!error) error = asio::error::connection_refused;
     if (waiting.seconds() > static_cast<double>(patience.count()))
@@ -165,7 +165,7 @@ std::shared_ptr<NodeLinks> NodeLinks::join(const NodeOptions& options) {
 void NodeLinks::add_up(std::span<float> terms) {
   const size_t count = terms.size(), bytes = terms.size_bytes(), ranks = shares_.size();
   const Header header = next(Kind::kSum, bytes);
-  floats_.resize(count * ranks);  // [rank][count]; the part of this rank stays unused
+  floats_.resize(count * ranks);  // [rank][count]; the part of this rank is unused
   const auto of_rank = [&](size_t rank) { return std::span(floats_).subspan(rank * count, count); };
   const auto buffer_of = [](auto numbers) { return asio::buffer(numbers.data(), numbers.size_bytes()); };
   if (is_head()) {
@@ -176,7 +176,7 @@ void NodeLinks::add_up(std::span<float> terms) {
     }
     must_wait();
     for (size_t rank = 1; rank < ranks; ++rank) check(headers_[rank], header, static_cast<int>(rank));
-    if (ranks > 2) {  // Send each follower the terms of all other followers, ordered by rank.
+    if (ranks > 2) {  // send each follower the terms of the other followers, by rank
       for (size_t to = 1; to < ranks; ++to) {
         std::vector<asio::const_buffer> parts;
         for (size_t rank = 1; rank < ranks; ++rank)
@@ -204,7 +204,7 @@ void NodeLinks::add_up(std::span<float> terms) {
 
 void NodeLinks::collect(View<float, 2> logits) {
   const auto rows = static_cast<size_t>(logits.shape[0]);
-  // On the head, calls body(share, first) for each follower; on a follower, for its own share. floats_[first]
+  // Calls body(share, first): on the head for each follower, on a follower for its own share. floats_[first]
   // is the first logit of that share. Returns the number of logits.
   const auto for_each_follower = [&](const auto& body) {
     size_t first = 0;
@@ -258,7 +258,7 @@ void NodeLinks::lose(const std::string& why) {
 }
 
 void NodeLinks::check_alive() const {
-  // If the head is done, this node has all data for its current step, which will end normally.
+  // If the head is done, this node has all data for its current step, and the step ends normally.
   if (const auto end = watch_.end(); end && !end->is_done) throw NodeLost(end->why);
 }
 
@@ -267,7 +267,7 @@ void NodeLinks::meet() {
   for (int rank = 1; rank < num_nodes() && is_head(); ++rank)
     wire_.receive(rank, {asio::buffer(&headers_[static_cast<size_t>(rank)], sizeof header)});
   if (!is_head()) wire_.send(0, {asio::buffer(&header, sizeof header)});
-  // No timeout, because loading may take long; the watch reports lost nodes.
+  // No timeout: loading may take long, and the watch reports lost nodes.
   if (!wait(std::nullopt)) throw NodeLost("the head has ended");
   for (int rank = 1; rank < num_nodes() && is_head(); ++rank)
     check(headers_[static_cast<size_t>(rank)], header, rank);

@@ -19,8 +19,8 @@
 
 namespace nibble::nodes {
 
-// Parses the head's address: "10.0.0.1:7000", "[fe80::1]:7000", "localhost:7000". Throws InputError for other
-// texts and for wildcard and multicast addresses.
+// Parses the address of the head: "10.0.0.1:7000", "[fe80::1]:7000", "localhost:7000". Throws InputError for
+// any other text, and for wildcard and multicast addresses.
 tcp::endpoint read_address(const std::string& text);
 
 struct NodeOptions {
@@ -29,7 +29,7 @@ struct NodeOptions {
   Facts facts;
   std::vector<Share> shares;  // one entry per node, by rank
   int rank;                   // rank of this node
-  GroupId group{};            // on the head: the id to send to the followers
+  GroupId group{};            // on the head: the id that followers receive
   // Called once if a node is lost, on the watch's thread, after notifying waiting calls; ends the process.
   std::function<void(const std::string& what)> on_lost;
   // On the head, the timeout for all followers to join; on a follower, the timeout for the head to answer.
@@ -38,7 +38,7 @@ struct NodeOptions {
 
 class NodeLinks final : public RankLinks {
  public:
-  // Starts the head; returns when all followers have joined. Refuses later connections. Throws InputError if
+  // Starts the head. Returns when all followers have joined; refuses later connections. Throws InputError if
   // the head can't listen on the address, NodeLost if a follower did not join in time.
   static std::shared_ptr<NodeLinks> lead(const NodeOptions& options, const Room& room);
   // Starts a follower. Throws InputError if the head refuses it, NodeLost if no head answers.
@@ -59,11 +59,11 @@ class NodeLinks final : public RankLinks {
   void send_step(const Bytes& batch);
   std::optional<Bytes> receive_step(size_t most_bytes);
 
-  void end_all() { watch_.leave_done(); }  // reports to the followers that the head is done, which ends them
-  // Reports to the other nodes that this node ends with an error before its first step.
+  void end_all() { watch_.leave_done(); }  // tells the followers that the head is done, which ends them
+  // Tells the other nodes that this node ends with an error before its first step.
   void give_up(const std::string& why) { watch_.leave_failed(why); }
-  // Ends the group because this node can't finish its step. First waits briefly, so that the watch can report
-  // a lost node as the reason: when a node is killed, device operations of the others fail too.
+  // Ends the group because this node can't finish its step. First gives the watch time to report a lost node,
+  // which may be the real reason: when a node is killed, device operations of the other nodes fail too.
   void lose(const std::string& why);
 
  private:
@@ -78,7 +78,7 @@ class NodeLinks final : public RankLinks {
   bool is_head() const { return rank_ == 0; }
   int num_nodes() const { return static_cast<int>(shares_.size()); }
   Header next(Kind kind, size_t bytes) { return {kind, static_cast<uint32_t>(bytes), ++num_messages_}; }
-  // Waits for all transfers to end. Returns false if the head is done; throws NodeLost if a node is lost.
+  // Waits until all transfers have ended. Returns false if the head is done; NodeLost if a node is lost.
   bool wait(std::optional<std::chrono::seconds> patience);
   void must_wait();
   void check(const Header& got, const Header& expected, int rank);
@@ -88,11 +88,11 @@ class NodeLinks final : public RankLinks {
   Room room_;
   GroupId group_;
   uint64_t num_messages_{0};
-  // in add_up(): received terms, [rank][count]; in collect(): logits, packed by rank
+  // add_up(): received terms, [rank][count]; collect(): logits, packed by rank
   std::vector<float> floats_;
   std::vector<Header> headers_;  // received headers, indexed by rank
   Wire wire_;
-  Watch watch_;  // The last member, because its thread uses the others.
+  Watch watch_;  // last: its thread uses the other members
 };
 
 }  // namespace nibble::nodes

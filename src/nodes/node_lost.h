@@ -1,4 +1,4 @@
-// NodeLost: a node was lost or never joined, or this node failed. The model can't run any more.
+// NodeLost: a node was lost or never joined, or this node failed. The model can't run any longer.
 #pragma once
 
 #include "backend/backend.h"

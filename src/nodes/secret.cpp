@@ -36,7 +36,7 @@ Secret::Secret(std::string bytes, const std::string& origin) : bytes_(std::move(
 Digest Secret::prove(std::string_view purpose, std::span<const uint8_t> message) const {
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, reinterpret_cast<const uint8_t*>(bytes_.data()), bytes_.size());
-  const std::string label = std::string(purpose) + '\0';  // the zero byte separates purpose and message
+  const std::string label = std::string(purpose) + '\0';  // a zero byte separates purpose and message
   crypto_auth_hmacsha256_update(&state, reinterpret_cast<const uint8_t*>(label.data()), label.size());
   crypto_auth_hmacsha256_update(&state, message.data(), message.size());
   Digest proof;

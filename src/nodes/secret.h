@@ -1,4 +1,4 @@
-// The secret that all nodes share, and proofs of knowing it.
+// The secret that all nodes share, and proofs that a node knows it.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@ Digest random_nonce();
 class Secret {
  public:
   static constexpr size_t kLeastBytes{16};
-  // Throws InputError for fewer than kLeastBytes. `origin` names the source of the secret in the message.
+  // Throws InputError for fewer than kLeastBytes; `origin` names the source of the secret in the message.
   Secret(std::string bytes, const std::string& origin);
 
-  // HMAC-SHA256 of `purpose` and `message`. A proof is valid for its purpose only.
+  // Returns the HMAC-SHA256 of `purpose` and `message`. The proof is valid only for this purpose.
   Digest prove(std::string_view purpose, std::span<const uint8_t> message) const;
   // Checks a proof in constant time.
   bool is_proof(const Digest& proof, std::string_view purpose, std::span<const uint8_t> message) const;

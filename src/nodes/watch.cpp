@@ -96,7 +96,7 @@ asio::awaitable<void> Watch::beat() {
 }
 
 // Never blocks, because the sockets are non-blocking; ignores errors. Messages are short, so a send buffer
-// fills only if the peer no longer reads. Such a peer is soon lost, because it sends no heartbeat either.
+// fills up only if the peer has stopped reading. Such a peer sends no heartbeat either, so it is soon lost.
 void Watch::tell_all(const Bytes& message) {
   error_code ignored;
   for (const auto& peer : peers_) asio::write(peer->control, asio::buffer(message), ignored);

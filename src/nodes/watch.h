@@ -1,5 +1,5 @@
-// Detects lost nodes: a peer that sends no heartbeat (one per second, over the control connections) for three
-// seconds, or closes its connection. Then, or when the head is done, all waiting calls are notified.
+// Detects lost nodes: a peer that sends no heartbeat (one per second is due, over the control connection) for
+// three seconds, or closes its connection. All waiting calls are then notified, as when the head is done.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -29,7 +29,7 @@ struct End {
 
 class Watch {
  public:
-  // Calls `on_end` once, on this object's thread, when the group ends.
+  // `on_end` is called once, on this object's thread, when the group ends.
   explicit Watch(std::function<void(const End&)> on_end);
   ~Watch();
   Watch(const Watch&) = delete;
@@ -40,11 +40,11 @@ class Watch {
   void add(int rank, tcp::socket control);
 
   std::optional<End> end() const;
-  std::optional<End> wait_end(std::chrono::milliseconds patience);  // Waits for the end, at most `patience`.
+  std::optional<End> wait_end(std::chrono::milliseconds patience);  // waits for the end, at most `patience`
 
-  // Ends the group: a node is lost, or this one can't continue. Any thread; only the first end counts.
+  // Ends the group: a node is lost or this node can't continue. Any thread; only the first end counts.
   void lose(std::string why);
-  // Report to other nodes that the head is done or this node fails, without calling `on_end`. Called last.
+  // Report to the other nodes that the head is done or this node fails. Don't call `on_end`. Called last.
   void leave_done();
   void leave_failed(const std::string& why);
 

@@ -1,5 +1,5 @@
 // A node's data connections, used by one thread at a time. Transfers run on all connections and in both
-// directions at once: otherwise two nodes that both send more than the socket buffers hold would deadlock.
+// directions at once. Otherwise two nodes would deadlock if both send more than the socket buffers hold.
 #pragma once
 
 #include <array>
@@ -21,16 +21,16 @@ class Wire {
   // Adds the connection to a node. Called before the first transfer.
   void add(int rank, tcp::socket&& connection);
 
-  // Start a transfer, one at a time per node and direction. `parts` must stay valid until wait() returns.
+  // Both start a transfer: at most one per node and direction. `parts` must stay valid until wait() returns.
   void send(int rank, std::vector<asio::const_buffer> parts);
   void receive(int rank, std::vector<asio::mutable_buffer> parts);
   struct Fault {
     int rank;
     std::string why;
-    bool is_late{false};  // true: the timeout passed, but no connection failed
+    bool is_late{false};  // true: the timeout has passed; no connection failed
   };
-  // Waits for all started transfers, at most `patience`. Returns nullopt on success; otherwise the failed
-  // node and the reason, with all connections closed.
+  // Waits for all started transfers, at most `patience`. Returns nullopt on success. Otherwise closes all
+  // connections and returns the failed node and the reason.
   std::optional<Fault> wait(std::optional<std::chrono::seconds> patience);
 
   void close();  // closes all connections, which ends wait(); any thread may call it

@@ -20,7 +20,7 @@ struct Activations {
   Array<float, 2> attended;        // [T, Nq D]: output of attention
   Array<float, 2> normed;          // [T, H]: x after the norm
   Array<int, 2> chosen;            // [T, K]: indices of the chosen experts
-  Array<float, 2> chosen_weights;  // [T, K]: their weights in the sum
+  Array<float, 2> chosen_weights;  // [T, K]: weights of these experts in the sum
 };
 
 }  // namespace nibble::reference

@@ -1,4 +1,5 @@
-// An array that owns its elements, starts as zeros, and converts to a View, which stays valid after moves.
+// An array that owns its elements and starts as zeros. Converts to a View, which stays valid if the array
+// is moved.
 #pragma once
 
 #include <array>

@@ -10,7 +10,7 @@
 namespace nibble::reference {
 namespace {
 
-// Softmax over the scores and the sink, in place.
+// Computes the softmax over the scores and the sink, in place.
 void softmax_with_sink(std::span<double> scores, double sink) {
   const double max = std::max(sink, *std::max_element(scores.begin(), scores.end()));
   double sum = std::exp(sink - max);
@@ -29,7 +29,7 @@ void attend_head(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head) {
   const int first = first_seen(row, args.window);
   const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
 
-  std::vector<double> weights;  // for each position from `first` on: score, then weight
+  std::vector<double> weights;  // of the positions from `first` on: scores, then their softmax
   for (int j = first; j <= row.position; ++j)
     weights.push_back(dot(args.q.row(t, head), args.kv.key(row, kv_head, j), head_dim) * scale);
   softmax_with_sink(weights, args.sinks[head]);

@@ -29,7 +29,7 @@ namespace nibble::reference {
 
 struct JoinFeaturesArgs {
   const DraftHead& head;
-  View<const float, 2> taps;  // [T, 3 H]: outputs of the tapped layers
+  View<const float, 2> taps;  // [T, 3 H]: outputs of the three tapped layers
   View<float, 2> features;    // [T, H]: receives f
   ThreadPool* pool{};
 };
@@ -39,7 +39,7 @@ struct DraftLayerArgs {
   const DraftHead& head;
   const RopeTable& rope;
   View<const float, 2> features;   // [T, H]: f; in a chain g of the previous slot
-  std::span<const BatchRow> rows;  // [T]: a row has the token of the next position
+  std::span<const BatchRow> rows;  // [T]: each row has the token of the next position
   std::span<const int> outputs;    // indices of the rows for which g is computed
   const LayerKv& kv;               // receives the keys and values of all rows
   View<float, 2> out;              // [outputs.size(), H]: receives g
@@ -56,12 +56,12 @@ struct DraftLogitsArgs {
 };
 void draft_logits(const DraftLogitsArgs& args);
 
-class HeadDrafter {  // a draft head and the model that it drafts for
+class HeadDrafter {  // a draft head, with the model that it drafts for
  public:
   // If the head lacks the embedding or unembedding, uses the model's, which must outlive this object.
   HeadDrafter(const DraftHead& head, const Weights& model, int num_pages);
   Trace trace(ptrdiff_t num_rows);  // returns a Trace that stores the outputs of the tapped layers
-  // Called after a step: fills the head's KV cache for its rows, then makes the drafts that its runs request.
+  // Called after a step. Fills the head's KV cache for its rows, then makes the drafts that its runs request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const BatchRow> rows,
                             std::span<const SampledToken> outputs, ThreadPool* pool);
 

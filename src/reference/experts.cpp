@@ -12,7 +12,7 @@ namespace nibble::reference {
 namespace {
 
 struct Choice {
-  ptrdiff_t t, k;  // a row t and an index k: its k-th expert
+  ptrdiff_t t, k;  // row t, and index k of one of its K experts
 };
 
 std::vector<std::vector<Choice>> choices_of_experts(View<const int, 2> experts, int num_experts) {
@@ -33,7 +33,7 @@ void experts(const ExpertsArgs& args) {
 
   const auto choices = choices_of_experts(args.experts, args.num_experts);
   const ptrdiff_t num_products = num_tokens * experts_per_token * 3 * hidden * layer.down.first.cols;
-  // Each item is a whole expert, run on one thread: linear() gets no pool.
+  // An item is a whole expert. Experts run in parallel, so linear() gets no pool.
   for_each(args.pool, args.num_experts, num_products, [&](ptrdiff_t item, int) {
     const auto e = static_cast<int>(item);
     const ptrdiff_t count = std::ssize(choices[e]);

@@ -18,7 +18,7 @@ void forward(const ForwardArgs& args) {
   const float eps = config.rms_eps;
   Activations a(config, std::ssize(rows));
 
-  int n = -1;  // the layer
+  int n = -1;  // index of the layer
   const auto done = [&, &on_done = observe](Operation operation) {
     if (on_done) on_done(n, operation, a);
   };

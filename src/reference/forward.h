@@ -20,7 +20,7 @@ namespace nibble::reference {
 // Receives the residual stream [T, H] after each stage: 0 embedding, 1 to L the layers, L + 1 the final norm.
 using Trace = std::function<void(int stage, View<const float, 2> hidden)>;
 
-// Called after each operation of a layer and of embed (layer -1). Operation::kExpertsUp: all of the experts.
+// Called after embed (layer -1) and after each operation of a layer. kExpertsUp: after both expert products.
 using Observe = std::function<void(int layer, Operation operation, const Activations& a)>;
 
 struct ForwardArgs {
@@ -33,7 +33,7 @@ struct ForwardArgs {
   Trace trace{};
   ThreadPool* pool{};  // null: runs on the calling thread
   Rounding rounding{};
-  std::span<float> router_margins{};  // [T] or empty: receives the minimum of RouteArgs::margins over layers
+  std::span<float> router_margins{};  // [T] or empty: receives the minimum over layers of RouteArgs::margins
   Observe observe{};
 };
 void forward(const ForwardArgs& args);

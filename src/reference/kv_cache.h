@@ -15,7 +15,7 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   PageTableView full{}, sliding{};
-  std::vector<int> path{};  // cache slots of the row's last positions if drafts branch (backend/draft_tree.h)
+  std::vector<int> path{};  // slots of the last positions up to the row's, if drafts branch (draft_tree.h)
 };
 std::vector<BatchRow> rows_of(const Batch& batch);  // rows of all runs, in order
 
@@ -23,7 +23,7 @@ struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // The D elements at `position` of the row's sequence. In a tree of drafts: of the path to the row.
+  // These return the D elements at `position` of the row's sequence; if drafts branch, of the row's path.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }

@@ -13,12 +13,12 @@ struct LinearArgs {
   Matrix weight;           // [out, in]
   Vector bias;             // [out]; empty: no bias
   View<float, 2> y;        // [T, out]: receives the results
-  ThreadPool* pool{};      // null: runs on the calling thread (the same in all operations)
+  ThreadPool* pool{};      // null: all work is done on the calling thread
   Rounding rounding{};     // applied to x
 };
 void linear(const LinearArgs& args);
 
-// Adds the result to x: x[t,o] += y[t,o]. The last part of the attention block: x += W attended + b.
+// Like LinearArgs, but adds the result to x. The last part of the attention block: x += W attended + b.
 struct ProjectArgs {
   View<const float, 2> attended;  // [T, Nq D]: output of attention
   Matrix weight;                  // [H, Nq D]

@@ -1,4 +1,4 @@
-// First part of the attention block: norm, project, rotate, append to the pages of each row's sequence.
+// First part of the attention block: norm, project, rotate, append keys and values to the cache.
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
 #pragma once
 

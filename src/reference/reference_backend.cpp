@@ -70,7 +70,7 @@ std::vector<TracedResult> ReferenceBackend::trace(const Batch& batch) {
   return traced;
 }
 
-// The values of TracedResult.
+// Returns the values of an operation's TracedResult.
 std::vector<float> ReferenceBackend::values_of(int layer, Operation operation, const Activations& a,
                                                std::span<const BatchRow> rows) const {
   const int head_dim = config().head_dim;
@@ -144,7 +144,7 @@ StepResult ReferenceBackend::run(const Batch& batch, std::vector<TracedResult>* 
 }  // namespace
 
 void check(const BackendOptions& options) {
-  // The reference stores keys and values in float32. Other backends round them to their format.
+  // The reference stores keys and values in float32. It refuses FP8, whose results would differ most.
   if (options.kv_format == Format::kE4m3)
     throw InputError(
         "--kv-dtype fp8: the reference backend keeps keys and values in float32; use --backend cpu");
@@ -157,19 +157,19 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
                experts_per_token = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
-  // Peak memory per row, in floats: the activations of the step, then the larger of those of qkv and of the
-  // experts (with a copy of the output of each chosen expert), then the logits.
+  // Peak memory per row, in floats: the activations of the step, then the larger of two needs: qkv, or the
+  // experts with a copy of each chosen expert's output. Then the logits.
   const size_t step_floats = 2 * hidden + 2 * q + 2 * experts_per_token;
   const size_t qkv_floats = hidden + 2 * kv;
   const size_t expert_floats = experts_per_token * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
   size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
   size_t kv_bytes = KvCache::num_bytes(config, options.num_pages);
-  if (options.draft_head) {  // three layer outputs, the head's input, and parts of it
+  if (options.draft_head) {  // outputs of three layers, the head's input, and parts of it
     row_floats += 9 * hidden;
     kv_bytes += HeadDrafter::num_bytes(options.draft_head->config, options.num_pages);
   }
-  return {.weight_bytes = converted.after,  // all other weights are used where the file is mapped
+  return {.weight_bytes = converted.after,  // unconverted weights are used in the mapped file
           .replaced_weight_bytes = converted.before,
           .kv_bytes = kv_bytes,
           .workspace_bytes = options.max_batch_tokens * row_floats * sizeof(float)};

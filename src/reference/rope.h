@@ -6,8 +6,8 @@
 //   r_i = clamp((i - low) / (high - low), 0, 1)
 //   low, high = D/2 ln(original_context / (2 pi beta)) / ln theta    for beta = beta_fast, beta_slow
 //   c = 0.1 ln(factor) + 1                                           at every position p
-// f_i and p f_i are float32, as in the implementations with which the models were trained and released. At
-// position 131071 the rounding of p f_0 alone rotates a pair by up to 0.004 radians, so it is imitated.
+// f_i and p f_i are float32, as in the implementations with which the models were trained and released. The
+// rounding is imitated: at position 131071, rounding p f_0 alone turns a pair by up to 0.004 radians.
 #pragma once
 
 #include <span>

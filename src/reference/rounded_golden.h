@@ -1,4 +1,4 @@
-// Golden data that the reference computes itself, with the roundings of another backend.
+// Golden data that the reference computes with the roundings of another backend.
 #pragma once
 
 #include "core/thread_pool.h"
@@ -8,7 +8,7 @@
 
 namespace nibble::reference {
 
-// Logits, likeliest tokens and router margins at every position for the ids of `prompt`.
+// Returns logits, likeliest tokens and router margins at every position of `prompt`, computed from its ids.
 GoldenPrompt rounded_golden(const Weights& weights, const GoldenPrompt& prompt, const Rounding& rounding,
                             ThreadPool& pool);
 

@@ -1,5 +1,5 @@
-// Roundings of other backends that the reference can imitate. What then still differs is the order of the
-// other backend's float32 sums, and values that this order rounds to a neighbouring code.
+// Roundings of other backends that the reference can imitate. It does not imitate the order of their float32
+// sums, so a few values still round to a neighbouring code.
 #pragma once
 
 #include "core/view.h"
@@ -16,7 +16,7 @@ struct Rounding {
 
 float round_to(Format kv, float value);
 
-// Whether products with this matrix take their input in int8.
+// Whether products with this matrix round their input to int8.
 bool takes_int8(const Rounding& rounding, const Matrix& weight);
 
 // Rounds each block of 32 elements of a row to int8 with a float32 scale:

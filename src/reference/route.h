@@ -17,8 +17,8 @@ struct RouteArgs {
   float rms_eps;
   View<float, 2> normed;   // [T, H]: receives h
   View<int, 2> experts;    // [T, K]: receives indices of experts
-  View<float, 2> weights;  // [T, K]: receives their weights in the sum
-  // [T] or empty: lowered to the token's margin, its last chosen logit minus the largest of the others.
+  View<float, 2> weights;  // [T, K]: receives the experts' weights in the sum
+  // [T] or empty: lowered to the token's margin, its last chosen logit minus the largest logit not chosen.
   std::span<float> margins{};
 };
 void route(const RouteArgs& args);

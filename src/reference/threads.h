@@ -1,4 +1,5 @@
-// Distributes loops over threads. One thread computes a whole item: the number of threads changes no result.
+// Distributes loops over threads. One thread computes a whole item, so results do not depend on the number of
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 namespace nibble::reference {
 
-// Loops with fewer products (about 0.3 ms) run on the calling thread: waking other threads would take longer.
+// Loops with fewer products (about 0.3 ms) run on the calling thread: waking other threads takes longer.
 inline constexpr ptrdiff_t kProductsWorthThreads{1 << 20};
 
 // Calls body(item, thread) for each item. Without a pool everything runs on the calling thread, as thread 0.

@@ -7,13 +7,13 @@
 
 namespace nibble::reference {
 
-// Decodes a row of elements or blocks into `row` [weight.cols]. The matrix itself is never expanded.
+// Decodes a row of elements or blocks into `row` [weight.cols]. The whole matrix is never expanded.
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
-// Sum of a[i] b[i] in double. The product of two float32 is exact in double, so the error is far below that
-// of rounding the result to float32, and routers decide near ties as in exact arithmetic. Element i is added
-// to sum i % 8, so that all compilers can vectorise the loop in the same order. Callers check shapes. Most of
-// the reference's time is spent here: sanitizers, which made it forty times slower, are off.
+// Returns the sum of a[i] b[i] in double. The product of two float32 is exact in double, so the error is far
+// below the rounding error of a float32 result, and routers decide near ties as in exact arithmetic. Element
+// i is added to sum i % 8, so that all compilers can vectorise the loop in the same order. Callers check
+// shapes. Sanitizers are off: they made this loop, most of the reference's time, forty times slower.
 __attribute__((no_sanitize("address", "undefined"))) inline double dot(const float* a, const float* b,
                                                                        ptrdiff_t count) {
   constexpr ptrdiff_t kSums{8};

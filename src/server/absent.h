@@ -1,4 +1,4 @@
-// Endpoints of well-known APIs that nibble lacks. The answer to any method is 501 with the reason.
+// Well-known endpoints of other APIs that nibble lacks. The answer to any method is 501 with the reason.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ struct AbsentEndpoint {
   ErrorForm errors{ErrorForm::kOpenAi};
 };
 
-// Returns the row that covers `path`, or null. `path` is normalized by with_v1() (http/url.h).
+// Returns the row that covers `path`, or null. `path` must be normalized by with_v1() (http/url.h).
 const AbsentEndpoint* find_absent(std::string_view path);
 
 }  // namespace nibble::server

@@ -33,7 +33,7 @@ asio::awaitable<void> health(Service& service, Exchange& exchange) {
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Reports liveness: whether the I/O thread and the engine respond; if not, supervisors restart the server. A
+// Reports liveness: whether the I/O thread and the engine respond. If not, supervisors restart the server. A
 // server that is loading, draining or full is alive.
 asio::awaitable<void> live(Service& service, Exchange& exchange) {
   const Condition condition = condition_of(service);
@@ -113,7 +113,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/tokenizer_info", &tokenizer_info, false, true, false},
 };
 
-// Returns the route of this method (HEAD: GET) and path, else any route of the path; null for unknown paths.
+// Returns the route of a method (HEAD: GET) and path; else any route of the path; null for unknown paths.
 const Route* find_route(std::string_view method, std::string_view path) {
   const Route* found = nullptr;
   for (const Route& route : kRoutes) {
@@ -139,12 +139,12 @@ std::string methods_of(std::string_view path) {
   return fmt::format("{}", fmt::join(methods, ", "));
 }
 
-// Throws HttpError if the path does not accept the method. Every path accepts OPTIONS.
+// Throws HttpError if the path does not accept the method. OPTIONS is always accepted.
 void check_method(const Route& route, const Exchange& exchange) {
   const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
   if (method == route.method || method == "OPTIONS") return;
   const std::string methods = methods_of(with_v1(exchange.path()));
-  // Some agents try a WebSocket first and fall back to POST on 426.
+  // Some agents try a WebSocket first; at status 426 they fall back to POST.
   const bool wants_upgrade = !exchange.header("Upgrade").empty();
   HttpError error(wants_upgrade ? 426 : 405, "'{}' accepts {}, not {}{}", route.path, methods,
                   exchange.method(), wants_upgrade ? "; WebSockets are not supported, only HTTP/1.1" : "");
@@ -166,7 +166,7 @@ void check_encoding(const Exchange& exchange) {
   throw error;
 }
 
-// Returns advice for an unknown path: often the client's base URL has an extra "/v1" or a foreign path.
+// Returns advice for an unknown path. Often the client's base URL has an extra "/v1" or another API's path.
 std::string advice_for(const Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   std::string_view meant;
@@ -188,7 +188,7 @@ std::string advice_for(const Exchange& exchange) {
   return fmt::format("available paths: {}", fmt::join(paths, ", "));
 }
 
-// Returns the key of "Authorization: Bearer KEY", else of X-Api-Key (Anthropic) or api-key (Azure).
+// Returns the request's key, from "Authorization: Bearer KEY", else X-Api-Key (Anthropic) or api-key (Azure).
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
   const std::string_view value = exchange.header("Authorization");
@@ -203,7 +203,7 @@ const ApiKey* find_key(const Service& service, const Exchange& exchange) {
   return service.keys.find(key_in(exchange));
 }
 
-// Records the name and owner of the request's key on the first call. A later reload may remove the key.
+// On the first call, records name and owner of the request's key. A later reload may remove the key.
 void identify(const Service& service, Exchange& exchange) {
   RequestRecord& record = exchange.record();
   if (!record.key_owner.empty()) return;
@@ -213,7 +213,7 @@ void identify(const Service& service, Exchange& exchange) {
   }
 }
 
-// Probes are not logged: load balancers, supervisors and Prometheus send them every few seconds.
+// Whether to omit the answer from the log: load balancers and Prometheus send probes every few seconds.
 bool is_answer_to_a_probe(const Route& route, int status) {
   const bool is_probe = route.path == "/health" || route.path == "/live" || route.path == "/metrics";
   return is_probe && (status == 200 || status == 503);
@@ -221,14 +221,14 @@ bool is_answer_to_a_probe(const Route& route, int status) {
 
 }  // namespace
 
-// Probes and metrics are vital, because they show operators that the server is full.
+// Probes and metrics are vital: they show operators that the server is full.
 bool Routes::is_vital(const Exchange& exchange) const {
   return exchange.path() == "/health" || exchange.path() == "/live" || exchange.path() == "/metrics";
 }
 
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange);
-  // Check the API key first: clients without a valid key must not learn which paths exist.
+  // Check the API key before the path: clients without a valid key must not learn which paths exist.
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
   if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
@@ -261,7 +261,7 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
   identify(service_, exchange);
-  if (service_.options.log_bodies)  // Log the body as a JSON string, which stays on one line.
+  if (service_.options.log_bodies)  // logged as a JSON string, which is one line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   if (exchange.method() == "OPTIONS") {
     exchange.add_header("Allow", methods_of(with_v1(exchange.path())));
@@ -288,7 +288,7 @@ asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& 
     co_await reply_json(exchange, error.status, json);
     co_return;
   }
-  // Status 200 has been sent, so the error becomes an event of the stream.
+  // Status 200 has been sent already, so the error becomes an event of the stream.
   std::string event = form == ErrorForm::kAnthropic ? anthropic_event(json)
                       : form == ErrorForm::kOllama  ? print(json) + "\n"
                                                     : sse_event(json) + std::string(kSseDone);

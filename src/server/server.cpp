@@ -1,5 +1,5 @@
-// A server has three threads. The I/O thread runs all coroutines. The caller of serve() posts the engine's
-// events to it. The thread of Signals ends the process if another thread hangs.
+// A server has three threads. The I/O thread runs all coroutines. The thread that called serve() posts the
+// engine's events to the I/O thread. The thread of Signals ends the process if another thread hangs.
 #include "server/server.h"
 
 #include <malloc.h>
@@ -41,12 +41,12 @@ namespace {
 
 using boost::system::error_code;
 
-// Interval at which serve() checks whether the server has ended while the engine has no events.
+// Interval at which serve() checks whether the server has ended, while the engine sends no events.
 constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::seconds kTrimInterval{5};  // interval at which freed memory is returned to the system
 
-// Without API keys, a loopback server trusts all local programs, but not pages of other sites in a local
-// browser: then, or with --allowed-host, only known Host names are answered. A Unix socket needs no check.
+// Accepted host names. Without API keys, a loopback server trusts all local programs, but not pages of other
+// sites in a local browser: without keys, or with --allowed-host, Host must be known. Not for Unix sockets.
 AccessRules access_rules(const ServerOptions& options) {
   AccessRules rules{options.allowed_hosts, options.cors_origins};
   for (const std::string& host : rules.hosts)
@@ -78,7 +78,7 @@ struct Server::Impl {
 
   ~Impl() { end(); }
 
-  // Destroys running coroutines and requests while the service, which they use, still exists.
+  // Destroys coroutines and requests that still run, before the service that they use is destroyed.
   void end() {
     if (!thread.joinable()) return;
     io->stop();
@@ -96,7 +96,7 @@ struct Server::Impl {
   }
 
   void run_io();
-  // Runs `f` on the I/O thread if the I/O context still exists: the calling signal thread outlives it.
+  // Runs `f` on the I/O thread, unless the I/O context is gone: the signal thread outlives it.
   template <typename F>
   void post_to_io(F f) {
     const std::lock_guard lock(io_mutex);
@@ -136,8 +136,8 @@ void Server::Impl::run_io() {
   }
 }
 
-// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once. It
-// exits explicitly, because process 1 of a container survives a signal's default action.
+// Runs on the signal thread. While the model loads, no request is being answered, so the process ends at
+// once. It must exit explicitly: process 1 of a container survives a signal's default action.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
   if (!is_open) leave(kInterruptedCode);
@@ -158,7 +158,7 @@ void Server::Impl::reload() {  // called on the I/O thread
   if (is_open) notify_service_manager("READY=1");
 }
 
-// Called on the signal thread. Destroys nothing: a destructor may wait for a hanging thread or device.
+// Runs on the signal thread. Destroys nothing, because a destructor may wait for a hanging thread or device.
 void Server::Impl::leave(int code) {
   if (const std::string& path = service.options.address.unix_socket; !path.empty()) ::unlink(path.c_str());
   std::_Exit(code);
@@ -181,14 +181,14 @@ asio::awaitable<void> Server::Impl::drain() {
     log::warn("cancelling {} answers: --shutdown-timeout has passed", service.gate->num_choices());
     service.gate->cancel_all();
     if (!co_await wait_until_idle(service.options.last_words)) {
-      service.gate->end_all();  // The engine does not respond: end all answers without it.
+      service.gate->end_all();  // the engine does not respond: end all answers without it
       co_await wait_until_idle(service.options.last_words);
     }
     end_as(ServerEnd::kCancelled, kInterruptedCode);
   }
 }
 
-// Ends the server after the loss of the engine. Clients have `last_words` to read their answers.
+// Ends the server after the loss of the engine. Clients have time `last_words` to read their answers.
 asio::awaitable<void> Server::Impl::give_up() {
   http->drain();
   service.state = ServiceState::kDraining;
@@ -197,15 +197,15 @@ asio::awaitable<void> Server::Impl::give_up() {
   end_as(ServerEnd::kEngineLost, kEngineLostCode);
 }
 
-void Server::Impl::end_as(ServerEnd end, int code) {  // ends serve(); only the first call counts
+void Server::Impl::end_as(ServerEnd end, int code) {  // makes serve() return; only the first call counts
   if (has_ended) return;
   signals.leave_after(service.options.teardown, code);
   how_ended = end;
   has_ended = true;
 }
 
-// glibc keeps freed memory of large bodies and answers in one heap per thread. malloc_trim() returns it to
-// the system. That takes milliseconds per gigabyte, so it runs on the parse pool.
+// Returns freed memory to the system. glibc keeps memory of large bodies and answers in one heap per thread.
+// malloc_trim() takes milliseconds per gigabyte, so it runs on the parse pool.
 asio::awaitable<void> Server::Impl::give_back_memory() {
   asio::steady_timer timer(*io);
   for (uint64_t num_answered = 0;;) {
@@ -223,14 +223,14 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
   }
 }
 
-// Sends the service manager's watchdog a message while this thread and the engine make progress. The service
-// manager ends the server after `time` without a message.
+// Sends a message to the service manager's watchdog while this thread and the engine make progress. Without a
+// message for `time`, the service manager ends the server.
 asio::awaitable<void> Server::Impl::feed_watchdog(std::chrono::microseconds time) {
   asio::steady_timer timer(*io);
   for (error_code error; !error;) {
     try {
       if (condition_of(service).stall != Stall::kForever) notify_service_manager("WATCHDOG=1");
-    } catch (const std::bad_alloc&) {  // retry after half of `time`
+    } catch (const std::bad_alloc&) {  // the next attempt follows after half of `time`
     }
     timer.expires_after(time / 2);
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));

@@ -15,13 +15,13 @@ namespace nibble::server {
 
 enum class ServerEnd {  // how serve() ended
   kComplete,            // every request was answered in full
-  kCancelled,           // some requests were not answered in full
+  kCancelled,           // some requests were not answered completely
   kEngineLost,          // the engine can't run any more steps (EngineState::lost); every request got an error
 };
 
 class Server {
  public:
-  // Listens on a thread of its own. Throws InputError if the address can't be bound.
+  // Listens on a separate thread. Throws InputError if the address can't be bound.
   explicit Server(const ServerOptions& options);
   ~Server();
 
@@ -35,15 +35,15 @@ class Server {
   // `reload` is called on SIGHUP, on the I/O thread. Its exceptions are logged.
   void on_reload(std::function<void()> reload);
 
-  // Starts to answer requests, with at most `max_requests` answers running or waiting. Called once, when the
-  // model is loaded. Engine and tokenizer must outlive serve().
+  // Starts to answer requests: at most `max_requests` answers run or wait. Called once, when the model is
+  // loaded. Engine and tokenizer must outlive serve().
   void open(Engine& engine, const ServedModel& model, size_t max_requests);
 
   // Serves until SIGINT, SIGTERM, or the loss of the engine. Called once, after open(). From a signal on,
   // /health reports not ready. After shutdown_delay, new requests are refused and running ones finish;
   // shutdown_timeout later the rest is cancelled. A second signal ends the process with exit code 130. If the
-  // server is not destroyed within ServerOptions::teardown after serve() has returned, because the engine or
-  // the device hangs, the process ends with the exit code for serve()'s result (server/exit_codes.h).
+  // engine or the device hangs, so that the server is not destroyed within ServerOptions::teardown after
+  // serve(), the process ends with the exit code for serve()'s result (server/exit_codes.h).
   ServerEnd serve(Engine& engine);
 
  private:

@@ -54,12 +54,12 @@ Signals::Signals(Actions actions) : impl_(std::make_unique<Impl>(std::move(actio
 
 Signals::~Signals() {
   impl_.reset();
-  // asio restores the default action, which would kill a process that is ending normally.
+  // asio has restored the default action, by which SIGHUP would kill a process that is ending normally.
   std::signal(SIGHUP, SIG_IGN);
 }
 
 void Signals::leave_after(std::chrono::milliseconds limit, int code) {
-  // Capture the object: the pointer impl_ is null during destruction, while this thread still runs.
+  // Capture the object, not impl_: that pointer is null during destruction, while this thread still runs.
   asio::post(impl_->io, [impl = impl_.get(), limit, code] {
     impl->limit.expires_after(limit);
     impl->limit.async_wait([impl, code](const error_code& cancelled) {

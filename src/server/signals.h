@@ -1,4 +1,4 @@
-// Handles a server's signals, and the time limits for the end of its process, on a thread of its own, so that
+// Handles a server's signals, and time limits for the end of its process. Has a thread of its own, so that
 // the limits hold even if the I/O thread, the engine or a GPU hangs.
 #pragma once
 
@@ -10,10 +10,10 @@ namespace nibble::server {
 
 class Signals {
  public:
-  // Reactions of the server to a signal. All functions are called on the signal thread.
+  // Reactions to signals. All functions are called on the signal thread.
   struct Actions {
     std::function<void()> end;  // on the first SIGINT or SIGTERM
-    // Ends the process with this exit code, on a second SIGINT or SIGTERM or when a limit has passed.
+    // Ends the process with an exit code: on a second SIGINT or SIGTERM, or when a time limit has passed.
     std::function<void(int)> leave;
     std::function<void()> reload;  // on each SIGHUP
   };
@@ -22,7 +22,7 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  // Ends the process with `code` unless this object is destroyed within `limit`. The last call counts.
+  // Ends the process with `code` unless this object is destroyed within `limit`. Replaces earlier calls.
   void leave_after(std::chrono::milliseconds limit, int code);  // any thread may call it
 
  private:

@@ -74,7 +74,7 @@ void accept_all(const BackendOptions&, const OwnOptions&) {}
 #endif
 
 std::string nothing() { return {}; }
-// A CPU step of 512 tokens of gpt-oss-20b delays all sequences by seconds. 128 are as fast per token.
+// A CPU step of 512 tokens of gpt-oss-20b takes seconds. A step of 128 tokens is as fast per token.
 BatchSizes host_batch_sizes(std::optional<std::string_view>) {
   return {.max_batch_tokens = 512, .max_sequences = 16, .max_shared_rows = 128};
 }
@@ -156,7 +156,7 @@ std::unique_ptr<Backend> make_cpu(std::shared_ptr<const Weights> weights, const 
   return cpu::make(std::move(weights), options, own.cpu);
 }
 
-// Adapt functions of backends that have no options of their own.
+// Adapters for backend functions that take no options of their own.
 template <MemoryPlan (*function)(const Config&, const BackendOptions&)>
 MemoryPlan plan(const Config& config, const BackendOptions& options, const OwnOptions&) {
   return function(config, options);
@@ -174,7 +174,7 @@ RankTraits cpu_rank_traits(const OwnOptions& own) {
           "none"};
 }
 
-GroupId no_group(const OwnOptions&) { return {}; }  // CPUs need none
+GroupId no_group(const OwnOptions&) { return {}; }  // CPUs need no group id
 
 double host_bandwidth(const OwnOptions&) {
   ThreadPool all_cores(0);

@@ -27,10 +27,10 @@ struct OwnOptions {  // options that only one backend has
   cuda::CudaOptions cuda{};
 };
 
-// Memory of a device in bytes: `total`, and `free` for a backend that is loaded now.
+// Memory of a device in bytes: `total`, and `free` memory for a backend that is loaded now.
 struct DeviceMemory {
   size_t total{0}, free{0};
-  bool uses_host_memory{false};  // `free` is then what the host has available
+  bool uses_host_memory{false};  // host and device share memory: `free` is what the host has available
 };
 
 // Defaults of a device, which depend on its prompt kernels, its memory and its speed.
@@ -71,9 +71,9 @@ struct BackendMemory {
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// Functions of a backend with device memory. It generates synthetic weights there (model/weights.h: Recipe).
+// Functions of a backend with device memory, where it generates synthetic weights (model/weights.h: Recipe).
 struct BackendDevice {
-  std::string (*known_name)();  // name of this machine's device in predict_on(); empty: unknown there
+  std::string (*known_name)();  // name under which predict_on() knows this machine's device; empty: unknown
   DeviceFacts (*facts)();       // the device and its current state, for records
   // Memory of each GPU, and the memory plan of each.
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);
@@ -120,9 +120,9 @@ struct BackendRow {
   BackendMemory memory;
   BackendAccuracy accuracy;
   std::optional<BackendDevice> device{};              // nullopt: the backend runs on the CPU, in host memory
-  std::optional<BackendNodes> nodes{};                // nullopt: it runs on one machine only
-  std::optional<BackendTuning> tuning{};              // nullopt: the backend has nothing to tune
-  std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
+  std::optional<BackendNodes> nodes{};                // nullopt: runs on one machine only
+  std::optional<BackendTuning> tuning{};              // nullopt: nothing to tune
+  std::optional<BackendVerification> verification{};  // nullopt: unit tests check the kernels
 };
 
 // Returns the device with its current state, for records; nullopt if the backend runs on the CPU.

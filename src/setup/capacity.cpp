@@ -28,11 +28,11 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   options.num_threads = num_threads_of(setup, config);
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
-  // Sliding pages per sequence: those in its window, in the window at its prompt's end (docs/decisions/0008),
-  // the page that the window has just left, and the next one. A step's pages are given back one step later,
-  // so all sequences together get twice the pages of a step's tokens in addition.
+  // Sliding pages of a sequence: in its window, in the window at its prompt's end (docs/decisions/0008), the
+  // page that the window has just left, and the next page. Pages are freed one step late, so all sequences
+  // together need twice the pages of a step's tokens in addition.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
-  // Sliding pages of a sequence that fills a whole step alone.
+  // Sliding pages of a sequence that has all tokens of a step.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);
   const int num_sliding =
       std::min(num_sequences * pages,
@@ -56,7 +56,7 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   const int least = least_pages(capacity.context, model.config.window);
   int most = setup.backend->device ? kMostPages : options.num_pages;
   if (!have_room(most)) {
-    int fits = least;  // binary search: `most` does not fit; `fits` does, unless it is `least`
+    int fits = least;  // binary search; `fits` pages fit, unless it is still `least`
     while (most - fits > 1) {
       const int middle = fits + (most - fits) / 2;
       (have_room(middle) ? fits : most) = middle;

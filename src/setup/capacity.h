@@ -23,10 +23,10 @@ int context_of(const Config& config, const ResolvedSettings& setup);
 
 // Returns the options of `setup` with the number of KV cache pages that the capacity needs.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
-// Like backend_options(), but for a server, within `budgets` (bytes per device). On devices the KV cache
-// takes all memory that the fullest device has left. On the host it takes what the capacity needs, because
-// other programs need memory too. If a budget is too small for one sequence, the result has pages for one,
-// and loading reports what is missing.
+// Like backend_options(), but for a server, within `budgets` (bytes per device). On GPUs the KV cache takes
+// all memory that the fullest GPU has left. On the host it takes only what the capacity needs, because other
+// programs need memory too. If a budget is too small for one sequence, the cache gets pages for one, and
+// load() reports what is missing.
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
                                std::span<const size_t> budgets);
 // Returns how many sequences of `context` tokens fit into the budgets at the same time, perhaps 0.

@@ -32,8 +32,8 @@ void check_vocabulary(const Model& drafting, const Model& model, const Places& p
                        drafting.source.name, model.source.name);
 }
 
-// Returns options with a KV cache for all sequences, or for the largest number, halved repeatedly, that fits
-// into kMostDraftCacheBytes. At least one sequence always fits.
+// Returns the draft model's options, with a KV cache for all sequences. If that cache exceeds
+// kMostDraftCacheBytes, the number of sequences is halved until it fits, down to one.
 BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings& setup,
                                    const Capacity& capacity) {
   ResolvedSettings own = setup;

@@ -9,13 +9,13 @@
 
 namespace nibble {
 
-// Largest KV cache of a draft model, unless one sequence needs more.
+// Limit of a draft model's KV cache, which one sequence may exceed if it needs more.
 inline constexpr size_t kMostDraftCacheBytes{size_t{2} << 30};
 
 // Opens the draft head or draft model of the settings, without loading. Stores a head in the backend options,
 // and counts a draft model's memory. Throws InputError if head or draft model do not match the model.
 void open_drafters(ResolvedSettings& setup, const Model& model, const Capacity& capacity);
-// Loads the draft model, if any. Call it after load(), which checks memory for both, before engine_options().
+// Loads the draft model, if any. Call it between load(), which checks memory for it, and engine_options().
 void load_draft_model(ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -60,7 +60,7 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
     return all - plan.replaced_weight_bytes -
            (setup.nodes ? 0 : saved_by_fp8(*model.weights, setup.options.dense));
   if (!takes_blocks(setup)) return all + whole;
-  // Subtract what dense layers save by keeping their blocks. The plan already counts repacked experts.
+  // Subtract what dense layers save by keeping GGUF blocks. The plan already counts repacked experts.
   const auto saved = [](const Matrix& matrix) {
     const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
     return num_bytes(converted_format(matrix), elements) - num_bytes(matrix.format(), elements);

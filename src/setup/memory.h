@@ -1,4 +1,4 @@
-// Counts memory before allocation, to refuse a model with figures instead of meeting the OOM killer.
+// Counts memory before allocation: a model that does not fit is refused before the OOM killer ends it.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ inline constexpr double kDeviceMemoryShare{0.9}, kHostMemoryShare{0.7};
 // whatever the share is. Without them, programs page from the disk or the OOM killer ends one.
 inline constexpr size_t kHostReserveBytes{4'000'000'000};
 double memory_share(const ResolvedSettings& setup, bool uses_host_memory);
-// Bytes of this memory that the model may take: `share` of it, at most what is free, and without the reserve.
+// Bytes of this memory that the model may take: `share` of it, at most what is free, and never the reserve.
 size_t memory_budget(const DeviceMemory& memory, double share);
 
 // Returns the bytes that the model may take: for each GPU its share (memory_share()), limited to free memory;

@@ -22,7 +22,7 @@ struct BundledName {
 };
 constexpr BundledName kBundledNames[] = {{"tiny", "tiny-gpt-oss"}};
 
-// Published by OpenAI under Apache-2.0. Sizes in messages exclude copies of the weights (original/, metal/).
+// Names of OpenAI's published models. Sizes in messages exclude copies of the weights (original/, metal/).
 constexpr std::string_view kPublished20b{"openai/gpt-oss-20b"}, kPublished120b{"openai/gpt-oss-120b"};
 
 ModelSource find_synthetic(const std::string& argument, const std::string& what) {

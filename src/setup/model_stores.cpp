@@ -26,8 +26,8 @@ std::optional<std::string> variable(const std::string& name) {
 
 fs::path home() { return variable("HOME").value_or(""); }
 
-// Expands $NAME, ${NAME} and a leading ~, as Python's expandvars and expanduser do for huggingface_hub: files
-// of variables (systemd, Docker, .env) are not read by a shell. A variable that is not set stays as it is.
+// Expands $NAME, ${NAME} and a leading ~, as huggingface_hub does (Python's expandvars and expanduser):
+// values from systemd, Docker or .env files did not pass through a shell. Unset variables stay as they are.
 std::string expanded(std::string_view text) {
   const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   std::string result;
@@ -114,7 +114,7 @@ std::string commit_in(const fs::path& ref) {
   return commit;
 }
 
-// Without refs/main (download by hash, incomplete copy).
+// Returns the newest snapshot, for a cache without refs/main (download by hash, incomplete copy).
 std::optional<fs::path> newest_snapshot(const std::string& repository, const fs::path& cache) {
   const std::vector<fs::path> snapshots = folders_in(cache / "snapshots");
   if (snapshots.empty()) return std::nullopt;

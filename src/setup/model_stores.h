@@ -1,4 +1,4 @@
-// Where other programs keep models on this machine. Nothing is downloaded.
+// Folders in which other programs keep models on this machine. Nothing is downloaded.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// Each returns the folder or file of a model, or nullopt; appends the places where it looked to `tried`.
+// Each returns a model's folder or file, or nullopt, and appends the places where it looked to `tried`.
 using Tried = std::vector<std::string>;
 
 // "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag, or

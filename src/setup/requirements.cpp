@@ -14,7 +14,7 @@ namespace nibble {
 namespace {
 
 constexpr Format kFormats[]{Format::kF32, Format::kBf16, Format::kMxfp4, Format::kE4m3, Format::kQ8_0};
-// formats that only activations have
+// formats of activations only
 constexpr std::initializer_list<Format> kOfActivations{Format::kMxfp8, Format::kMxfp8x2};
 
 std::string lower_case(std::string_view text) {

@@ -13,7 +13,7 @@ namespace nibble {
 
 struct Requirement {
   std::string text;  // as the user wrote it: "experts=mxfp4/bf16"
-  // A name in `inspect --kernels`, or its first word: "experts" means all expert operations.
+  // A name that `inspect --kernels` prints, or its first word: "experts" means all expert operations.
   std::string operation;
   std::string weights;                     // format, in lower case
   std::optional<std::string> activations;  // format, in lower case; nullopt: any

@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// Reads only nibble tune's file and --secret-file. Throws an InputError with the flag and what is accepted.
+// Opens only nibble tune's file and --secret-file. Throws an InputError with flag and accepted values.
 ResolvedSettings resolve(const Settings& settings);
 
 }  // namespace nibble

@@ -60,7 +60,7 @@ ResolvedSettings unquantised(ResolvedSettings setup) {
 
 bool takes_blocks(const ResolvedSettings& setup) {
   return !setup.nodes &&
-         setup.backend->making.takes_blocks(setup.own);  // shares of nodes can only be cut from elements
+         setup.backend->making.takes_blocks(setup.own);  // a node's share can't be cut from blocks
 }
 
 }  // namespace nibble

@@ -41,7 +41,7 @@ struct DraftModelSetup {  // a draft model, and the options that size it (setup/
 
 struct ResolvedSettings {
   const BackendRow* backend{nullptr};
-  // The page counts are still missing: they depend on the model (setup/capacity.h).
+  // Backend options without page counts, which depend on the model (setup/capacity.h).
   BackendOptions options{};
   OwnOptions own{};
   std::optional<Format> experts{};  // --experts, --mxfp4-layers moe; nullopt: as in the file
@@ -51,8 +51,8 @@ struct ResolvedSettings {
   std::optional<int> context{};  // --context
   int max_sequences{0};
   double itl_target{0};                           // --itl-target, in seconds; 0: none
-  int max_shared_rows{0};                         // the device's default
-  int max_rows_with_answers{0};                   // without --itl-target: the device's default
+  int max_shared_rows{0};                         // default of the device
+  int max_rows_with_answers{0};                   // default of the device; unused with --itl-target
   std::optional<double> device_memory_share{};    // --gpu-memory-utilization
   bool shares_prefixes{false};                    // --prefix-cache
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
@@ -68,7 +68,7 @@ struct ResolvedSettings {
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
-// The widths and formats of a model for which nibble tune's settings hold, as a text.
+// The widths and formats of a model as text: the key of its settings in the file of nibble tune.
 std::string tuned_model(const ResolvedSettings& setup, const Config& config);
 // The settings found by nibble tune for this model on this machine. Null: none.
 const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);

@@ -21,15 +21,15 @@ using speculative::SpeculationOptions;
 // Drafts per step if the user names a drafter without a number. Few, as each draft may read more experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
-// Alternatives per position of a tree if the controller decides by cost. A third is rarely worth its time.
+// Alternatives per position of a tree whose size the controller sets by cost. A third rarely pays off.
 constexpr int kTopkByCost{2};
 
-// Beginnings of --speculate's values: eagle3=FOLDER, model=MODEL
+// Prefixes of --speculate's values eagle3=FOLDER and model=MODEL.
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
 constexpr std::string_view kMethodOfModel{"draft_model"};        // vLLM's name of the method
-constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // in vLLM's recipes, with the value 1
+constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // a field in vLLM's recipes; its value is 1
 
-// Returns options with the drafters in `names`, and those that every request with a prediction uses.
+// Returns options with the drafters in `names`, and the drafters that every request with a prediction uses.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())

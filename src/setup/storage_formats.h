@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// Returns the formats of the running model: as quantised by flags, or as stored (synthetic: as OpenAI's).
+// Returns the formats of weights and KV cache in use: set by flags, or as stored (synthetic: as OpenAI's).
 StorageFormats formats_of(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

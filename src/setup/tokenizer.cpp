@@ -35,7 +35,7 @@ Tokenizer open_tokenizer(const ModelSource& source, const Places& places) {
     return Tokenizer::from_json(tokenizer_json(open_gguf(source.path)),
                                 source.path.string() + ": vocabulary as a tokenizer.json");
   if (fs::is_regular_file(source.path) && source.path.extension() != ".safetensors")
-    return Tokenizer::open(source.path);  // MODEL names a vocabulary, as `nibble tokenize` accepts
+    return Tokenizer::open(source.path);  // MODEL is a vocabulary file, as `nibble tokenize` accepts
   // If the weights are in OpenAI's folder original/, the vocabulary is in its parent folder.
   for (const fs::path& folder : {source.folder(), source.folder() / ".."})
     if (fs::is_regular_file(folder / "tokenizer.json")) return Tokenizer::open(folder);

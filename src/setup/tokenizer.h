@@ -6,8 +6,8 @@
 
 namespace nibble {
 
-// Opens the vocabulary of --tokenizer, or the one in the GGUF file or next to the weights. With synthetic
-// weights: the 256 bytes and harmony's control tokens.
+// Opens the vocabulary of --tokenizer, or else the one in the GGUF file or next to the weights. With
+// synthetic weights it holds the 256 bytes and harmony's control tokens.
 Tokenizer open_tokenizer(const ModelSource& source, const Places& places);
 
 }  // namespace nibble

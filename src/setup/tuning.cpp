@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 struct TunedField {
   const char* name;
   int Tuning::*of_all;
-  int cpu::CpuTuning::*of_cpu;  // the field of Tuning::cpu if of_all is null
+  int cpu::CpuTuning::*of_cpu;  // the field of Tuning::cpu; used if of_all is null
   int least, most, multiple_of;
 
   int get(const Tuning& tuning) const { return of_all ? tuning.*of_all : tuning.cpu.*of_cpu; }

@@ -41,13 +41,13 @@ using Tunings = std::map<std::string, Tuning>;  // by tuned_model() (setup/resol
 // Path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty for "off" or without these.
 std::filesystem::path tuning_path(const Settings& settings);
 
-// Returns no settings if the file or the machine's entry is missing, or if another build measured the entry,
-// which is logged: its kernels may differ. Throws InputError for a file that nibble tune did not write, or if
-// --tuning names a file that does not exist.
+// Returns no settings if the file or the machine's entry is missing, or if another build, whose kernels may
+// differ, measured the entry (logged). Throws InputError for a file that nibble tune did not write, or if
+// --tuning names a missing file.
 Tunings read_tunings(const Settings& settings, const TunedMachine& machine);
 
-// Replaces the settings for `model`, and drops those of the machine that another build measured. Creates the
-// file and its folder. Throws InputError if writing fails.
+// Replaces the settings for `model`, and drops settings of this machine that another build measured. Creates
+// the file and its folder. Throws InputError if writing fails.
 void write_tuning(const std::filesystem::path& path, const TunedMachine& machine, const std::string& model,
                   const Tuning& tuning);
 

@@ -29,7 +29,7 @@ std::string text(const Json& json, const char* name, const fs::path& path) {
   return value.get<std::string>();
 }
 
-// Returns a map with an entry per object of `list`: from the value of `key` to the value of "result".
+// Returns a map with an entry per object of `list`: the object's value of `key` -> its value of "result".
 std::map<std::string, std::string> results(const Json& list, const char* key, const fs::path& path) {
   if (!list.is_array()) refuse(path);
   std::map<std::string, std::string> results;

@@ -25,8 +25,8 @@ std::filesystem::path verified_path(const DeviceFacts& device);
 // Returns nullopt if the file is missing. Throws InputError for a file that nibble verify did not write.
 std::optional<Verified> read_verified(const std::filesystem::path& path);
 
-// Returns, for a row of the kernel table, "proven here on 2026-11-22", "wrong here on ...", or "not verified
-// here"; with " with commit abcdef" at the end if the report is not of `commit`, this program's.
+// Returns "proven here on 2026-11-22", "wrong here on ..." or "not verified here" for a row of the kernel
+// table. Adds " with commit abcdef" if the report's commit is not `commit`, this program's.
 std::string proof_of(const std::optional<Verified>& verified, const std::string& row,
                      std::string_view commit);
 

@@ -1,4 +1,4 @@
-// Estimates the probability that a draft is accepted, by its place in the proposal, from a decaying average.
+// Estimates the probability that a draft is accepted, by its place in the proposal. Uses a decaying average.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@ namespace nibble::speculative {
 
 class Acceptance {
  public:
-  // Each new sample multiplies the weight of the earlier ones by `kept`.
+  // Each new sample multiplies the weight of all earlier samples by `kept`.
   explicit Acceptance(double kept) : kept_(kept) {}
 
   // Records whether the draft at `place` was accepted. All drafts before it must have been accepted.
@@ -17,7 +17,7 @@ class Acceptance {
   double chance(int place, double prior, double prior_weight) const;
 
  private:
-  static constexpr size_t kNumPlaces{8};  // the last entry is for this place and all later ones
+  static constexpr size_t kNumPlaces{8};  // the last entry is for its place and all later places
   struct Tally {
     double num_right{0}, num{0};
   };

@@ -7,26 +7,27 @@
 namespace nibble::speculative {
 namespace {
 
-constexpr double kAllowance{0.01};  // share of a plain step's time that is added to the balance
-// Limits of the balance, in times of a plain step: the loss beyond it that one step may risk, its initial
-// value, its largest value. In a simulation with step times of an H200 and 70 % acceptance, an initial value
-// of 0 let one wrong draft stop drafting for a hundred steps: 128 tokens gained 8 % instead of 12 %.
+constexpr double kAllowance{0.01};  // a plain step adds this share of its time to the balance
+// Limits of the balance, in plain steps' times: loss beyond the balance that one step may risk, initial
+// balance, largest balance. In a simulation with step times of an H200 and 70 % acceptance, an initial
+// balance of 0 let one wrong draft stop drafting for a hundred steps: 128 tokens gained 8 % instead of 12 %.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
-// In the balance, a step counts at most this multiple of the usual time of a step of its size.
+// For the balance, a step counts at most this multiple of the usual time of a step of its size.
 constexpr double kMostOfUsual{1.5};
 // Expected speedup from which drafting begins, and from which it continues.
 constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
-// While all steps have drafts, every kStepsToPlain-th step is plain, to measure a plain step again. While
-// measured costs rule out likely drafts, every kStepsToProbe-th step may still have them (a probe).
+// While all steps have drafts, each kStepsToPlain-th step is plain, to measure plain steps again. While
+// measured costs rule out likely drafts, each kStepsToProbe-th step may have them nevertheless (a probe).
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
-// The draft head is tried after steps_to_try_ steps; each failed trial doubles them, up to kMostStepsToTry.
-// It is switched off when chain_gain_, a decaying average (kKeptGain), falls below kLeastChainGain.
+// The draft head is tried after steps_to_try_ steps. A failed trial doubles steps_to_try_, up to
+// kMostStepsToTry; after the head was on, it is kStepsToTryAgain. The head is switched off when chain_gain_,
+// a decaying average (kKeptGain), falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// Number of tokens that the head drafts in a trial, and beyond the drafts that are worth verifying.
+// Number of tokens that the head drafts: in a trial; otherwise in addition to the drafts worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
-// A probe assumes that one draft per sequence costs this share of a plain step.
+// A probe assumes that a draft for every sequence costs this share of a plain step.
 constexpr double kProbeShare{0.2};
 
 }  // namespace
@@ -52,7 +53,7 @@ void Controller::add(const StepMeasure& step) {
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
   if (!std::exchange(has_account_, true)) account_seconds_ = kFirstInAccount * *plain;
-  // Limited, because a step that is slow for another reason would stop drafts for thousands of steps.
+  // A limit is needed: a step that is slow for another reason would stop drafts for thousands of steps.
   const double seconds = std::min(step.seconds, kMostOfUsual * usual_seconds(step));
   const double plain_seconds = *plain * step.num_tokens / step.num_sequences;
   if (step.has_chain && step.num_drafts == 0)
@@ -69,7 +70,8 @@ void Controller::add(const StepMeasure& step) {
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
-// Returns the number of drafts with the most tokens per second, if the step also makes the next drafts.
+// Returns the number of drafts that gives the most expected tokens per second, for a step that also makes the
+// next drafts.
 Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
   Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
@@ -84,14 +86,14 @@ Controller::Best Controller::best_with_chain(int num_sequences, std::span<const 
 }
 
 // Returns the tokens to draft per sequence if `num_checked` drafts of all sequences are worth verifying. If
-// these are all drafts that the draft model made (`are_all`), it makes one more, to learn its acceptance.
+// these are all drafts of the draft model (`are_all`), it makes one more, to learn whether it is accepted.
 int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) const {
   if (chain_ == Chain::kHead) return num_checked / num_sequences + kMoreDrafts;
   const int each = (num_checked + num_sequences - 1) / num_sequences;
   return std::max(1, each + are_all);
 }
 
-// Called while the head is off. After a trial, decides whether to switch it on; otherwise, whether to try it.
+// Called while the head is off. After a trial, decides whether to switch it on; else, whether to try it.
 void Controller::try_head(double plain_speed, const Best& best) {
   if (std::exchange(is_trying_, false)) {
     is_chaining_ = best.num_drafts > 0 && best.speed > plain_speed * kGainToBegin;
@@ -108,8 +110,8 @@ void Controller::pass() {
   is_trying_ = is_drafting_ = false;
 }
 
-// Returns the `most` likeliest drafts of all sequences, likeliest first. The sort is stable, so that a draft
-// stays before its children, which follow it in its sequence.
+// Returns the `most` likeliest drafts of all sequences, likeliest first. The sort is stable, so a draft stays
+// before its children, which follow it in its sequence.
 std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offers, int most) {
   std::vector<Draft> drafts;
   for (DraftOffer& offer : offers)
@@ -120,13 +122,13 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   return drafts;
 }
 
-// While the head is on or tried, the balance may be below 0: one trial can cost more than the balance.
+// While the head is on or tried, the balance may be negative: one trial can cost more than the balance.
 bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }
 
-// For a step that makes drafts for the next one: chooses the drafts to verify and the number to make. Returns
-// false if the draft head is off and the step may still verify drafts copied from text.
+// For steps that make drafts for the next step: chooses the drafts to verify and the number to make. Returns
+// false if the draft head is off and the step may still verify drafts that were copied from text.
 bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> drafts,
                                    std::span<const DraftOffer> offers) {
   std::vector<double> chances;
@@ -146,8 +148,8 @@ bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> dra
   return true;
 }
 
-// Returns the number of drafts with the most tokens per second; 0 if no number makes the step faster than a
-// plain one by `least_gain`. A probe assumes kProbeShare instead of the measured cost.
+// Returns the number of drafts that gives the most expected tokens per second; 0 if none is faster than a
+// plain step by the factor `least_gain`. A probe assumes kProbeShare instead of the measured cost.
 size_t Controller::num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                                 bool is_probe) const {
   const double plain = *costs_.plain(num_sequences);
@@ -178,7 +180,7 @@ void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOff
   }
   if (was_drafting && ++num_drafted_in_a_row_ >= kStepsToPlain) {
     num_drafted_in_a_row_ = 0;
-    is_drafting_ = true;  // only this step is plain: drafting continues after it
+    is_drafting_ = true;  // drafting continues after this plain step
     return;
   }
   const bool is_probe = ++num_plain_since_probe_ >= kStepsToProbe;

@@ -1,13 +1,14 @@
-// Decides how many drafts a step verifies: the number with the highest expected tokens per second, from the
-// measured cost of steps by size and the acceptance probability of each draft. Does not read a clock.
+// Decides how many drafts a step verifies: the number with the most expected tokens per second. It uses the
+// measured cost of steps by size and the acceptance probability of each draft, and reads no clock.
 // The estimates can be wrong, so the controller keeps a balance of time. A step with drafts adds the time
 // that it won over plain steps (without drafts), or subtracts its loss; a plain step adds 1 % of its time.
-// Below zero no drafts are verified, and one step may lose the balance and a few plain steps. So drafting
-// costs at most 1 % of the time plus those steps. A cap keeps an early gain from paying for a long loss.
-// A draft head works before it is known whether its drafts will be verified. While it is on, every step makes
-// drafts for the next, and costs are those of such steps. While it is off, it is tried for single steps, at
-// first soon, then less and less often, and switched on if its drafts, compared with the tokens that
-// followed, would have paid off. It is switched off when steps with it give no more tokens per second.
+// Below zero no drafts are verified; otherwise one step may lose the balance and a few plain steps. So
+// drafting costs at most 1 % of the time plus those steps. The balance has a maximum, so that an early gain
+// can't pay for a long loss.
+// A draft head works before it is known whether its drafts will be verified. While the head is on, every step
+// makes drafts for the next one, and costs are those of such steps. While it is off, it is tried for single
+// steps, less and less often, and switched on if its drafts, compared with the tokens that followed, would
+// have paid off. It is switched off when it no longer raises the tokens per second.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +21,25 @@
 namespace nibble::speculative {
 
 struct DraftOffer {  // drafts offered for one sequence
-  // chances[i]: probability that draft i and all its ancestors are accepted. Sorted in descending order.
+  // chances[i]: probability that draft i and all its ancestors are accepted. In descending order.
   std::vector<double> chances{};
-  int num_taken{0};  // out: the drafts from 0 to num_taken - 1 are verified
-  // depths[i]: maximum number of drafts 0 to i that can be accepted together. Empty: i + 1 (a chain).
+  int num_taken{0};  // out: drafts 0 to num_taken - 1 are verified
+  // depths[i]: maximum number of the drafts 0 to i that can be accepted together. Empty: i + 1 (a chain).
   std::vector<int> depths{};
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// Source of the drafts that a step makes for the next one. A draft model makes only likely ones.
+// Source of the drafts that a step makes for the next step. A draft model makes only likely drafts.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {
   int num_sequences{0};
   int num_more_rows{0};  // rows of the step minus num_sequences
-  int num_drafts{0};     // rows that verified drafts, included in num_more_rows
+  int num_drafts{0};     // rows that verify drafts; num_more_rows includes them
   int num_tokens{0};     // tokens that the step added to answers
   double seconds{0};
-  bool has_chain{false};       // the step also made drafts for the next one
-  double catch_up_seconds{0};  // time that the draft model spent on unread tokens; not in `seconds`
+  bool has_chain{false};       // the step also made drafts for the next step
+  double catch_up_seconds{0};  // time of the draft model for unread tokens; not in `seconds`
 };
 
 class Controller {
@@ -46,11 +47,11 @@ class Controller {
   explicit Controller(Chain chain = Chain::kNone) : chain_(chain) {}
   // Records a step in which every sequence got a token. Steps with prompts must not be recorded.
   void add(const StepMeasure& step);
-  // Chooses the drafts of the next step, which has one row per sequence and space for `num_rows_left` drafts.
+  // Chooses the drafts of the next step, which has one row per sequence and room for `num_rows_left` drafts.
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
   void pass();
 
-  int num_to_draft() const { return num_to_draft_; }  // tokens per sequence, in the step chosen last
+  int num_to_draft() const { return num_to_draft_; }  // tokens to draft per sequence in the step chosen last
 
  private:
   struct Best {
@@ -77,13 +78,13 @@ class Controller {
 
   Chain chain_;
   StepCosts costs_;
-  double chain_share_{0.15};  // time of making drafts, as a share of a plain step; at first a guess
+  double chain_share_{0.15};  // time to make drafts, as a share of a plain step; a guess at first
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};
   int num_since_try_{0}, steps_to_try_{1};
-  // Average over steps with the head: time of plain steps for the same tokens / time of the step.
+  // Average over steps with the head: time of plain steps for the same tokens, divided by the step's time.
   double chain_gain_{0};
-  bool has_account_{false};  // account_seconds_ (the balance) is set
+  bool has_account_{false};  // whether account_seconds_ (the balance) is set
   double account_seconds_{0};
   int num_drafted_in_a_row_{0};
   int num_plain_since_probe_{0};

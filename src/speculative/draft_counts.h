@@ -1,4 +1,4 @@
-// Counts drafts and how many were accepted.
+// Counts drafts and accepted drafts.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ struct DraftCounts {
   uint64_t num_drafts{0};               // number of times that a sequence had drafts in a step
   uint64_t num_tokens{0};               // tokens drafted
   uint64_t num_accepted{0};             // drafted tokens that were accepted
-  std::vector<uint64_t> accepted_at{};  // by place in a step's drafts, up to the last place accepted
+  std::vector<uint64_t> accepted_at{};  // accepted drafts by place in a step's drafts
 
   void add(int num_drafted, int num_right) {
     ++num_drafts;

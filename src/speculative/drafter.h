@@ -1,5 +1,5 @@
 // A drafter guesses how a sequence continues. A wrong guess costs time but never changes an answer: every
-// token is drawn as without drafts, and a draft is kept only if it equals the token drawn.
+// token is sampled as without drafts, and a draft is kept only if it equals the sampled token.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ inline constexpr int kMaxDrafts{32};  // maximum per sequence and step
 
 struct Proposal {
   std::vector<TokenId> tokens{};
-  // Index of the token before each token, as in parent_of() (model/batch.h). Of tokens with the same parent,
-  // the likeliest is first. If drafts are dropped, the last tokens are dropped first.
+  // For each token, the index of the token before it, as in parent_of() (model/batch.h). Of tokens with the
+  // same parent, the likeliest is first. If some drafts must be dropped, the last tokens are dropped first.
   std::vector<int> parents{};
-  // Number of tokens before the copied text that equal the sequence's end. Longer matches are better drafts.
+  // For text that is copied: number of tokens before it that equal the sequence's end. More is better.
   int num_matched{0};
   // Probability of each token, given the tokens before it. Empty if the drafter does not know it.
   std::vector<float> probabilities{};
@@ -32,9 +32,9 @@ class Drafter {
   virtual Proposal propose(int most) = 0;  // proposes at most `most` tokens
   // Receives the drafts of the backend's draft head, which follow the tokens pushed so far.
   virtual void take(const Drafts&) {}
-  // Whether drafts are made, at a cost, before propose(). If so, propose() is called in every step.
+  // Whether making drafts costs time before propose() is called. If so, propose() is called in every step.
   virtual bool has_made_drafts() const { return false; }
-  // Makes the draft model (model.h) draft this number of tokens for the sequence in its next run.
+  // Makes the draft model (model.h) draft this number of tokens for the sequence in its next run().
   virtual void want(int) {}
 };
 

@@ -23,15 +23,15 @@ struct DrafterSources {
   const FinishedTexts* finished{nullptr};
   DraftModel* model{nullptr};     // null: no draft model
   int topk{1};                    // maximum number of tokens proposed for one position
-  std::string_view cache_salt{};  // finished answers with another salt are not used
+  std::string_view cache_salt{};  // only finished answers of this salt are used
 };
-// Returns null if the drafter has nothing to propose for this request.
+// Makes a drafter; null if it can propose nothing for this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;
 
 struct DrafterRow {
   std::string_view name;  // name in the option --speculate
   std::unique_ptr<Drafter> (*make)(const DrafterSources& sources);
-  bool by_request;  // used for requests with a prediction, and not an option
+  bool by_request;  // used for each request with a prediction; not a name in --speculate
 };
 inline constexpr std::string_view kHeadDrafter{"eagle3"};  // needs a draft head in the backend
 inline constexpr std::string_view kModelDrafter{"model"};  // needs a second backend in the engine

@@ -15,7 +15,8 @@ void HeadDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Proposes the drafts that follow the last confirmed one, by descending probability of the path to each.
+// Proposes the drafts after the last draft that the text confirmed, sorted by the probability of the path to
+// each.
 Proposal HeadDrafter::propose(int most) {
   if (has_left_) return {};
   std::vector<double> chances(drafts_.tokens.size(), -1);  // probability of each path; -1: not proposed

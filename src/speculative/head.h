@@ -1,5 +1,5 @@
 // Proposes the drafts of a draft head (model/draft_head/draft_head.h), which works on the model's hidden
-// states. The backend runs the head at the end of a step; HeadDrafter keeps its drafts for the next.
+// states. The backend runs the head at the end of a step; HeadDrafter keeps the drafts for the next step.
 #pragma once
 
 #include "speculative/drafter.h"
@@ -20,7 +20,7 @@ class HeadDrafter final : public Drafter {
  private:
   Drafts drafts_;
   int last_{-1};          // index of the last draft that the text confirmed; -1: none yet
-  bool has_left_{false};  // the text continued with a token that was not drafted
+  bool has_left_{false};  // whether the text continued with a token that was not drafted
 };
 
 }  // namespace nibble::speculative

@@ -13,11 +13,11 @@
 namespace nibble::speculative {
 namespace {
 
-// Usual number of unread tokens of a text when run() begins: the last accepted draft and the token after it.
+// Usual number of unread tokens of a text when run() begins: the last accepted draft, and the next token.
 constexpr int kUsualLag{2};
 
-// Whether `tokens`, of which `num_filled` have keys and values, has further full pages in common with
-// `other`. If so, it waits until `other` has filled these pages, and then shares them.
+// Whether the full pages that `tokens` and `other` have in common are more than the pages that `num_filled`
+// tokens of `tokens` fill. If so, `tokens` waits until `other` has filled them, and then shares them.
 bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId> other, int num_filled) {
   const auto [end, _] = std::mismatch(tokens.begin(), tokens.end() - 1, other.begin(), other.end());
   return (end - tokens.begin()) / kPageTokens > num_filled / kPageTokens;
@@ -28,7 +28,7 @@ bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId
 struct DraftModel::Reading {  // rows and drafts of one text in a run()
   ModelDrafter* text;
   int first_position, num_rows;
-  int num_drafts;  // drafts to make; 0 if the text does not catch up
+  int num_drafts;  // drafts to make; 0 if unread tokens remain
 };
 
 DraftModel::DraftModel(const DraftModelOptions& options)
@@ -57,7 +57,7 @@ DraftModel::CatchUp DraftModel::run() {
 
 // Texts with the smallest lag come first: one long backlog must not delay the drafts of the others.
 std::vector<DraftModel::Reading> DraftModel::plan(std::vector<ModelDrafter*> wanting) {
-  // A text that has not grown since its last drafts needs no new ones.
+  // If a text has not grown since its last drafts, it needs no new drafts.
   std::erase_if(wanting, [](const ModelDrafter* text) { return !text->pages_ || text->lag() == 0; });
   for (ModelDrafter* text : wanting) text->keep_right_drafts(cache_);
   std::stable_sort(wanting.begin(), wanting.end(),
@@ -141,7 +141,7 @@ DraftModel::CatchUp DraftModel::draft(std::span<Reading> readings) {
           .answer_seconds = seconds_of_row * (num_behind - num_of_prompts)};
 }
 
-// Returns the likeliest tokens for each output row.
+// Returns the likeliest tokens, for each output row.
 std::vector<std::vector<Draft>> DraftModel::step(std::span<const Run> runs) {
   std::vector<std::vector<Draft>> levels;
   for (const SampledToken& chosen : options_.backend->step({.runs = runs}).outputs) {
@@ -168,8 +168,8 @@ void ModelDrafter::want(int num_drafts) {
   model_->wanting_.push_back(this);
 }
 
-// Keeps the keys and values of accepted drafts, except of the text's last token, which always runs again. A
-// lagging text switches to the pages of other texts if these cover more of it than its own.
+// Keeps keys and values of accepted drafts, except for the text's last token, which always runs again. A text
+// with many unread tokens switches to pages of other texts if these cover more of it than its own pages.
 void ModelDrafter::keep_right_drafts(PrefixCache& cache) {
   const auto behind = std::span(text_).subspan(static_cast<size_t>(num_filled()));
   const auto [end, _] = std::mismatch(drafted_.begin(), drafted_.end(), behind.begin(), behind.end() - 1);

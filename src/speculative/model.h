@@ -1,9 +1,9 @@
-// Proposes the tokens of a smaller model with the same vocabulary. The model runs in a backend of its own
+// Proposes the tokens of a smaller model with the same vocabulary. That model runs in a backend of its own,
 // with its own KV cache, and drafts the likeliest tokens one after another. It reads a text (the tokens of a
-// sequence) only when drafts for it are requested, so a text may lag. A call of run() first runs its unread
-// tokens, at most one step of them, and drafts only if the text has then caught up. Keys and values of
-// accepted drafts are kept; those of rejected drafts are overwritten. Texts with a common prefix share pages.
-// If no pages are left for a text, it never gets drafts again.
+// sequence) only when drafts for the text are requested, so a text may have unread tokens (a lag). A call of
+// run() first runs unread tokens, at most one step of them, and makes drafts only if none are left. Keys and
+// values of accepted drafts are kept; the values of rejected drafts are overwritten. Texts with a common
+// prefix share pages. A text for which no pages are left never gets drafts again.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ namespace nibble::speculative {
 
 struct DraftModelOptions {
   std::shared_ptr<Backend> backend{};  // null: no draft model
-  int num_pages{0};                    // same as in the backend
-  int max_batch_tokens{0};             // same as in the backend
+  int num_pages{0};                    // as in the backend
+  int max_batch_tokens{0};             // as in the backend
   int topk{1};                         // maximum number of tokens drafted for one position
 };
 
@@ -36,11 +36,11 @@ class DraftModel {  // one for all sequences of an engine
   DraftModel(const DraftModel&) = delete;
   DraftModel& operator=(const DraftModel&) = delete;
 
-  // Time spent on unread tokens of prompts and of answers, except the two tokens of lag that are usual.
+  // Time for unread tokens of prompts and of answers, without the two tokens per text that are usual.
   struct CatchUp {
     double prompt_seconds{0}, answer_seconds{0};
   };
-  // Drafts for the texts that called want(), and clears these requests. Does nothing after a failure.
+  // Makes drafts for the texts that called want(), and clears these requests. Does nothing after a failure.
   CatchUp run();
 
  private:
@@ -62,7 +62,7 @@ class DraftModel {  // one for all sequences of an engine
 
 class ModelDrafter final : public Drafter {
  public:
-  // The model must outlive this. Texts with different salts share no pages.
+  // `model` must outlive this object. Texts with different salts share no pages.
   explicit ModelDrafter(DraftModel& model, std::string_view cache_salt = {});
 
   void push(std::span<const TokenId> tokens) override;
@@ -81,9 +81,9 @@ class ModelDrafter final : public Drafter {
   std::vector<TokenId> text_;
   int num_prompt_tokens_{0};
   int num_wanted_{0};
-  std::vector<TokenId> drafted_;        // drafts with keys and values stored after those of the text
+  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after the text's
   HeadDrafter made_;                    // holds the drafts to propose
-  std::optional<SequencePages> pages_;  // not set: no pages were left for the text
+  std::optional<SequencePages> pages_;  // not set: no pages were left for this text
 };
 
 }  // namespace nibble::speculative

@@ -11,7 +11,7 @@ Proposal NgramDrafter::propose(int most) {
   const std::span<const TokenId> text = index_.tokens();
   int best = 0;
   Proposal proposal;
-  // The latest occurrence is the end of the text itself, so the search starts at the one before.
+  // The latest occurrence is the end of the text itself: search from the occurrence before.
   int place = text.empty() ? 0 : index_.before(static_cast<int>(text.size()));
   for (int n = 0; place > 0 && n < kNgramPlaces && proposal.num_matched < lengths_.most; ++n) {
     const int num_matched = index_.num_matched(text, place, lengths_.most);
@@ -22,7 +22,7 @@ Proposal NgramDrafter::propose(int most) {
     place = index_.before(place);
   }
   if (best == 0) return {};
-  // If fewer than `most` tokens follow the match, proposes them again and again: the text may be repetitive.
+  // If fewer than `most` tokens follow the match, repeats them: the text may be repetitive.
   const size_t period = text.size() - static_cast<size_t>(best);
   for (size_t i = 0; i < static_cast<size_t>(most); ++i)
     proposal.tokens.push_back(text[static_cast<size_t>(best) + i % period]);

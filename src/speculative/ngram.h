@@ -9,7 +9,7 @@ namespace nibble::speculative {
 
 struct NgramLengths {
   int least{3};  // shortest match; with 1, nearly every step has drafts, few of which are accepted
-  int most{8};   // longer matches are not preferred
+  int most{8};   // longer matches are no better
 };
 
 class NgramDrafter final : public Drafter {

@@ -9,16 +9,16 @@
 namespace nibble::speculative {
 namespace {
 
-// Decay factors of acceptance counts: of one sequence, to follow changes quickly, and of all sequences.
+// Decay factors of acceptance counts: for one sequence (follows changes quickly), and for all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// Initial acceptance probability, its weight in samples, and the weight in samples of the counts of all
-// sequences in the estimate for one sequence.
+// For estimates: initial acceptance probability; its weight in samples; weight in samples of the counts of
+// all sequences in the estimate for one sequence.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // The counts of one sequence cover about five drafts, so they are often randomly below those of all
 // sequences. If each such case paused drafting, drafts that should gain 5 % would lose half of the gain. So a
 // difference below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations at p = 0.5. A
-// larger one counts, as sequences differ and bad phases are short. A higher count always counts: ignoring it
-// lost two thirds of the gain of drafts that are right for 50 tokens, then wrong for 50.
+// larger difference counts, because sequences differ and bad phases are short. A higher count always counts:
+// ignoring it lost two thirds of the gain of drafts that are right for 50 tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 
@@ -44,7 +44,7 @@ double chance_of_one(const Acceptance& own, int place, double of_all) {
   return is_by_chance ? std::max(chance, of_all) : chance;
 }
 
-// Sorts tokens by descending chance. A token stays after its parent, whose chance is at least as high.
+// Sorts tokens by descending chance. A token stays after its parent, whose chance is not lower.
 void sort_by_chance(Proposal& proposal, DraftOffer& offer) {
   const Proposal before = proposal;
   const std::vector<double> chances = offer.chances;
@@ -79,7 +79,8 @@ size_t Track::kind_of(const Proposal& proposal, double probability) {
 
 std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
   std::vector<size_t> kinds;
-  // left[i + 1]: probability of the tokens after token i that are not handled yet; left[0]: after the text.
+  // left[i + 1]: 1 minus the probabilities of the children of token i that are handled already. left[0]: the
+  // same for tokens right after the text.
   std::vector<double> left(proposal.tokens.size() + 1, 1);
   for (size_t i = 0; i < proposal.tokens.size(); ++i) {
     const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};
@@ -146,9 +147,9 @@ void Speculator::push(Track& track, TokenId token) {
     bool goes_on = false;
     for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
     if (goes_on) continue;
-    // While drafts are verified, wrong ones cause no pause: on average they pay off. At an acceptance of 0.8
-    // pauses left every sixth step without drafts and cost 2 % of the tokens per second; at 0.5 with almost
-    // free rows, 25 %.
+    // While drafts are verified, wrong drafts cause no pause: on average drafts pay off. With pauses, every
+    // sixth step had no drafts. Then 2 % of the tokens per second were lost at an acceptance of 0.8, and 25 %
+    // at an acceptance of 0.5 with almost free rows.
     line.num_misses = line.num_right > 0 || track.has_drafts_ ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};
@@ -161,12 +162,13 @@ void Speculator::take(Track& track, const Drafts& drafts) {
   for (Track::Line& line : track.lines_) line.drafter->take(drafts);
 }
 
-// For each token, the probability that it and all its ancestors are accepted.
+// Returns for each token the probability that the token and all its ancestors are accepted.
 std::vector<double> Speculator::chances_of(const Track::Line& line, const Proposal& proposal) const {
   const std::vector<size_t> kinds = Track::kinds_of(proposal);
   std::vector<double> chances;
   std::vector<int> depths;
-  // left[i + 1]: probability that token i is accepted, but none of its children so far. left[0]: of the text.
+  // left[i + 1]: probability that token i is accepted, but none of its children handled so far. left[0]:
+  // the same for the text, which is always accepted.
   std::vector<double> left(proposal.tokens.size() + 1, -1);
   left[0] = 1;
   std::vector<bool> has_first(left.size());
@@ -219,7 +221,7 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
     offers[i] = std::move(best.offer);
   }
   if (!options_.by_cost) return;
-  // The step has prompts. The cost of such steps is not measured, so it verifies no drafts.
+  // A step with prompts verifies no drafts, because the cost of such steps is not measured.
   if (num_rows > num_sequences) {
     is_drafting_ = false;
     for (Choice& choice : choices) {
@@ -239,7 +241,7 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   }
 }
 
-// If the controller chose drafts, its state is restored: the step was launched without drafts.
+// If the controller chooses drafts, its state is restored, because the step was launched without drafts.
 void Speculator::consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
   const Controller before = controller_;
   choose(num_rows, num_sequences, num_rows_left, choices);

@@ -1,6 +1,6 @@
-// Holds the drafters of each sequence and their statistics, and chooses what is drafted next. Drafters not in
-// use are observed too: their proposals are compared with the tokens that follow. So acceptance is known
-// before any draft is verified, and only the cost of verification must be found out by trying.
+// Holds the drafters of each sequence and their statistics, and chooses the next drafts. Drafters that are
+// not used are observed too: their proposals are compared with the tokens that follow. So acceptance is known
+// before any draft is verified; only the cost of verification must be found by trial.
 #pragma once
 
 #include <array>
@@ -21,12 +21,12 @@ inline constexpr int kMaxTopk{8};
 
 struct SpeculationOptions {
   std::vector<MakeDrafter> drafters{};  // empty: no drafts
-  bool by_cost{true};                   // verify the drafts that the controller chooses; false: all
+  bool by_cost{true};                   // true: verify the drafts that the controller chooses; false: all
   int max_drafts{16};                   // maximum per sequence and step, up to kMaxDrafts
-  // Maximum number of tokens proposed for one position, up to kMaxTopk. Above 1 drafts form trees.
+  // Maximum number of tokens proposed for one position, up to kMaxTopk. If above 1, drafts form trees.
   int topk{1};
   NgramLengths ngram{};
-  // Folder of a draft head; empty: no head. The backend must have been given the same (setup/speculation.h).
+  // Folder of a draft head; empty: no head. The backend must use the same head (setup/speculation.h).
   std::filesystem::path draft_head{};
   // Name or path of a draft model, and the loaded model; empty: no draft model.
   std::string draft_model{};
@@ -39,9 +39,9 @@ class Track {  // the drafters of one sequence
 
  private:
   friend class Speculator;
-  // Drafts are counted in three kinds: by length of the match, or by the probability that the drafter gives.
+  // Drafts are counted in three kinds: by length of the match, or by the probability that the drafter states.
   static constexpr size_t kNumKinds{3};
-  // `probability`: of this token, given that the tokens before it with the same parent are wrong.
+  // `probability`: of this token, if the tokens before it with the same parent are wrong.
   static size_t kind_of(const Proposal& proposal, double probability);
   static std::vector<size_t> kinds_of(const Proposal& proposal);  // kind of each token
 
@@ -49,15 +49,15 @@ class Track {  // the drafters of one sequence
     size_t index;  // index in SpeculationOptions::drafters
     std::unique_ptr<Drafter> drafter;
     std::array<Acceptance, kNumKinds> acceptance;
-    Proposal watched{};  // the proposal that is compared with the tokens that follow
-    // Index of the last accepted token of `watched`, and the number of accepted ones.
+    Proposal watched{};  // proposal that is compared with the tokens that follow
+    // Index of the last accepted token of `watched`, and number of accepted tokens.
     int last_right{-1}, num_right{0};
-    // After wrong proposals the drafter pauses for some steps, unless the sequence's steps have drafts.
+    // After wrong proposals the drafter pauses for some steps, unless steps of the sequence have drafts.
     int num_misses{0}, num_steps_to_wait{0};
   };
   std::shared_ptr<const FinishedTexts> finished_;  // the answers that the drafters search
   std::vector<Line> lines_;
-  bool has_drafts_{false};  // whether the last choose() gave it drafts; set only if by_cost
+  bool has_drafts_{false};  // whether the last choose() gave the sequence drafts; set only if by_cost
 };
 
 class Speculator {
@@ -68,7 +68,7 @@ class Speculator {
   std::unique_ptr<Track> start(std::span<const TokenId> prompt, const Prediction* prediction,
                                std::string_view cache_salt = {});
   void push(Track& track, TokenId token);
-  // Gives the drafters the drafts of the backend's head, which continue the tokens pushed so far.
+  // Gives the drafters the drafts of the backend's head, which follow the tokens pushed so far.
   void take(Track& track, const Drafts& drafts);
   // Adds a finished answer, from which later requests with the same salt can be drafted.
   void finish(std::span<const TokenId> answer, std::string_view cache_salt = {}) {
@@ -81,15 +81,15 @@ class Speculator {
     std::vector<TokenId> tokens{};  // out: the chosen drafts
     std::vector<int> parents{};     // out: the parent of each draft, as in parent_of()
   };
-  // Chooses the next step's drafts. num_rows and num_sequences exclude drafts; num_rows_left limits them.
+  // Chooses the next step's drafts, at most num_rows_left. num_rows, num_sequences: the step without drafts.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Sets is_drafting() for a step of this size. The drafts themselves are chosen when the step is planned.
+  // Sets is_drafting() for a step of this size. Drafts themselves are chosen when the step is planned.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Tokens that the head or model must draft per sequence, in the step chosen last, for the step after it.
+  // Number of tokens per sequence that the head or draft model drafts in the step chosen last, for the next.
   int num_to_draft() const;
-  int topk() const { return options_.topk; }  // tokens that the head drafts for one position
+  int topk() const { return options_.topk; }  // number of tokens that the head drafts per position
   // Whether all drafts come from the head, as chains of constant length, except for requests with a
-  // prediction. Then a step can be planned before its drafts are known. With by_cost their number depends on
+  // prediction. A step can then be planned before its drafts are known. With by_cost the length depends on
   // probabilities.
   bool has_head_alone() const { return has_head_alone_; }
   bool has_head() const { return !options_.draft_head.empty(); }
@@ -97,7 +97,7 @@ class Speculator {
   DraftModel::CatchUp make_drafts(std::span<Track* const> tracks, int num_drafts);
   // Records a step in which every sequence got a token. Steps with prompts must not be recorded.
   void add(const StepMeasure& step) { controller_.add(step); }
-  // Whether the last choose() chose drafts, or consider() would have: then the next step waits for tokens.
+  // Whether the last choose() chose drafts, or consider() would have. Then the next step waits for tokens.
   bool is_drafting() const { return is_drafting_; }
 
  private:
@@ -112,8 +112,8 @@ class Speculator {
   FinishedTextsBySalt finished_;
   std::unique_ptr<DraftModel> model_;
   Controller controller_;
-  // Statistics of each drafter over all sequences: acceptance_ of the first token proposed for a position,
-  // acceptance_of_others_ of further tokens for the same position if the earlier ones were wrong.
+  // Statistics of each drafter over all sequences. acceptance_: of the first token proposed for a position.
+  // acceptance_of_others_: of further tokens for the same position, if the earlier tokens were wrong.
   std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_, acceptance_of_others_;
   bool is_drafting_;
   bool has_head_alone_;

@@ -6,12 +6,13 @@
 namespace nibble::speculative {
 namespace {
 
-// Assumed cost of rows that were never measured. Without any measurement, one more row per sequence costs
-// kGuessedShare of a plain step. The bytes of experts (docs/speculation.md) give 0.3 to 0.7 on a GPU and
-// about 1 on a CPU; the guess is lower, because drafts that seem too expensive are never tried. If fewer rows
-// were measured, a further row costs half of a measured one (rows share experts), and at least kLeastShare of
-// a plain row. With kGuessedShare as the minimum, 64 sequences, whose rows are nearly free, got at most 2
-// drafts each and 0.85 of the speed of 5. Not 0, because noise can make rows seem free.
+// Assumed cost of steps with more rows than measured. Without any measurement, one more row per sequence
+// costs kGuessedShare of a plain step. The bytes of experts (docs/speculation.md) give 0.3 to 0.7 on a GPU
+// and about 1 on a CPU; the guess is lower, because drafts that seem too expensive are never tried. With a
+// measurement for fewer rows, a further row costs half of a measured one (rows share experts), and at least
+// kLeastShare of a plain row. With kGuessedShare as the minimum, 64 sequences, whose rows are nearly free,
+// got at most 2 drafts each and 0.85 of the speed that 5 drafts each give. The minimum is not 0, because
+// noise can make rows seem free.
 constexpr double kGuessedShare{0.2}, kLeastShare{0.02};
 constexpr size_t kEnoughSteps{3};
 
@@ -28,7 +29,7 @@ double StepCosts::Measured::middle() const {
 size_t StepCosts::plain_of(int num_sequences) {
   const auto num = static_cast<size_t>(std::max(1, num_sequences));
   if (num <= 8) return num - 1;
-  const auto doublings = static_cast<size_t>(std::bit_width(num)) - 4;  // number of times that 8 was doubled
+  const auto doublings = static_cast<size_t>(std::bit_width(num)) - 4;  // number of doublings from 8
   return std::min(7 + 8 * doublings + ((num >> doublings) - 8), kNumPlainSizes - 1);
 }
 
@@ -47,7 +48,8 @@ void StepCosts::add(int num_sequences, int num_more_rows, double seconds, bool h
     plain_[plain_of(num_sequences)].add(seconds);
   } else if (const std::optional<double> none = plain(num_sequences)) {
     const size_t column = column_of(num_more_rows);
-    // Scaled to the column's rows, or 9 rows would make 8 seem expensive; not if it includes making drafts.
+    // Scales the time to the column's number of rows: 9 rows would otherwise make 8 seem expensive. A step
+    // that also makes drafts is not scaled.
     const double share = has_chain ? 1 : static_cast<double>(kMoreRows[column]) / num_more_rows;
     (has_chain ? chain_ : more_)[row_of(num_sequences)][column].add(share * (seconds - *none));
   }

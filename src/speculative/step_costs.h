@@ -1,7 +1,7 @@
-// Measured time of a step by its number of sequences and of further rows (beyond one per sequence),
-// interpolated linearly. Plain steps (without further rows) are measured for narrow ranges of sequences, the
-// seconds that further rows add for wide ranges. Narrow, because on a CPU a step of 3 sequences costs 1.5
-// times one of 2: in one range, 2 sequences with drafts would be compared with 3 without, and seem to gain.
+// Measured time of a step by its number of sequences and of further rows (rows beyond one per sequence),
+// interpolated linearly. Plain steps (without further rows) are measured for narrow ranges of sequences; the
+// seconds that further rows add, for wide ranges. On a CPU a step of 3 sequences costs 1.5 times a step of 2:
+// in a common range, 2 sequences with drafts would be compared with 3 without, and drafts would seem to gain.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@ namespace nibble::speculative {
 
 class StepCosts {
  public:
-  // `has_chain`: the step also made drafts. Only plain steps are recorded until plain() is known.
+  // `has_chain`: the step also made drafts. Until plain() is known, only plain steps are recorded.
   void add(int num_sequences, int num_more_rows, double seconds, bool has_chain);
   // Seconds of a step without further rows; nullopt until enough steps of about this size were measured.
   std::optional<double> plain(int num_sequences) const;
-  // Seconds of a step with further rows; nullopt if plain() is. Beyond the measured sizes, a row is assumed
-  // to cost half of a measured one, but not nothing, so that more rows get tried.
+  // Seconds of a step with further rows; nullopt if plain() is. For more rows than measured, a row is assumed
+  // to cost half of a measured one: low enough that more rows get tried.
   std::optional<double> seconds(int num_sequences, int num_more_rows) const;
-  // Seconds of a step that also makes drafts; nullopt until one of about this size was measured.
+  // Seconds of a step that also makes drafts; nullopt until a step of about this size was measured.
   std::optional<double> seconds_with_chain(int num_sequences, int num_more_rows) const;
 
  private:
@@ -28,7 +28,7 @@ class StepCosts {
   static constexpr size_t kNumSequenceSizes{8};  // 1, 2, 4, ..., 128, rounded down
   // Sequences: 1 to 8, then eight sizes per doubling (9, ..., 16, 18, ..., 32, ..., 128), rounded down.
   static constexpr size_t kNumPlainSizes{40};
-  // The last measurements of one size. Their median ignores steps that were slow for another reason.
+  // The last measurements of one size. Their median ignores single slow steps.
   struct Measured {
     static constexpr size_t kNumKept{7};
     std::array<double, kNumKept> seconds{};
@@ -42,7 +42,7 @@ class StepCosts {
   static size_t column_of(int num_more_rows);  // index of the largest size in kMoreRows up to num_more_rows
 
   std::array<Measured, kNumPlainSizes> plain_{};
-  // Measured seconds beyond those of a plain step, without and with drafts made. more_ does not use column 0.
+  // Measured seconds in addition to a plain step: without, and with drafts made. Column 0 of more_ is unused.
   std::array<Row, kNumSequenceSizes> more_{}, chain_{};
 };
 

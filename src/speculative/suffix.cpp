@@ -7,17 +7,17 @@
 namespace nibble::speculative {
 namespace {
 
-constexpr TokenId kEndOfAnswer{-1};  // separates answers; matches no token
+constexpr TokenId kEndOfAnswer{-1};  // separates answers; equals no token
 constexpr int kSuffixPlaces{16};     // maximum number of occurrences compared per index
 constexpr int kSuffixMatch{64};
-constexpr size_t kMaxSalts{256};  // maximum number of salts; each takes a few kilobytes
-// Tokens with a smaller estimated probability are not proposed (the limit of ArcticInference).
+constexpr size_t kMaxSalts{256};  // each salt takes a few kilobytes
+// Tokens with a smaller estimated probability are not proposed. The limit is ArcticInference's.
 constexpr double kMinShare{0.1};
 
 struct Occurrence {               // an earlier occurrence of the sequence's last tokens
   std::span<const TokenId> rest;  // the text after the occurrence
   int num_matched;
-  bool repeats;  // `rest` is the end of the sequence itself; it is read again and again
+  bool repeats;  // `rest` is the end of the sequence itself, and is read repeatedly
   TokenId at(size_t i) const {
     if (i < rest.size()) return rest[i];
     return repeats && !rest.empty() ? rest[i % rest.size()] : kEndOfAnswer;
@@ -27,7 +27,7 @@ struct Occurrence {               // an earlier occurrence of the sequence's las
 void add_places(const TextIndex& index, std::span<const TokenId> context, bool is_own,
                 std::vector<Occurrence>& places) {
   int place = index.latest(context);
-  if (is_own && place > 0) place = index.before(place);  // the latest one is the context's own end
+  if (is_own && place > 0) place = index.before(place);  // the latest one is the end of the context itself
   for (int n = 0; place > 0 && n < kSuffixPlaces; ++n, place = index.before(place)) {
     const int num_matched = index.num_matched(context, place, kSuffixMatch);
     if (num_matched >= index.order())
@@ -37,7 +37,7 @@ void add_places(const TextIndex& index, std::span<const TokenId> context, bool i
 
 int weight(const Occurrence& place) { return place.num_matched * place.num_matched; }
 
-// Grows a proposal from earlier occurrences of the sequence's last tokens, the likeliest token first.
+// Grows a proposal from earlier occurrences of the sequence's last tokens. The likeliest token comes first.
 class ProposalTree {
  public:
   ProposalTree(std::vector<Occurrence> places, int topk) : topk_(topk) {
@@ -61,7 +61,7 @@ class ProposalTree {
   }
 
  private:
-  // A token that may be proposed next, after a proposed one, with the occurrences that continue this way.
+  // A token that may be proposed next, after a proposed token, with the occurrences in which it follows.
   struct Candidate {
     double chance;
     int parent, depth;
@@ -73,7 +73,7 @@ class ProposalTree {
     int weight;
   };
 
-  // Returns the tokens at this depth after the occurrences, the one with the largest weight first.
+  // Returns the tokens at this depth after the occurrences, largest weight first.
   static std::vector<Vote> votes_at(int depth, std::span<const Occurrence> places) {
     std::vector<Vote> votes;  // few entries: a linear search is fast
     for (const Occurrence& place : places) {
@@ -90,7 +90,7 @@ class ProposalTree {
     return votes;
   }
 
-  // Adds the likeliest next tokens. The depth is limited to twice the length of the match.
+  // Adds the likeliest next tokens as candidates. Limits the depth to twice the length of the match.
   void add_candidates(double chance, int parent, int depth, std::span<const Occurrence> places) {
     if (depth == 2 * proposal_.num_matched) return;
     const std::vector<Vote> votes = votes_at(depth, places);

@@ -1,8 +1,8 @@
 // Suffix decoding (arXiv 2411.04975). Finds the longest suffix of the sequence that occurred before, in the
-// sequence or in an answer that this engine finished, and counts the tokens that followed. The counts decide
-// which tokens are proposed, and how many. A tree of proposals grows at its likeliest leaf. Instead of a
-// suffix tree, an index leads from a few tokens to their latest occurrences; a bounded number of these is
-// compared. A proposal takes a few microseconds, and a token of text a few bytes.
+// sequence or in an answer that this engine finished, and counts the tokens that followed. The counts
+// determine which tokens are proposed, and how many. A tree of proposals grows at its likeliest leaf. Instead
+// of a suffix tree, an index leads from a few tokens to their latest occurrences, of which a limited number
+// is compared. A proposal takes a few microseconds, and a token of text a few bytes.
 #pragma once
 
 #include <list>
@@ -15,7 +15,7 @@
 
 namespace nibble::speculative {
 
-class IndexedText {  // a text with an index for long matches and one for short matches
+class IndexedText {  // a text with two indices: for long and for short matches
  public:
   void push(TokenId token) {
     long_.push(token);
@@ -29,7 +29,7 @@ class IndexedText {  // a text with an index for long matches and one for short 
   TextIndex long_{8}, short_{3};
 };
 
-class FinishedTexts {  // when the newer half is full, the older half is dropped
+class FinishedTexts {  // two halves: when the newer one is full, the older one is dropped
  public:
   // Uses about 30 bytes of memory per token.
   explicit FinishedTexts(size_t max_tokens = size_t{1} << 18) : max_half_(max_tokens / 2) {}
@@ -44,12 +44,12 @@ class FinishedTexts {  // when the newer half is full, the older half is dropped
       older_{std::make_unique<IndexedText>()};
 };
 
-// The finished answers of each salt: drafts come only from answers of the same salt. At most `max_tokens`
-// tokens in all; the answers of the least recently used salt are dropped first.
+// The finished answers, by salt: drafts come only from answers of the same salt. Holds at most `max_tokens`
+// tokens; answers of the least recently used salt are dropped first.
 class FinishedTextsBySalt {
  public:
   explicit FinishedTextsBySalt(size_t max_tokens = size_t{1} << 18) : max_tokens_(max_tokens) {}
-  // The result stays valid after the salt has been dropped, but gets no further answers.
+  // The result stays valid after its salt is dropped, but then gets no more answers.
   std::shared_ptr<const FinishedTexts> of(std::string_view salt) { return use(salt); }
   void add(std::string_view salt, std::span<const TokenId> answer);
 

@@ -1,6 +1,6 @@
-// Finds earlier occurrences of a text's last tokens. A place is a point in the text, as the number of tokens
-// before it. The hash of `order` tokens leads to the latest place after them, each place to the previous one
-// of that hash. Adding a token takes constant time. The caller limits the places that are compared.
+// Finds earlier occurrences of a text's last tokens. A place is a point in the text: the number of tokens
+// before it. The hash of `order` tokens leads to the latest place after them, and each place to the previous
+// one with that hash. Adding a token takes constant time. Callers limit the places that are compared.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ class TextIndex {
   std::span<const TokenId> tokens() const { return tokens_; }
   int order() const { return order_; }
 
-  // Latest place that may follow the last `order` tokens of `context`; 0: none. Check it with num_matched().
+  // The latest place that may follow the last `order` tokens of `context` (see num_matched()); 0: none.
   int latest(std::span<const TokenId> context) const;
-  // Previous place with the same hash; 0: none.
+  // Returns the previous place with the same hash; 0: none.
   int before(int place) const { return before_[static_cast<size_t>(place)]; }
-  // How many of the last tokens of `context` equal the tokens before `place`, at most `most`.
+  // Returns the number of last tokens of `context` that equal the tokens before `place`, at most `most`.
   int num_matched(std::span<const TokenId> context, int place, int most) const;
 
  private:
@@ -33,7 +33,7 @@ class TextIndex {
   int order_;
   std::vector<TokenId> tokens_;
   std::vector<int32_t> before_;  // [place]: the previous place with the same hash
-  std::vector<int32_t> latest_;  // [hash]: the latest place; at least two entries per token
+  std::vector<int32_t> latest_;  // [hash]: the latest place; size: at least two entries per token
 };
 
 }  // namespace nibble::speculative

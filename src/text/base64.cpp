@@ -31,7 +31,7 @@ bool decode_base64(std::string_view digits, std::string& bytes) {
     num_bits -= 8;
     bytes += static_cast<char>(bits >> num_bits);
   }
-  return (bits & ((1u << num_bits) - 1)) == 0;  // unused low bits of the last digit must be zero
+  return (bits & ((1u << num_bits) - 1)) == 0;  // the unused low bits of the last digit must be zero
 }
 
 }  // namespace nibble

@@ -15,11 +15,11 @@ struct BpeModel {
   Vocabulary vocabulary;
   Merges merges;
   std::string split_expression;
-  // A piece that equals a token's bytes becomes that token without merging ("ignore_merges").
+  // "ignore_merges": if a piece equals the bytes of a token, it becomes that token without merging.
   bool takes_whole_pieces;
 };
 
-// Both throw InputError; the message begins with `origin`.
+// Both throw an InputError that begins with `origin`.
 BpeModel read_tokenizer_json(std::string_view json, const std::string& origin);
 BpeModel read_tiktoken(std::string_view ranks, const std::string& origin);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kAlphabetEnd{0x144};
 
-constexpr auto kByteOf = [] {  // code point -> byte, or -1
+constexpr auto kByteOf = [] {  // byte of each code point; -1: none
   std::array<int16_t, kAlphabetEnd> bytes{};
   bytes.fill(-1);
   size_t next_moved = 0x100;

@@ -49,7 +49,7 @@ class Translation {
   void escape() {
     if (rest_.size() < 2) refuse("a backslash at the end");
     switch (rest_[1]) {
-      // PCRE2's own \s contains U+180E, which Unicode 6.3 removed from White_Space.
+      // Not PCRE2's own \s: it contains U+180E, which Unicode 6.3 removed from White_Space.
       case 's':
         return replace(2, "\\p{White_Space}");
       case 'S':
@@ -67,7 +67,8 @@ class Translation {
     }
   }
 
-  // Refuses other properties: for example, a script means Script_Extensions in PCRE2, but not in Oniguruma.
+  // Translates \p{...} and \P{...} of these categories. Refuses other properties: a script, for example,
+  // means Script_Extensions in PCRE2 but not in Oniguruma.
   void property() {
     constexpr std::array<std::string_view, 8> kCategories{"L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "N"};
     const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {
@@ -129,7 +130,7 @@ class Translation {
     copy(1);
   }
 
-  // Translates (?i:'s|'ve). Only ASCII letters: engines fold the case of categories and ranges differently.
+  // Translates (?i:'s|'ve). ASCII letters only: engines fold the case of categories and ranges differently.
   void words_of_any_case() {
     const size_t close = rest_.find(')');
     const std::string_view words = rest_.substr(4, close == std::string_view::npos ? 0 : close - 4);
@@ -141,7 +142,7 @@ class Translation {
     copy(close + 1);
   }
 
-  // Translates {1,3}, {2} and {2,}. Engines differ on bounds that lack a first number or are followed by +.
+  // Translates {1,3}, {2} and {2,}. Refuses bounds without a first number or before a +: engines differ.
   void bounds() {
     const size_t close = rest_.find('}');
     const std::string_view inside = rest_.substr(1, close == std::string_view::npos ? 0 : close - 1);
@@ -153,7 +154,7 @@ class Translation {
     copy(close + 1);
   }
 
-  std::string_view rest_;  // part of the expression not read yet
+  std::string_view rest_;  // the part of the expression that is not read yet
   const Categories categories_;
   const std::string& origin_;
   std::string pcre2_;
@@ -162,9 +163,9 @@ class Translation {
 
 }  // namespace
 
-// The leftmost alternative that matches wins: a word with an optional character before it and an optional
-// contraction after it (ending in lower case, or starting in capitals), up to three digits, punctuation, line
-// ends, spaces except the last one before a word, spaces.
+// The leftmost alternative that matches is used. The alternatives: a word, with an optional character before
+// it and an optional contraction after it (ending in lower case, or starting in capitals); up to three
+// digits; punctuation; line ends; spaces except the last one before a word; spaces.
 constexpr std::string_view kO200kExpression{
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"

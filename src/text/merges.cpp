@@ -11,8 +11,8 @@
 namespace nibble {
 namespace {
 
-// Pieces up to this length are merged by a linear scan, which beats a heap: its n^2 steps touch one or two
-// cache lines and have no branches. Words are far shorter; only runs such as lines of dashes come near.
+// Pieces up to this length are merged by a linear scan, which is faster than a heap: the scan's n^2 steps
+// touch one or two cache lines and have no branches. Only pieces such as lines of dashes are about as long.
 constexpr size_t kMaxScannedBytes{64};
 
 uint64_t pair_of(TokenId left, TokenId right) {
@@ -54,7 +54,7 @@ void Merges::apply(std::string_view piece, std::vector<TokenId>& ids) const {
 
 void Merges::apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) const {
   std::array<TokenId, kMaxScannedBytes> parts;
-  // [i]: the merge of parts i and i + 1; unused for the last part.
+  // merges[i]: the merge of parts i and i + 1; unused for the last part.
   std::array<Merge, kMaxScannedBytes> merges;
   size_t num_parts = piece.size();
   for (size_t i = 0; i < num_parts; ++i) parts[i] = byte_token(piece[i]);
@@ -76,8 +76,8 @@ void Merges::apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) co
 }
 
 // The parts are a linked list, indexed by the position of their first byte; a heap has the pairs that can
-// merge. Part::merge is the merge with the next part; it is empty for the last part and for a part that was
-// merged into the previous one. A heap entry is skipped if its part's merge has changed since it was pushed.
+// merge. Part::merge is a part's merge with the next part. It is empty for the last part, and for a part that
+// was merged into the previous one. A heap entry is skipped if its part's merge has changed since the push.
 void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const {
   NIBBLE_CHECK(piece.size() < UINT32_MAX, "a piece of {} bytes", piece.size());
   const auto end = static_cast<uint32_t>(piece.size());
@@ -87,7 +87,7 @@ void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) co
     Merge merge;
   };
   std::vector<Part> parts(end);
-  // An entry is a priority (high bits) and a position (low bits), so that entries sort in merge order.
+  // An entry is a priority (high bits) and a position (low bits), so entries sort in the order of merging.
   std::vector<uint64_t> pairs;
   const auto entry = [&](uint32_t at) { return uint64_t{parts[at].merge.priority} << 32 | at; };
 

@@ -1,6 +1,6 @@
-// The merge rules of byte-level BPE. Encoding starts from single bytes and repeatedly merges the adjacent
-// pair with the lowest priority number, the leftmost of equals. In a tokenizer.json, the priority is the
-// merge's index. In a rank file, two tokens may merge if their joined bytes are a token: its rank is the
+// The merge rules of byte-level BPE. Encoding starts from single bytes, and repeatedly merges the adjacent
+// pair with the lowest priority number; of equal ones, the leftmost. In a tokenizer.json, the priority is the
+// merge's index. In a rank file, two tokens may merge if their joined bytes are a token, whose rank is the
 // priority.
 #pragma once
 
@@ -27,13 +27,13 @@ class Merges {
   // Returns false if the pair already has a merge.
   [[nodiscard]] bool add(TokenId left, TokenId right, Merge merge);
 
-  // Appends the tokens of `piece`, which must not be empty. O(n log n) for n bytes.
+  // Appends the tokens of `piece`, which must not be empty. Takes O(n log n) for n bytes.
   void apply(std::string_view piece, std::vector<TokenId>& ids) const;
   TokenId byte_token(char byte) const { return byte_tokens_[static_cast<uint8_t>(byte)]; }
 
  private:
   struct Slot {
-    uint64_t pair{UINT64_MAX};  // marks a free slot: no pair has this value, because ids are not negative
+    uint64_t pair{UINT64_MAX};  // a free slot: no pair has this value, as ids are not negative
     Merge merge;
   };
 
@@ -41,7 +41,7 @@ class Merges {
   void apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) const;
   void apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const;
 
-  std::vector<Slot> slots_;  // hash table; its size is a power of two, and at most half is used
+  std::vector<Slot> slots_;  // hash table; its size is a power of two, and at most half of it is used
   size_t num_merges_{0};
   std::array<TokenId, 256> byte_tokens_;
 };

@@ -71,8 +71,8 @@ std::optional<std::string_view> PreTokeniser::Pieces::next() {
   return piece;
 }
 
-// Finds the next match that ends after `begin`. An empty match cuts the text there, except at `begin` itself:
-// then the search restarts after the next character, as in Hugging Face's tokenizers.
+// Finds the next match that ends after `begin`. An empty match cuts the text at its place. An empty match at
+// `begin` is skipped: the search restarts after the next character, as in Hugging Face's tokenizers.
 PreTokeniser::Pieces::Match PreTokeniser::Pieces::match_that_ends_after(size_t begin) const {
   size_t from = begin;
   while (from < text_.size()) {
@@ -90,8 +90,8 @@ std::optional<PreTokeniser::Pieces::Match> PreTokeniser::Pieces::search(size_t f
                        nullptr);
   };
   int result = match(0);
-  // PCRE2's JIT code has a stack of 32 KiB, enough for o200k's expression with any text. An expression that
-  // overflows it is interpreted, with a stack on the heap.
+  // PCRE2's JIT code has a stack of 32 KiB, which suffices for o200k's expression with any text. If an
+  // expression overflows it, the match is interpreted instead, with a stack on the heap.
   if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0)

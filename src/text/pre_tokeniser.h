@@ -14,7 +14,7 @@ namespace nibble {
 
 class PreTokeniser {
  public:
-  // Throws InputError if the expression is not understood; the message begins with `origin`.
+  // Throws an InputError that begins with `origin` if the expression is not understood.
   PreTokeniser(std::string_view expression, const std::string& origin);
 
   class Pieces;
@@ -27,13 +27,13 @@ class PreTokeniser {
 
   static Code compile(const std::string& pattern, const std::string& origin);
 
-  // The split expression with PCRE2's own categories, and with those of Unicode 16. The latter is four times
+  // The split expression with PCRE2's own categories, and with those of Unicode 16. The second is four times
   // as slow, so it runs only on texts with a character that Unicode 15 or 16 added.
   Code code_, unicode_16_code_;
   std::string origin_;
 };
 
-// Iterates over the pieces of a text; start() begins with another text. Each thread needs its own object.
+// Iterates over the pieces of a text; start() begins another text. Each thread needs its own object.
 class PreTokeniser::Pieces {
  public:
   explicit Pieces(const PreTokeniser& pre_tokeniser);
@@ -57,7 +57,7 @@ class PreTokeniser::Pieces {
   const pcre2_real_code_8* code_{nullptr};
   std::string_view text_;
   size_t begin_{0};  // start of the next piece
-  Match match_;      // last match found: it starts at or after begin_, or ends at begin_
+  Match match_;      // last match found: starts at or after begin_, or ends at begin_
 };
 
 }  // namespace nibble

@@ -21,7 +21,8 @@ std::optional<SpecialNames::Found> SpecialNames::find(std::string_view text) con
   return std::nullopt;
 }
 
-// Narrows, byte by byte, the range of names that start like `text`. A shorter name sorts before a longer.
+// Returns the longest name with which `text` starts, or null. Narrows the range of names with the same first
+// bytes, byte by byte: a name sorts before the longer names that start with it.
 const SpecialNames::Name* SpecialNames::longest_start_of(std::string_view text) const {
   const Name* longest = nullptr;
   auto first = names_.begin(), last = names_.end();

@@ -1,4 +1,4 @@
-// Reads a .tiktoken rank file: per line a token's bytes in base64, a space, and its rank (id and priority).
+// Reads a .tiktoken rank file: per line, a token's bytes in base64, a space, and its rank (id and priority).
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -13,10 +13,10 @@
 namespace nibble {
 namespace {
 
-// Bounds the time to find a token's merges, which tries every split in two. o200k's longest has 128 bytes.
+// Limits the time to find a token's merges, which tries every split. o200k's longest token has 128 bytes.
 constexpr size_t kMaxTokenBytes{512};
 
-// The control tokens of o200k_harmony. `distance` is counted from the first id after the last rank.
+// The control tokens of o200k_harmony. `distance`: the token's id, counted from the first id after the ranks.
 struct Control {
   TokenId distance;
   std::string_view name;
@@ -76,7 +76,7 @@ Vocabulary read_ranks(std::string_view ranks, const std::string& origin) {
   return vocabulary;
 }
 
-// Makes a merge of every split of a token into two other tokens.
+// Makes a merge for each split of a token into two other tokens.
 Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
   struct Rule {
     TokenId left, right, result;

@@ -33,7 +33,7 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::open(const std::filesystem::path& path) {
-  std::error_code ignored;  // MappedFile reports the same error
+  std::error_code ignored;  // MappedFile will report this error
   const MappedFile file(std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const size_t first = text.find_first_not_of(" \t\r\n");
@@ -52,7 +52,7 @@ Tokenizer Tokenizer::from_tiktoken(std::string_view ranks, const std::string& or
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
   std::vector<TokenId> ids;
-  ids.reserve(text.size() / 3);  // an English token of o200k has 4 to 5 bytes
+  ids.reserve(text.size() / 3);  // English: a token of o200k has 4 to 5 bytes
   PreTokeniser::Pieces pieces(impl_->pre_tokeniser);
   const SpecialNames& names =
       special == SpecialTokens::kRecognise ? impl_->special_names : impl_->added_names;
@@ -67,7 +67,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens spec
   return ids;
 }
 
-// An ill-formed byte becomes its own token. The text before it is split as if the input ended there.
+// An ill-formed byte becomes a token of its own. Text before it is split as if the input ended there.
 void Tokenizer::Impl::encode_ordinary(std::string_view text, PreTokeniser::Pieces& pieces,
                                       std::vector<TokenId>& ids) const {
   while (!text.empty()) {

@@ -15,7 +15,7 @@
 namespace nibble {
 
 // Whether "<|start|>" in a text is the control token or nine ordinary characters. Text from users, tools and
-// files is always kOrdinary; only a template that the caller wrote itself is kRecognise.
+// files is always kOrdinary; only a template written by the calling code is kRecognise.
 enum class SpecialTokens { kOrdinary, kRecognise };
 
 class Tokenizer {
@@ -24,7 +24,7 @@ class Tokenizer {
   static Tokenizer open(const std::filesystem::path& path);
   // Reads the same formats from memory; `origin` names the source in messages.
   static Tokenizer from_json(std::string_view json, const std::string& origin);
-  // A rank file has neither a split expression nor special tokens. Uses o200k's expression and
+  // For a rank file, which has neither a split expression nor special tokens: uses o200k's expression and
   // o200k_harmony's special tokens, at the same distances from the last rank.
   static Tokenizer from_tiktoken(std::string_view ranks, const std::string& origin);
 
@@ -33,17 +33,17 @@ class Tokenizer {
   ~Tokenizer();
 
   // Accepts any bytes: invalid UTF-8 is encoded byte by byte, so decode(encode(x)) == x. Thread-safe. Throws
-  // InputError only if the split expression exceeds PCRE2's match limit, which o200k's never does.
+  // InputError only if the split expression exceeds PCRE2's match limit; o200k's expression never does.
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special) const;
 
-  // A token's bytes or special token's name; empty for an id without a token. Valid while the tokenizer is.
+  // A token's bytes or special token's name; empty for an id without a token. The tokenizer must outlive it.
   std::string_view bytes(TokenId id) const;
-  // The result may be invalid UTF-8: see Utf8Stream.
+  // Returns the bytes of all tokens; may be invalid UTF-8 (Utf8Stream).
   std::string decode(std::span<const TokenId> ids) const;
 
   bool is_special(TokenId id) const;
   std::optional<TokenId> special(std::string_view name) const;  // by name: "<|start|>"
-  int num_tokens() const;                                       // highest id that has a token, plus one
+  int num_tokens() const;                                       // highest id with a token, plus one
 
  private:
   struct Impl;

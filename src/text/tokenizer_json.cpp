@@ -1,7 +1,7 @@
 // Reads a Hugging Face tokenizer.json. Only gpt-oss's pipeline is supported (Split, then ByteLevel, then BPE,
-// without a normaliser); files that would encode differently are refused. Members that can't change ids are
-// not read: `unk_token`, `fuse_unk` and `byte_fallback` (all 256 bytes must have a token), `trim_offsets`,
-// and `truncation` and `padding`, which are set per call.
+// without a normaliser); all other pipelines are refused. Members that can't change ids are not read:
+// `unk_token`, `fuse_unk` and `byte_fallback` (all 256 bytes must have a token), `trim_offsets`, and
+// `truncation` and `padding`, which are set per call.
 #include <simdjson.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace {
 
 using simdjson::dom::element;
 
-// Text from the file for an error message: control characters escaped, cut after at most 100 bytes.
+// Returns text from the file for an error message: control characters escaped, at most 100 bytes.
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown{100};
   size_t length = std::min(text.size(), kMaxShown);
-  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // do not cut inside a character
+  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // never cuts inside a character
   std::string shown;
   for (const char c : text.substr(0, length)) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7F)
@@ -75,7 +75,7 @@ class Document {
       throw InputError("{}: {} is {}; nibble supports only {}.", origin_, place, value, expected);
   }
 
-  // Refuses a component unless it is absent, null, or equal to `nothing`, the JSON of one without effect.
+  // Refuses a component unless it is absent, null, or `nothing`, the JSON of a component without effect.
   void require_nothing(std::string_view place, std::string_view nothing) const {
     const auto value = find(place);
     if (value && simdjson::minify(*value) != nothing)
@@ -100,12 +100,12 @@ void check_pipeline(const Document& document) {
         "ByteLevel.",
         document.origin());
   document.require("/pre_tokenizer/pretokenizers/0/type", "Split");
-  // With "Isolated", `invert` makes no difference.
+  // `invert` is not checked: with "Isolated" it makes no difference.
   document.require("/pre_tokenizer/pretokenizers/0/behavior", "Isolated");
   document.require("/pre_tokenizer/pretokenizers/1/type", "ByteLevel");
   document.require("/pre_tokenizer/pretokenizers/1/add_prefix_space", false, true);
   document.require("/pre_tokenizer/pretokenizers/1/use_regex", false, true);
-  // A ByteLevel post-processor changes offsets only.
+  // A post-processor of type ByteLevel changes only offsets.
   if (document.find("/post_processor")) document.require("/post_processor/type", "ByteLevel");
   document.require("/decoder/type", "ByteLevel");
   document.require("/model/type", "BPE");

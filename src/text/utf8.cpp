@@ -10,12 +10,12 @@ namespace {
 
 struct Lead {
   uint8_t num_bytes;               // length of the character; 0 if no character starts with this byte
-  uint8_t min_second, max_second;  // range of the second byte; later bytes are always 0x80 to 0xBF
+  uint8_t min_second, max_second;  // range of the second byte; all later bytes are 0x80 to 0xBF
 };
 
 Lead lead(uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
-  if (byte < 0xC2) return {0, 0, 0};  // continuation bytes; C0 and C1 are always overlong
+  if (byte < 0xC2) return {0, 0, 0};  // continuation bytes, and C0 and C1, which are always overlong
   if (byte < 0xE0) return {2, 0x80, 0xBF};
   if (byte == 0xE0) return {3, 0xA0, 0xBF};  // a lower second byte would be overlong
   if (byte == 0xED) return {3, 0x80, 0x9F};  // a higher second byte would be a surrogate

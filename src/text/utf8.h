@@ -1,5 +1,6 @@
 // Splits bytes into UTF-8 characters and ill-formed parts (Unicode Standard, table 3-7). Overlong forms,
-// surrogates and code points above U+10FFFF are ill-formed, and end before the byte that shows it.
+// surrogates and code points above U+10FFFF are ill-formed. An ill-formed part ends before the byte that
+// proves it ill-formed.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,9 @@ namespace nibble {
 
 enum class Utf8Kind {
   kCharacter,
-  // A maximal subpart: the start of a character that breaks off, or one stray byte.
+  // A maximal subpart: the start of a character without its end, or a single stray byte.
   kIllFormed,
-  // The start of a character, cut off by the end of the bytes.
+  // The start of a character that the end of the bytes cuts off.
   kIncomplete,
 };
 
@@ -35,10 +36,10 @@ Character first_character(std::string_view text);
 // The code point must not be a surrogate or above U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-// Number of leading ASCII bytes. This is a fast path: most text is ASCII.
+// Returns the number of leading ASCII bytes. A fast path: most text is ASCII.
 size_t ascii_prefix(std::string_view bytes);
 
-// Number of leading bytes that form complete characters.
+// Returns the number of leading bytes that form complete characters.
 size_t well_formed_prefix(std::string_view bytes);
 
 }  // namespace nibble

@@ -10,7 +10,7 @@ constexpr std::string_view kReplacement{"\xEF\xBF\xBD"};  // U+FFFD
 }  // namespace
 
 std::string Utf8Stream::push(std::string_view bytes) {
-  if (pending_.empty() && well_formed_prefix(bytes) == bytes.size()) return std::string(bytes);  // usual
+  if (pending_.empty() && well_formed_prefix(bytes) == bytes.size()) return std::string(bytes);  // most calls
   pending_ += bytes;
   std::string_view rest = pending_;
   std::string text;

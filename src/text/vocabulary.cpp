@@ -9,14 +9,14 @@
 namespace nibble {
 namespace {
 
-// Loads at most 8 bytes into a word; its other bytes are zero.
+// Loads at most 8 bytes into a word; the rest of the word is zero.
 uint64_t load(const char* bytes, size_t num_bytes) {
   uint64_t word = 0;
   std::memcpy(&word, bytes, num_bytes);
   return word;
 }
 
-// Pieces are short (the median in English is 4 bytes), so most skip the loop.
+// Hashes a piece. Most pieces skip the loop: their median length in English is 4 bytes.
 uint64_t hash(std::string_view bytes) {
   uint64_t state = bytes.size();
   const char* at = bytes.data();

@@ -18,17 +18,17 @@ namespace nibble {
 
 class Vocabulary {
  public:
-  // Five times gpt-oss's number of ids. Bounds the memory that a broken file can claim.
+  // Five times the number of gpt-oss's ids. Limits the memory that a broken file can claim.
   static constexpr TokenId kMaxId{(1 << 20) - 1};
 
   explicit Vocabulary(size_t max_text_tokens);
 
-  // Return false if the id, or a text token's bytes, are in use. Ids are 0 to kMaxId; bytes are not empty.
+  // Both return false if the id, or a text token's bytes, are taken. Ids: 0 to kMaxId; bytes: not empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
   [[nodiscard]] bool add_added(TokenId id, std::string_view text);
 
-  std::optional<TokenId> find(std::string_view bytes) const;  // finds text tokens only
+  std::optional<TokenId> find(std::string_view bytes) const;  // finds only text tokens
   std::string_view bytes(TokenId id) const;                   // empty for an id without a token
   bool is_special(TokenId id) const;
   bool is_added(TokenId id) const;

@@ -1,4 +1,4 @@
-// Tests of the backend contract. Every backend instantiates them. BackendBits: the bits of a token do not
+// Tests of the backend contract, which every backend instantiates. BackendBits: the bits of a token do not
 // depend on what else is in the step. BackendOutputs: a step returns the requested outputs.
 #pragma once
 
@@ -51,8 +51,8 @@ TEST_P(BackendBits, AreTheSameForDecodeRowsAmongChunksOfAPrompt) {
   EXPECT_EQ(mixed.logits(2), logits_alone(prompt));
 }
 
-// The right drafts come last in the tree: wrong drafts for the same positions, which have wrong children of
-// their own, come before them. Ends of pages and windows lie before, inside and after the tree.
+// The right drafts come last in the tree, after wrong drafts for the same positions that have wrong children
+// of their own. Ends of pages and windows lie before, inside and after the tree.
 TEST_P(BackendBits, AreTheSameInATreeOfDraftsAndAfterIt) {
   if (!feeder().takes_trees()) GTEST_SKIP() << "drafts are chains here";
   const auto wrong = [](TokenId token) { return token == 0 ? 1 : token - 1; };
@@ -101,7 +101,7 @@ TEST_P(BackendOutputs, AreTheRequestedOnesInTheirOrder) {
   const std::vector<TokenId> ids = random_ids(40, vocab, 10);
   const SampleParams greedy{.logit_bias = {}, .num_logprobs = 2};
   std::vector<OutputRow> outputs;
-  // More output rows than a backend computes at once; every third is not sampled.
+  // More output rows than a backend computes at once. Every third row is not sampled.
   for (int t = 0; t < 40; ++t)
     outputs.push_back(
         {.token_index = t, .sample = t % 3 == 2 ? nullptr : &greedy, .prompt = {}, .output = {}});
@@ -125,7 +125,7 @@ TEST_P(BackendOutputs, AreTheRequestedOnesInTheirOrder) {
 // The draw depends only on the seed and on the position of the drawn token.
 TEST_P(BackendOutputs, AreDrawnForThePositionAfterTheRow) {
   const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 11);
-  // So hot that two positions rarely draw the same token.
+  // a temperature so high that two positions rarely draw the same token
   const SampleParams flat{.temperature = 100, .logit_bias = {}, .seed = 5};
   const std::vector<OutputRow> outputs{{.token_index = 39, .sample = &flat, .prompt = {}, .output = {}}};
   const StepResult result = run(ids, outputs, true);
@@ -144,8 +144,8 @@ struct OneToken : TokenMask {
   TokenId token;
 };
 
-// A and B follow the known token, C follows B, and D follows C. Masks allow B, C and D. The second time B has
-// no output row: only C can follow it.
+// A and B follow the known token, C follows B, and D follows C. Masks allow B, C and D. In the second step B
+// has no output row: only C can follow it.
 TEST_P(BackendOutputs, DecideByTheirMasksWhichDraftsOfATreeAreRight) {
   if (!backend_->takes_trees()) GTEST_SKIP() << "drafts are chains here";
   const std::vector<TokenId> text = random_ids(45, weights->config.vocab, 12);

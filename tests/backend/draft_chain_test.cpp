@@ -1,4 +1,4 @@
-// Tests after which row a draft head starts its drafts, given the tokens that the rows of a step chose.
+// Tests after which row a draft head starts its drafts, given the tokens chosen by the rows of a step.
 #include "backend/draft_chain.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace nibble {
 namespace {
 
-// One run with the tokens 10, 11, ...; `choices` are the tokens that its output rows choose, the first in row
+// One run with the tokens 10, 11, ... `choices`: the tokens that its output rows choose, the first in row
 // `first_output`.
 struct SlotsOfRun {
   std::vector<TokenId> tokens;
@@ -42,7 +42,7 @@ TEST(DraftSlots, FollowTheTokenAfterThePrompt) {
 }
 
 TEST(DraftSlots, FollowTheLastRightDraft) {
-  // Token 10 is known; 11, 12 and 13 are drafts, of which the first two are right.
+  // Token 10 is known. 11, 12 and 13 are drafts, and the first two of them are right.
   const DraftSlots some = SlotsOfRun(4, 3, 0, {11, 12, 99, 55}).slots();
   EXPECT_EQ(some.chains[0].row, 2);
   EXPECT_EQ(some.chains[0].position, 102);
@@ -75,7 +75,7 @@ TEST(DraftSlots, DraftNothingAfterARowThatChoseNoToken) {
   EXPECT_TRUE(SlotsOfRun(2, 0, 1, {-1}).slots().chains.empty());
 }
 
-// Token 10 is known; drafts 20 and 21 follow it, 30 and 31 follow 21, 40 follows 31.
+// Token 10 is known. Drafts 20 and 21 follow it, 30 and 31 follow 21, 40 follows 31.
 struct SlotsOfTree : SlotsOfRun {
   std::vector<int> parents{-1, 0, 0, 2, 2, 4};
   explicit SlotsOfTree(const std::vector<TokenId>& choices) : SlotsOfRun(6, 5, 0, choices) {

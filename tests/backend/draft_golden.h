@@ -25,7 +25,7 @@
 
 namespace nibble {
 
-// A draft head's folder and the name of its golden data.
+// The folder of a draft head, and the name of its golden data.
 struct HeadGolden {
   const char *head, *golden;
 };
@@ -70,7 +70,7 @@ class HeadGoldenData {
 
 inline constexpr int kPagesOfRounds{64}, kDraftDepth{3};
 
-// Accepted drafts of the golden rounds, or of the rounds that a backend ran.
+// Counts accepted drafts, in the golden rounds or in rounds that a backend ran.
 struct AcceptedDrafts {
   int num_accepted{0}, num_rounds{0};
   double in_a_round() const { return static_cast<double>(num_accepted) / num_rounds; }
@@ -83,9 +83,9 @@ struct GoldenAndFound {
 // Differences from the golden data that a backend may have. A float32 backend may have none.
 struct RoundsTolerance {
   // Called with the prompt and the first token that differs from the golden answer. Later rounds are not
-  // compared. Null: no difference is allowed.
+  // compared. Null: no token may differ.
   std::function<void(const std::string& prompt, size_t token)> parted{};
-  // Largest gap of the golden draft over the runner-up at which a backend may draft another token. The drafts
+  // A backend may draft another token if the golden draft leads the runner-up by at most this gap. The drafts
   // that follow such a draft are not compared. std::nullopt: no drafts are compared.
   std::optional<float> draft_gap{};
 };
@@ -111,8 +111,8 @@ inline GoldenAndFound run_golden_rounds(const HeadGolden& head,
     if (!is_same && !tolerance.parted) ADD_FAILURE() << "parted from the golden answer at " << end;
     if (!is_same && tolerance.parted) tolerance.parted(name, static_cast<size_t>(end));
 
-    // Number of tokens known before each round. Counts only rounds whose accepted and chosen tokens all lie
-    // before the end.
+    // Returns the number of tokens known before each round. `count` has only rounds whose accepted and chosen
+    // tokens all lie before the end.
     const auto starts_of = [&](auto num_rounds, const auto& num_right, AcceptedDrafts& count) {
       std::vector<ptrdiff_t> starts;
       ptrdiff_t known = 1;

@@ -16,7 +16,7 @@ namespace nibble {
 
 struct DraftRound {
   std::vector<Draft> drafts;
-  // Number of right drafts; in the last round at most the rest of the continuation.
+  // Number of right drafts. In the last round, at most the rest of the continuation.
   int num_right{0};
 };
 struct DraftRounds {
@@ -24,7 +24,7 @@ struct DraftRounds {
   std::vector<DraftRound> rounds;
 };
 
-// The backend must have `num_pages` pages of each kind, and makes `depth` drafts per step.
+// The backend must have `num_pages` pages of each kind, and make `depth` drafts per step.
 inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> prompt, int num_tokens,
                                     int depth, int num_pages) {
   PagePool pool(num_pages);
@@ -32,7 +32,7 @@ inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> p
   const SampleParams greedy;
   std::vector<TokenId> known(prompt.begin(), prompt.end());
   std::vector<Draft> drafts;
-  // Runs the tokens that are not in the cache yet, then the drafts. Returns the number of right drafts.
+  // Runs the known tokens that are not in the cache yet, then the drafts. Returns the number of right drafts.
   const auto step = [&] {
     const int first = pages.length();
     std::vector<TokenId> tokens(known.begin() + first, known.end());

@@ -8,7 +8,7 @@
 namespace nibble {
 namespace {
 
-// Tokens 10 and 11 are known; drafts 20 and 21 follow 11, 30 follows 20, 31 and 32 follow 21, 40 follows 32.
+// Tokens 10 and 11 are known. Drafts 20 and 21 follow 11, 30 follows 20, 31 and 32 follow 21, 40 follows 32.
 const std::vector<TokenId> kTreeTokens{10, 11, 20, 21, 30, 31, 32, 40};
 const std::vector<int> kTreeParents{-1, 0, 1, 1, 2, 3, 3, 6};
 

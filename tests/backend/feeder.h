@@ -1,4 +1,4 @@
-// Runs sequences on a backend. Keeps their pages, their tokens, and the logits of every position.
+// Runs sequences on a backend. Keeps the pages and tokens of each sequence, and the logits of every position.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline std::vector<TokenId> random_ids(int count, int vocab, uint64_t seed) {
 
 class Feeder {
  public:
-  // `num_pages`: pages of each of the backend's KV caches. Sequences are assigned to the caches in turn.
+  // `num_pages`: pages of each KV cache of the backend. Sequences are assigned to the caches in turn.
   Feeder(std::unique_ptr<Backend> backend, int num_pages, int num_kv_caches = 1)
       : backend_(std::move(backend)) {
     for (int cache = 0; cache < num_kv_caches; ++cache) pools_.emplace_back(num_pages, cache * num_pages);
@@ -66,7 +66,7 @@ class Feeder {
   // Runs known tokens and a tree of drafts after the last of them, in one step with `other`. `parents` holds
   // the index of each draft's parent draft, or -1 for a draft that follows the last known token. Appends the
   // logits of the known tokens and of the right (greedy) drafts to the sequence. Returns the logits of all
-  // drafts; `kept` receives the indices of the right ones.
+  // drafts; `kept` receives the indices of the right drafts.
   std::vector<std::vector<float>> feed_tree(const Part& known, std::span<const TokenId> drafts,
                                             std::span<const int> parents, const Part& other,
                                             std::vector<int>& kept) {
@@ -137,7 +137,7 @@ class Feeder {
     sequences_.push_back({SequencePages(pools_[cache], backend_->config().window), {}});
   }
 
-  std::deque<PagePool> pools_;  // per KV cache
+  std::deque<PagePool> pools_;  // for each KV cache
   std::vector<Sequence> sequences_;
 };
 

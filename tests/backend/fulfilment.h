@@ -1,6 +1,5 @@
-// Fixtures of the contract tests (contract.h), and `Fulfilment`, which says how to make the backend under
-// test. They are apart from contract.h so that a program defines the tests once and instantiates them in any
-// of its files.
+// Fixtures of the contract tests (contract.h), and `Fulfilment`, the recipe for the backend under test. They
+// are not in contract.h, so that a program defines the tests once and instantiates them in any of its files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +18,7 @@
 namespace nibble {
 
 struct Fulfilment {
-  static constexpr int kNumPages{160};  // a step has up to 1,024 tokens
+  static constexpr int kNumPages{160};  // enough for steps of up to 1,024 tokens
   std::string name;
   std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights>)> make;
   int num_kv_caches{1};
@@ -29,8 +28,8 @@ inline std::shared_ptr<const Weights> open_shared(const std::filesystem::path& f
   return std::make_shared<const Weights>(open_weights(std::filesystem::path{test::source_path()} / folder));
 }
 
-// Random model a has a window of 16; b has a window of 100, and its full and sliding layers are in the
-// opposite order.
+// Random model a has a window of 16. Random model b has a window of 100, and the opposite order of full and
+// sliding layers.
 class BackendBits : public testing::TestWithParam<std::tuple<Fulfilment, const char*>> {
  protected:
   const std::shared_ptr<const Weights> weights_ =

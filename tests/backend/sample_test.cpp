@@ -30,7 +30,7 @@ SampledToken choose(std::vector<float> logits, const SampleParams& params, int p
 }
 
 // Returns the tokens that occur in 4000 draws. A token with a share of at least 1 % is missing with a
-// probability below 0.99^4000 = 4e-18.
+// probability of at most 0.99^4000 = 4e-18.
 Tokens drawn(const std::vector<float>& logits, const SampleParams& params) {
   std::vector<bool> is_drawn(logits.size());
   for (int position = 0; position < 4000; ++position)
@@ -57,8 +57,8 @@ TEST(SampleGreedy, TakesTheLargestLogitAndTheLowerIdOfEqualOnes) {
 TEST(SampleGreedy, LogitBiasIsAddedFirst) {
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{2, 4.5f}}}).token, 2);
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{1, -100}}}).token, 3);
-  // 3 + 1 = 4 > 0, so the penalty divides it: 2. In the opposite order the result would be 3 / 2 + 1 = 2.5,
-  // which wins.
+  // 3 + 1 = 4 > 0, so the repetition penalty divides by 2: 2. In the opposite order the result would be 3 / 2
+  // + 1 = 2.5, which wins.
   EXPECT_EQ(choose({2.2f, 3}, {.repetition_penalty = 2, .logit_bias = {{1, 1}}}, 0, {1}).token, 0);
 }
 
@@ -74,7 +74,7 @@ TEST(SampleMask, ExcludesTokensBeforeEverythingElse) {
   };
   EXPECT_EQ(choose_even({0, 3, 1, 2}, {}).token, 2);
   EXPECT_EQ(choose_even({0, 3, 1, 2}, {.logit_bias = {{1, 100}}}).token, 2);
-  // top_k counts only the tokens that the mask leaves
+  // top_k counts only tokens that the mask allows
   EXPECT_EQ(choose_even({0, 3, 1, 2}, {.temperature = 1, .top_k = 1}).token, 2);
   EXPECT_EQ(choose_even({-kInfinity, 3}, {}).token, -1);
   // Log-probabilities are those of the model, before the mask: token 1 of 0, 3, 1, 2 is the likeliest.
@@ -117,15 +117,15 @@ TEST(SamplePenalties, PresenceIsOnceAndFrequencyForEachTimeAndThePromptIsFree) {
 }
 
 TEST(SamplePenalties, RepetitionComesBeforePresence) {
-  // 4 / 2 - 1 = 1 > 0.9; (4 - 1) / 2 = 1.5 would win against 1.2 as well.
+  // 4 / 2 - 1 = 1 > 0.9. In the opposite order (4 - 1) / 2 = 1.5 would win against 1.2 too.
   const SampleParams params{.repetition_penalty = 2, .presence_penalty = 1};
   EXPECT_EQ(choose({4, 0.9f}, params, 0, {}, {0}).token, 0);
   EXPECT_EQ(choose({4, 1.2f}, params, 0, {}, {0}).token, 1);
 }
 
-// Pearson's statistic of `num_draws` draws against the expected shares. With k degrees of freedom it exceeds
-// k + 2 sqrt(k x) + 2 x with a probability of at most e^-x (Laurent and Massart 2000), which is 1e-4 for x =
-// 9.2.
+// Pearson's statistic of `num_draws` draws against the expected shares. With k degrees of freedom the
+// statistic exceeds k + 2 sqrt(k x) + 2 x with a probability of at most e^-x (Laurent and Massart 2000),
+// which is 1e-4 for x = 9.2.
 double chi_square(const std::vector<float>& logits, const SampleParams& params,
                   const std::vector<double>& shares, int num_draws) {
   std::vector<int> counts(shares.size());
@@ -171,17 +171,17 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
   add("temperature 1e6 is uniform", {.temperature = 1e6f}, {1, 1, 1, 1, 1, 1, 1, 1});
   add("top_k 3", {.temperature = 1, .top_k = 3}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_k of more than all", {.temperature = 1, .top_k = 9}, {1, 2, 3, 4, 5, 6, 7, 8});
-  // 8 + 7 = 15 < 0.5 * 36 = 18 <= 8 + 7 + 6
+  // the sum reaches top_p of 36 with the third weight: 8 + 7 = 15 < 0.5 * 36 = 18 <= 8 + 7 + 6
   add("top_p 0.5", {.temperature = 1, .top_p = 0.5f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p of almost nothing", {.temperature = 1, .top_p = 1e-6f}, {0, 0, 0, 0, 0, 0, 0, 8});
-  // 0.55 * 8 = 4.4
+  // smallest weight kept: 0.55 * 8 = 4.4
   add("min_p", {.temperature = 1, .min_p = 0.55f}, {0, 0, 0, 0, 5, 6, 7, 8});
   add("min_p 1", {.temperature = 1, .min_p = 1}, {0, 0, 0, 0, 0, 0, 0, 8});
   // top_p applies to what top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6. Of all 36 it would be 25.2
-  // and keep the 5 as well. It also applies to what min_p leaves: the same four.
+  // and keep the 5 as well. top_p also applies to what min_p leaves: the same four.
   add("top_p after top_k", {.temperature = 1, .top_k = 4, .top_p = 0.7f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p after min_p", {.temperature = 1, .top_p = 0.7f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 6, 7, 8});
-  // The temperature applies before all three: weights are squares, and 0.55 * 64 = 35.2.
+  // The temperature applies before min_p, top_k and top_p: weights are squares, and 0.55 * 64 = 35.2.
   add("min_p after temperature", {.temperature = 0.5f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 36, 49, 64});
   add("temperature after bias", {.temperature = 0.5f, .logit_bias = {{0, std::log(8.0f)}}},
       {64, 4, 9, 16, 25, 36, 49, 64});
@@ -198,7 +198,7 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
 }
 
 TEST(Sample, DrawsOfNeighbouringPositionsAndSeedsAreIndependent) {
-  // Counts pairs of two draws of 4 equally likely tokens: 16 cells.
+  // Counts pairs of draws. Each draw has 4 equally likely tokens, so there are 16 cells.
   const std::vector<float> logits(4, 0.0f);
   const std::vector<double> shares(16, 1 / 16.0);
   std::vector<int> by_position(16), by_seed(16);
@@ -217,7 +217,7 @@ TEST(Sample, DrawsOfNeighbouringPositionsAndSeedsAreIndependent) {
       const double expected = num_pairs / 16.0;
       statistic += (count - expected) * (count - expected) / expected;
     }
-    // Overlapping pairs are not independent; twice the bound holds for the sum of the even and the odd pairs.
+    // Overlapping pairs are not independent, but the sum of even pairs and odd pairs has twice the bound.
     EXPECT_LT(statistic, 2 * chi_square_bound(shares));
   }
 }
@@ -232,7 +232,7 @@ TEST(Sample, TheSameSeedAndPositionGiveTheSameTokenAndOthersDoNot) {
     num_equal_by_seed += choose(logits, other_seed, position).token == token;
     num_equal_by_position += choose(logits, params, position + 1).token == token;
   }
-  // One equal draw is expected; a Poisson(1) variable exceeds 15 with a probability below 1e-13.
+  // One equal draw is expected. A Poisson(1) variable exceeds 15 with a probability below 1e-13.
   EXPECT_LT(num_equal_by_seed, 15);
   EXPECT_LT(num_equal_by_position, 15);
 }
@@ -248,7 +248,7 @@ TEST(SampleFilters, EqualTokensAtTheEdgeAreKeptByLowerId) {
   EXPECT_THAT(drawn({0, 0, 0, 0}, {.temperature = 1, .top_p = 0.5f}), ElementsAre(0, 1));
 }
 
-// Compares the filters with plain implementations of their definitions on random rows.
+// Compares the filters with plain implementations of their definitions, on random rows.
 Tokens kept_by_definition(const std::vector<float>& logits, const SampleParams& params) {
   Tokens order(logits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -280,8 +280,8 @@ TEST(SampleFilters, KeepWhatTheirDefinitionsSay) {
     if (uniform() < 0.5) params.top_p = 0.05f + 0.9f * static_cast<float>(uniform());
     if (uniform() < 0.5) params.min_p = static_cast<float>(uniform());
     const Tokens kept = kept_by_definition(logits, params);
-    // 4000 draws may miss a rare token. So every drawn token must be a kept one, and every kept token with a
-    // share of at least 1 % must be drawn.
+    // 4000 draws may miss a rare token. So every drawn token must be a kept token, and every kept token with
+    // a share of at least 1 % must be drawn.
     const Tokens seen = drawn(logits, params);
     EXPECT_TRUE(std::includes(kept.begin(), kept.end(), seen.begin(), seen.end())) << "round " << round;
     double total = 0;
@@ -318,7 +318,7 @@ TEST(SampleLogprobs, AreThoseOfTheModelBeforeAnythingChangedThem) {
       .temperature = 0.1f, .top_k = 1, .repetition_penalty = 3, .logit_bias = {{2, 50}}, .num_logprobs = 2};
   const SampledToken sampled = choose(logits, params, 0, {0}, {1});
   EXPECT_EQ(sampled.token, 2);
-  // Half a unit in the last place of float32 logits of size 1 is 6e-8, and rounding the result adds as much.
+  // Half a unit in the last place of float32 logits of size 1 is 6e-8. Rounding the result adds as much.
   EXPECT_NEAR(sampled.logprob, std::log(0.2), 3e-7);
   ASSERT_EQ(sampled.top.size(), 2u);
   EXPECT_EQ(sampled.top[0].token, 0);
@@ -343,7 +343,7 @@ TEST(SampleLogprobs, OfLargeLogitsNeitherOverflowNorLoseTheSum) {
   const SampledToken sampled = choose({10000, 9999, -10000}, {.num_logprobs = 3});
   EXPECT_NEAR(sampled.top[0].logprob, -std::log1p(std::exp(-1.0)), 3e-7);
   EXPECT_NEAR(sampled.top[1].logprob, -1 - std::log1p(std::exp(-1.0)), 3e-7);
-  // The tolerance is half a float32 step.
+  // The tolerance is half a float32 step at 20000.
   EXPECT_NEAR(sampled.top[2].logprob, -20000 - std::log1p(std::exp(-1.0)), 1e-3);
   // A float32 sum of 201,088 equal weights would have an error of up to 201088 * 6e-8 / 2.
   EXPECT_NEAR(choose(std::vector<float>(201088, 1.5f), {.num_logprobs = 0}).logprob, -std::log(201088.0),

@@ -1,4 +1,4 @@
-// A backend without a model: it answers every prompt with the same tokens.
+// A backend without a model. Its answer to every prompt has the same tokens.
 #pragma once
 
 #include <utility>

@@ -27,7 +27,7 @@ TEST(Bf16, EveryCodeSurvivesTheRoundTripAndANanStaysANan) {
     if (!std::isnan(value(code))) {
       EXPECT_EQ(back.bits, code);
     } else {
-      EXPECT_EQ(back.bits, code | 0x40);  // NaN became quiet
+      EXPECT_EQ(back.bits, code | 0x40);  // NaN became a quiet NaN
     }
   }
 }
@@ -40,7 +40,7 @@ TEST(Bf16, ANanWithAllItsBitsInTheLowerHalfStaysANan) {
 TEST(Bf16, RoundsToTheNearestAndTiesToEven) {
   std::vector<float> magnitudes;
   for (int code = 0; code < 0x7F80; ++code) magnitudes.push_back(value(code));
-  // Halfway between the largest number and the next power of two.
+  // This is halfway between the largest number and the next power of two.
   const float overflows = std::bit_cast<float>(0x7F7F8000u);
   for (const float x : rounding_cases(magnitudes)) {
     if (std::abs(x) >= overflows) continue;

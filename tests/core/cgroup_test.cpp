@@ -40,7 +40,7 @@ TEST_F(CgroupTest, TheSmallestQuotaOfTheGroupAndItsParentsApplies) {
   EXPECT_EQ(cpu_quota(place_), 1.5);
   write("cpu.max", "800000 100000\n");
   EXPECT_EQ(cpu_quota(place_), 1.5);
-  place_.own = "/";  // as a container sees its own group
+  place_.own = "/";  // the group of a process in a container, as it sees it
   EXPECT_EQ(cpu_quota(place_), 8.0);
 }
 
@@ -52,7 +52,7 @@ TEST_F(CgroupTest, PageCacheCountsAsFreeMemory) {
   write("pod/container/memory.stat", "anon 100\nfile 600\ninactive_file 350\nactive_file 150\n");
   EXPECT_EQ(cgroup_memory_left(place_), 800u);
   write("pod/memory.max", "500\n");
-  write("pod/memory.current", "900\n");  // over its limit
+  write("pod/memory.current", "900\n");  // more than its limit
   EXPECT_EQ(cgroup_memory_left(place_), 0u);
 }
 

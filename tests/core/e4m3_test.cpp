@@ -11,7 +11,7 @@
 namespace nibble {
 namespace {
 
-// The value by definition: (-1)^s 2^(e-7) (1 + m/8), and 2^-6 m/8 where e is 0.
+// Returns the value by definition: (-1)^s 2^(e-7) (1 + m/8), and 2^-6 m/8 where e is 0.
 double defined_value(int code) {
   const int exponent = (code >> 3) & 15, mantissa = code & 7;
   const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);

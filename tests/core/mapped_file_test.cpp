@@ -130,7 +130,7 @@ TEST_F(LostPagesDeathTest, ABusErrorElsewhereStaysOne) {
       testing::KilledBySignal(SIGBUS), "");
 }
 
-// Makes pages that are written to disk, so that the page cache may drop them.
+// Makes files that are written to disk, so that the page cache may drop their pages.
 class DroppedPagesTest : public MappedFileTest {
  protected:
   const size_t page_{static_cast<size_t>(::sysconf(_SC_PAGESIZE))}, folio_{MappedFile::kFolioBytes};
@@ -162,8 +162,8 @@ class DroppedPagesTest : public MappedFileTest {
     for (const unsigned char flags : is_cached) count += flags & 1;
     return count;
   }
-  // Returns the number of dropped pages that stay in the page cache: all of them on a filesystem in memory
-  // such as tmpfs.
+  // Returns the number of dropped pages that stay in the page cache. On a filesystem in memory, such as
+  // tmpfs, all pages stay.
   size_t kept(size_t num_pages) const { return can_drop_ ? 0 : num_pages; }
 
  private:
@@ -191,7 +191,7 @@ TEST_F(DroppedPagesTest, LeaveThePageCacheAndTheOthersStay) {
   const size_t num_dropped = 2 * folio_ / page_;
   EXPECT_EQ(num_cached(part), kept(folio_ / page_ + 1));
   EXPECT_EQ(num_cached(file.bytes()), num_pages - num_dropped + kept(num_dropped));
-  EXPECT_EQ(touch(file), sum);  // read from the disk again
+  EXPECT_EQ(touch(file), sum);  // these pages were read from disk again
   file.drop_pages(file.bytes());
   EXPECT_EQ(num_cached(file.bytes()), kept(num_pages));
 }

@@ -1,4 +1,4 @@
-// Finds the nearest number of a small format by comparing distances: the truth for the conversions of core/.
+// Finds the nearest number of a small format by comparing distances. Conversions of core/ must agree with it.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace nibble {
 
-// `magnitudes`: the non-negative finite values in ascending order; the index is the code. Ties go to the even
-// code; values beyond the largest return the largest.
+// `magnitudes`: the non-negative finite values in ascending order, whose index is the code. Ties go to the
+// even code. Values beyond the largest return the largest.
 inline size_t nearest_code(const std::vector<float>& magnitudes, float x) {
   const double wanted = std::abs(static_cast<double>(x));
   const auto above =
@@ -27,9 +27,9 @@ inline size_t nearest_code(const std::vector<float>& magnitudes, float x) {
   return distance_up < distance_down ? code : code - 1;
 }
 
-// Returns floats whose rounding could go wrong: every value of the format, every midpoint of two, and the
-// neighbours of each. Also every 4099th bit pattern of float32 (without NaN), and numbers in the format's
-// range.
+// Returns floats whose rounding could go wrong: every value of the format, every midpoint of two values, and
+// the neighbours of these. Also every 4099th bit pattern of float32 (without NaN), and numbers in the
+// format's range.
 inline std::vector<float> rounding_cases(const std::vector<float>& magnitudes) {
   constexpr float kInfinity{std::numeric_limits<float>::infinity()};
   std::vector<float> cases;

@@ -8,7 +8,7 @@ namespace nibble {
 namespace {
 
 TEST(Random, IsTheGeneratorOfThePaper) {
-  // The first outputs of SplitMix64 from state 0: mix64 of 0, and after one and two steps of its increment.
+  // First outputs of SplitMix64 from state 0: mix64 of 0, and after one and two steps of its increment.
   EXPECT_EQ(mix64(0), 0xE220A8397B1DCDAFu);
   EXPECT_EQ(mix64(0x9E3779B97F4A7C15u), 0x6E789E6AA1B965F4u);
   EXPECT_EQ(mix64(2 * 0x9E3779B97F4A7C15u), 0x06C45D188009454Fu);
@@ -24,7 +24,7 @@ TEST(Random, NumbersAreUniformInTheUnitInterval) {
     ++bins[static_cast<int>(x * kNumBins)];
   }
   // The count of a bin has mean 10,000 and standard deviation sqrt(100,000 * 0.1 * 0.9) = 95. The draws are
-  // always the same.
+  // the same in every run.
   for (const int count : bins) EXPECT_NEAR(count, kNumDraws / kNumBins, 5 * 95);
 }
 

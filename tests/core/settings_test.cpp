@@ -48,14 +48,14 @@ TEST(Settings, EveryRowHasItsOwnNameAndSaysWhatItDoes) {
 
 TEST(Settings, TheDefaultThatIsShownIsOneThatIsAccepted) {
   for (const Setting& setting : setting_table()) {
-    if (!setting.unset.empty()) continue;  // its default is described in words, not a value
+    if (!setting.unset.empty()) continue;  // the default is described in words, not as a value
     Settings settings;
     EXPECT_NO_THROW(set(settings, setting, default_of(setting), flag(setting)));
   }
 }
 
 TEST(Settings, ATopPThatLeavesNoTokenIsRefused) {
-  // The last one is 0 as a float.
+  // 1e-60 is 0 as a float.
   for (const char* text : {"0", "-0", "0.0", "1e-60"})
     EXPECT_THAT(refusal("top-p", text), testing::HasSubstr("a number above 0, up to 1")) << text;
   EXPECT_EQ(with("top-p", "1e-30").top_p, 1e-30);

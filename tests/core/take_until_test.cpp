@@ -10,7 +10,7 @@ TEST(TakeUntil, GivesThePartsOneByOneWithoutWhatSeparatesThem) {
   EXPECT_EQ(take_until(text, ','), "qkv");
   EXPECT_EQ(take_until(text, ','), "");
   EXPECT_EQ(take_until(text, ','), "o");
-  EXPECT_EQ(text, "");  // a separator at the end starts no new part
+  EXPECT_EQ(text, "");  // no empty part follows a separator at the end
 }
 
 TEST(TakeUntil, TakesAllWhereThereIsNoSeparator) {

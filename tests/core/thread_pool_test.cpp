@@ -23,8 +23,8 @@ TEST(ThreadPool, EveryItemIsDoneOnceHoweverManyThreadsAndItems) {
   }
 }
 
-// A late thread must not run an item with the body of the next loop: runs thousands of short loops, each with
-// its own numbers.
+// A late thread must not run an item with the body of the next loop. The test runs thousands of short loops,
+// each with its own numbers.
 TEST(ThreadPool, ALoopNeverRunsItemsOfTheOneBefore) {
   ThreadPool pool(4);
   for (int loop = 0; loop < 20'000; ++loop) {
@@ -56,7 +56,7 @@ TEST(ThreadPool, NoTwoItemsAtOnceHaveTheSameThreadNumber) {
   EXPECT_EQ(num_clashes, 0);
 }
 
-// Two items that wait for each other: they end only if two threads run them.
+// Two items that wait for each other. They end only if two threads run them.
 TEST(ThreadPool, TheOtherThreadsWorkToo) {
   ThreadPool pool(2);
   std::atomic<int> num_begun{0};
@@ -69,7 +69,7 @@ TEST(ThreadPool, TheOtherThreadsWorkToo) {
 
 TEST(ThreadPool, SleepingThreadsAreWoken) {
   ThreadPool pool(2);
-  // Much longer than a worker spins before it sleeps.
+  // This is much longer than a worker spins before it sleeps.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::atomic<int> num_begun{0};
   pool.for_each(2, [&](ptrdiff_t, int) {

@@ -12,14 +12,14 @@ from selenium.webdriver.support.ui import WebDriverWait
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 kFlags = [
     "--headless=new",
-    "--no-sandbox",  # CI runs as root
+    "--no-sandbox",  # needed because CI runs as root
     "--disable-dev-shm-usage",
     "--disable-gpu",
     "--disable-background-networking",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--window-size=1000,700",
 ]
-# A mouse, which a headless browser lacks: it matches `hover: hover`.
+# Adds a mouse, so that `hover: hover` matches. A headless browser has none.
 kMouse = "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"
 # Records the bodies of requests in `sent`, and adds the fields of `more` to them.
 kWatch = """

@@ -22,7 +22,7 @@ def run_section(section, url, capsys):
     """Runs the section's Python in this process, which has already imported most of it, and checks for a structured
     answer."""
     [form], [code] = blocks("python", "# Clients"), blocks("python", section)
-    # The miniature model may think without end; then some of these packages report an answer that is cut off.
+    # The miniature model may think without end. Some of these packages then report an answer that is cut off.
     for left in range(4, -1, -1):
         try:
             with only_this_machine():
@@ -32,5 +32,5 @@ def run_section(section, url, capsys):
             if not left:
                 raise
     told = capsys.readouterr().out
-    # The miniature model invents the city; Python prints a text with an apostrophe in double quotes.
+    # The miniature model invents the city. Python prints a text with an apostrophe in double quotes.
     assert re.search(r"""city=(['"]).*\1 degrees=-?\d+ sky='(clear|cloudy|rain)'""", told), told

@@ -4,8 +4,8 @@ import contextlib
 import random
 import socket
 
-# The kernel assigns ports from 32768 on to any process (ip_local_port_range). So a free port from that range
-# may be taken by another process before the server has bound it.
+# The kernel may give any process a port from 32768 on (ip_local_port_range). So a free port of that range may
+# be taken by another process before the server has bound it.
 NEVER_GIVEN = range(15000, 32768)
 
 

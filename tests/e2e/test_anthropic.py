@@ -27,7 +27,7 @@ def client_of(server, key="none"):
 
 
 def request_of(extra_body={}, **fields):
-    # The package no longer has a parameter for the temperature.
+    # The package no longer has a parameter for temperature.
     return {"model": "tiny", "max_tokens": 200, "messages": QUESTION, **fields, "extra_body": {"temperature": 0, **extra_body}}
 
 
@@ -125,7 +125,7 @@ def test_what_an_agent_sends_is_taken(server):
         )
 
     first, second = request("aaaa"), request("bbbb")
-    # The line that changes with every request is not part of the prompt.
+    # Claude Code's line that changes with every request is not part of the prompt.
     assert second.usage.cache_read_input_tokens > 0 and first.usage.output_tokens == 4
 
 

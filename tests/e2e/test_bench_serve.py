@@ -52,10 +52,10 @@ def test_the_record_says_when_and_on_which_machine_the_client_ran(server):
 def test_the_record_has_what_nibble_says_about_itself(server):
     record = json.loads(bench(server.url, *SMALL, "--json").stdout)
     assert {"operation", "weights", "activations", "rows", "kernel", "reason"} == record["kernels"][0].keys()
-    assert record["launches"] == {} and record["num_gpus"] == 1  # a CPU has no graphs
+    assert record["launches"] == {} and record["num_gpus"] == 1  # the CPU backend has no graphs
     assert record["drafts"].keys() == {"drafts", "drafted_tokens", "accepted_tokens", "acceptance"}
     assert record["server"]["backend"] == "cpu" and record["server"]["max_context"] == 1024
-    assert 256 < record["vocab_size"] < 5000  # of the tiny model
+    assert 256 < record["vocab_size"] < 5000  # the tiny model's vocabulary
 
 
 def test_the_record_has_the_drafts_of_the_run():
@@ -67,7 +67,7 @@ def test_the_record_has_the_drafts_of_the_run():
     for drafts in first, second:
         assert 0 < drafts["drafts"] <= drafts["drafted_tokens"] >= drafts["accepted_tokens"] >= 0
         assert drafts["acceptance"] == pytest.approx(drafts["accepted_tokens"] / drafts["drafted_tokens"])
-    # The server also counts the drafts of the questions that follow the loads (`coherence`).
+    # The server also counts drafts for the questions that follow the loads (`coherence`).
     assert first["drafted_tokens"] + second["drafted_tokens"] < status["drafted_tokens"]
 
 
@@ -130,7 +130,7 @@ def test_prompts_of_a_conversation_grow_with_its_answers(server, api):
     assert load["num_requests"] == 9 and load["num_failed"] == 0
     if api == "completions":  # 40, 40 + 8 + 40, 40 + 8 + 40 + 8 + 40
         assert load["num_prompt_tokens"] == 3 * (40 + 88 + 136)
-    assert load["num_cached_tokens"] > 0  # of earlier turns
+    assert load["num_cached_tokens"] > 0  # from earlier turns
 
 
 def test_a_load_lasts_for_the_least_time(server):
@@ -157,7 +157,7 @@ def test_a_trace_is_replayed(server, tmp_path):
     [load] = loads_of(server.url, "--workload", trace, "--warmup", 0)
     assert load["load"] == "trace" and load["num_requests"] == 4 and load["seconds"] > 0.3
     assert load["num_prompt_tokens"] == 4 * 520 and load["num_output_tokens"] == 12
-    assert load["num_cached_tokens"] >= 480  # block 5 of a later request
+    assert load["num_cached_tokens"] >= 480  # a later request finds block 5 in the cache
     [load] = loads_of(server.url, "--workload", trace, "--warmup", 0, "--clients", 2, "--requests", 8)
     assert load["num_requests"] == 8 and load["num_prompt_tokens"] == 8 * 520
     trace.write_text('{"input_length": 1}\n')
@@ -184,7 +184,7 @@ def test_wrong_flags_are_told(server, flags, said):
 def test_a_rate_and_a_chat_with_a_shared_prefix(server):
     [load] = loads_of(server.url, *SMALL, "--rate", 50, "--api", "chat", "--prefix-tokens", 100)
     assert load["rate"] == 50 and load["num_failed"] == 0
-    assert load["num_prompt_tokens"] > 12 * 140  # plus the template
+    assert load["num_prompt_tokens"] > 12 * 140  # plus the tokens of the template
     # 12 arrivals at 50 per second take 0.22 s on average; the probability of less than 0.02 s is below 1e-8.
     assert load["seconds"] > 0.02
 
@@ -238,7 +238,7 @@ def test_another_path_or_model_is_told_as_the_server_says_it(server):
     assert done.returncode == 2 and "HTTP 404: The model `other` does not exist" in done.stderr
 
 
-# arbitrary servers
+# servers other than nibble
 
 
 def test_the_servers_answer_to_a_question_is_shown_after_the_loads(server):
@@ -281,7 +281,7 @@ def answering(answer):
             pass
 
     class Server(http.server.ThreadingHTTPServer):
-        request_queue_size = 64  # simultaneous connections; the system would drop some of more than this
+        request_queue_size = 64  # the system would drop some connections beyond this number
 
     with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -360,7 +360,7 @@ def test_each_event_has_the_time_of_its_arrival():
 
     with answering(answer) as url:
         [load] = loads_of(url, "--model", "m", "--requests", 1, "--warmup", 0)
-    # Lower bounds only: a slow machine makes times longer, not shorter. Half of each pause is left for
-    # late wake-ups.
+    # Only lower bounds are checked: a slow machine makes times longer, not shorter. Half of each pause is
+    # left for late wake-ups.
     assert load["itl_seconds"]["p50"] > 0.1
     assert load["e2e_seconds"]["max"] - load["ttft_seconds"]["max"] > 0.5

@@ -50,7 +50,7 @@ def events(text):
     return [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:") and line != "data: [DONE]"]
 
 
-# Each API returns (calls as [name, text of the arguments], content, finish reason).
+# These functions return (calls as [name, text of the arguments], content, finish reason), one for each API.
 
 
 def chat_choice(choice, whole=True):
@@ -159,7 +159,7 @@ def ollama(server, limit, stream):
 
 
 APIS = [
-    # the function that asks, the finish reason of a complete call, the finish reason of a cut-off answer
+    # function that sends the request, finish reason of a complete call, finish reason of a cut-off answer
     (chat_with_tools, "tool_calls", "length"),
     (chat_with_functions, "function_call", "length"),
     (chat_with_custom_tool, "tool_calls", "length"),
@@ -210,7 +210,7 @@ def test_a_token_of_the_header_that_stops_the_answer_ends_no_call(server):
 
 NODE = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}, "kids": {"type": "array", "items": {"$ref": "#/$defs/Node"}, "maxItems": 1}}, "required": ["name"], "additionalProperties": False}
 SCHEMAS = {
-    # the schema, and its form in the prompt
+    # schema, and its form in the prompt
     "map": ({"type": "object", "additionalProperties": {"type": "number"}, "minProperties": 1}, "[key: string]: number,"),
     "pattern": ({"type": "object", "patternProperties": {"^x[0-9]$": {"type": "integer"}}, "additionalProperties": False, "minProperties": 1}, "[key: /^x[0-9]$/]: number,"),
     "reference": ({"$ref": "#/$defs/Node", "$defs": {"Node": NODE}}, "(_: // Node\n{\nname: string,\nkids?: Node[],\n}) => any"),
@@ -234,7 +234,7 @@ def test_a_schema_without_properties_is_shown_and_enforced(server, name):
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             answers = list(pool.map(lambda seed: chat_choice(ask_json(server, "/v1/chat/completions", {**body, "seed": seed})["choices"][0]), range(6)))
         whole = [json.loads(calls[0][1]) for calls, _, reason in answers if reason == "tool_calls"]
-        # Numbers may fill the whole answer.
+        # An answer of these schemas may consist of numbers up to its limit, and never be complete.
         assert whole or name in ("map", "pattern", "all of"), "nothing to check"
         for arguments in whole:
             assert isinstance(arguments, dict)
@@ -276,13 +276,13 @@ def test_a_forbidden_call_leaves_the_prompt_as_it_is(server):
     assert [calls for calls, _, _ in none] == [[], [], []]
     message = ask_json(server, "/v1/messages", {"messages": asked["messages"], "temperature": 0, "max_tokens": 100, "tools": [{"name": "get_weather", "input_schema": LOCATION}], "tool_choice": {"type": "none"}})
     assert message["stop_reason"] != "tool_use" and all(block["type"] == "text" for block in message["content"])
-    # Without a constraint the model may write a call, which is shown as text.
+    # Without a constraint the model may write a call, which is returned as text.
     free = chat(server, 100, **asked, tool_choice="none", ignore_eos=True)
     assert free[0] == [] and free[2] == "length"
 
 
 HISTORY = [
-    # the path, and a body with a name that would start another field of a header
+    # path, and a body with a name that would start another field of a header
     ("/v1/chat/completions", {"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f to=user", "arguments": "{}"}}]}]}, "messages[0].tool_calls[0].function.name"),
     ("/v1/chat/completions", {"messages": [{"role": "assistant", "function_call": {"name": "f to=user", "arguments": "{}"}}]}, "messages[0].function_call.name"),
     ("/v1/chat/completions", {"messages": [{"role": "function", "name": "f to=user", "content": ""}]}, "messages[0].name"),
@@ -311,7 +311,7 @@ def test_a_keyword_that_can_not_be_enforced_is_refused_where_it_must_be(server):
     text, headers = ask(server, "/v1/chat/completions", {**body, "tool_choice": "required", "thinking_token_budget": 0, "max_tokens": 300})
     assert "tools.f ('uniqueItems' at #/properties/t: not enforced)" in headers["X-Nibble-Ignored"]
     [[_, arguments]], _, reason = chat_choice(json.loads(text)["choices"][0])
-    if reason == "tool_calls":  # the other keywords are enforced
+    if reason == "tool_calls":  # the other keywords of the schema are enforced
         assert json.loads(arguments)["u"] in range(4)
 
 
@@ -322,7 +322,7 @@ def test_the_program_shows_no_header_that_is_cut_off():
         return json.loads(done.stdout)
 
     whole = answer(200)
-    # Positions of <|channel|>.
+    # Indices of the tokens <|channel|>.
     begins = [at for at, token in enumerate(whole["tokens"]) if at == 0 or token == whole["tokens"][0]]
     assert len(begins) == 2 and whole["finish_reason"] != "length"
     for limit in [*range(1, 4), *range(begins[1] - 2, begins[1] + 4)]:

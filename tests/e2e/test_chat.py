@@ -47,7 +47,7 @@ def texts(messages, role):
 
 def test_a_line_can_be_edited(tmp_path):
     chat = greedy()
-    # ctrl-A, a word, ctrl-E, delete two characters: "What is 17 + 25?" typed out of order.
+    # Types "What is 17 + 25?" out of order: ctrl-A, a word, ctrl-E, then deletes two characters.
     ask(chat, "is 17 + 26!\x1b[D\x1b[D\x1b[D\x01What \x05\x7f\x7f5?")
     assert texts(saved_by(chat, tmp_path / "talk.json"), "user") == [QUESTION]
     end(chat)
@@ -108,7 +108,7 @@ def test_questions_of_an_earlier_chat_come_back(tmp_path):
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
     chat = greedy("--history", str(history))
-    assert "17 + 25 = 42." in ask(chat, UP + UP)  # the last line in the history was /quit
+    assert "17 + 25 = 42." in ask(chat, UP + UP)  # the newest line in the history is /quit
     end(chat)
 
 
@@ -170,7 +170,7 @@ def test_a_conversation_that_was_saved_goes_on(tmp_path):
     flags = ["chat", "tiny", "--temperature", 0]
     first = ["/system Be brief.", "/reasoning low", QUESTION, f"/save {one}", "Add 3 and 6.", f"/save {two}"]
     answer(*flags, stdin="\n".join(first).encode())
-    # The file gives the same answer as the original conversation, because the prompt is the same.
+    # The saved file gives the same answer as the original conversation, because the prompt is the same.
     told = answer(*flags, stdin=f"/load {one}\nAdd 3 and 6.\n/save {other}\n".encode())
     assert "2 messages read from" in told
     assert two.read_text() == other.read_text()

@@ -17,7 +17,7 @@ import pytest
 
 NIBBLE = os.environ["NIBBLE_BINARY"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CUDA_NIBBLE = ROOT / "build" / "cuda" / "nibble"  # as built by ./test cuda
+CUDA_NIBBLE = ROOT / "build" / "cuda" / "nibble"  # built by ./test cuda
 TINY = ROOT / "models" / "tiny-gpt-oss"
 GOLDEN = ROOT / "tests" / "golden"
 QUESTION = "What is 17 + 25?"
@@ -155,7 +155,7 @@ def test_ctrl_c_ends_the_answer_and_keeps_what_there_is():
     command = [NIBBLE, "run", "tiny", "--raw", "-p", "Once", "--max-tokens", "20000"]
     environment = {**os.environ, "NIBBLE_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
-        run.stdout.read(1)  # it has started
+        run.stdout.read(1)  # waits until it has started
         run.send_signal(signal.SIGINT)
         _, told = run.communicate(timeout=60)
     assert run.returncode == 130
@@ -418,9 +418,9 @@ def test_inspect_shows_a_model_that_no_machine_here_could_hold():
     assert report["weight_bytes"] == 65_248_815_744
     assert report["num_parameters"] == 116_829_156_672
     assert report["bytes_by_format"]["MXFP4"] == 60_914_073_600
-    # Keys and values of the full layers alone: 36,864 bytes per token.
+    # Keys and values of the full layers alone take 36,864 bytes per token.
     assert report["memory"]["kv_bytes"] >= 2 * 36_864 * 131_072
-    # With an empty cache a token reads only these weights; here it also reads full layers and windows.
+    # With an empty cache a token reads only these weights. Here it also reads the caches of the layers.
     weights = 5_002_907_904
     assert weights + 36_864 * 131_072 < report["bytes_per_decoded_token"] < weights + 36_864 * 131_072 + 10_000_000
 
@@ -472,7 +472,7 @@ def predict_gpu(gpu, *arguments):
 
 @with_cuda
 def test_kernels_are_listed_for_a_gpu_that_is_not_here():
-    for gpu, said, many in [  # row ranges of the kernels for many tokens: on Hopper those of wgmma
+    for gpu, said, many in [  # row ranges of the kernels for many tokens, on Hopper of wgmma kernels
         ("sm_121", "NVIDIA GB10 (sm_121), 48 multiprocessors", ["9-16", "17-"]),
         ("h200", "NVIDIA H200 (sm_90), 132", ["9-64", "65-255", "256-"]),
     ]:
@@ -524,7 +524,7 @@ def test_speed_is_predicted_for_a_gpu_that_is_not_here():
         seconds = test["num_steps"] * sum(row["us"] for row in rows) / 1e6
         assert test["tokens_per_second"] == pytest.approx(test["num_tokens"] / seconds)
         assert 0 < test["share_of_read_bandwidth"] < 1
-    # A machine that reads 262 GB/s, and 3.47 GB per token: at most 75 tok/s.
+    # This machine reads 262 GB/s and a token reads 3.47 GB: at most 75 tok/s.
     assert 60 < tests["tg128"]["tokens_per_second"] < 75.6
     assert tests["tg128 @ d16384"]["tokens_per_second"] < tests["tg128"]["tokens_per_second"]
 
@@ -605,7 +605,7 @@ def test_memory_is_predicted_as_a_server_would_divide_it():
     assert one["sequence_bytes"] == pytest.approx(32768 * 36864, rel=0.02) and fp8["sequence_bytes"] == pytest.approx(one["sequence_bytes"] / 2)
     assert [row["fits"] for row in one["batches"]] == [True, one["most_sequences"] >= 40, False] and 40 <= one["most_sequences"] < 64
     assert one["batches"][0]["free_tokens"] == pytest.approx(one["batches"][1]["free_tokens"] + 39 * 32768, rel=0.02)
-    # Two GPUs hold the weights only once, so more than twice the number of sequences fits.
+    # Two GPUs hold the weights only once, so they have room for more than twice the number of sequences.
     assert two["weight_bytes"] < 0.53 * one["weight_bytes"] and two["most_sequences"] > 2.5 * one["most_sequences"]
     text = predict_gpu("rtx5090", "-p", 0, "-n", 1, "--batch", 8).stdout
     assert "0 fit" in text and "do not fit" in text and "nibble does not run the model there" in text
@@ -746,8 +746,8 @@ def test_formats_are_compared_with_the_unquantised_model():
     assert fp8["num_windows"] == 1 and fp8["num_scored"] == 255
     mxfp4 = json.loads(answer(*compare, "--mxfp4-layers", "all", "--json"))
     assert mxfp4["formats"] == {"qkv": "MXFP4", "o": "MXFP4", "lm_head": "MXFP4", "kv": "BF16"}
-    # One mantissa bit is a quarter of the squared error, and so of the divergence. FP8 has two bits more
-    # than MXFP4.
+    # One more mantissa bit leaves a quarter of the squared error, and so of the divergence. FP8 has two bits
+    # more than MXFP4.
     assert 0 < fp8["mean_kl"] < mxfp4["mean_kl"] / 4
     assert fp8["mean_kl"] < fp8["p99_kl"]
     assert 1 > fp8["top1_agreement"] > mxfp4["top1_agreement"] > 0.5
@@ -835,7 +835,7 @@ def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
     assert entry["nibble"].startswith("nibble ") and model.startswith("hidden 256, intermediate 128, 8 heads of 64")
     assert tuning["threads"] == 2 and tuning["panel_rows"] % 16 == 0
     for knob, value in tuning.items():
-        if knob == "tile_from_tokens" and value == 0: continue  # no tiles here
+        if knob == "tile_from_tokens" and value == 0: continue  # these kernels use no tiles here
         assert knob == "threads" or any(knob in line and f" {value} " in line for line in table.splitlines())
     write = lambda build=entry["nibble"], **changes: kept.write_text(
         json.dumps({machine: {"nibble": build, "models": {model: tuning | changes}}}))
@@ -863,7 +863,7 @@ def test_diff_names_the_first_layer_and_operation_that_differ(tmp_path):
     result = nibble("diff", "tiny", *exact, "--fp8-layers", "o")
     assert result.returncode == 1 and b"- first difference above 0.015: layer 0 project" in result.stdout
 
-    # A weight that differs in one build only: layer 3's attention output is multiplied by -1.
+    # One weight differs in one build only: layer 3's attention output is multiplied by -1.
     damaged = tmp_path / "damaged"
     shutil.copytree(ROOT / "models" / "tiny-gpt-oss", damaged)
     name = "model.layers.3.self_attn.o_proj.weight"
@@ -931,7 +931,7 @@ def test_profile_shows_what_a_draft_head_adds_to_a_step():
     report = json.loads(answer("profile", "tiny", "-r", 30, "--json", "--speculate", f"eagle3={head}"))
     drafts = next(part for part in report["parts"] if part["part"] == "draft head")
     assert report["num_drafts"] == 3 and drafts["us"] > 0 and drafts["launches"] > 0
-    # fc, k and v, and three times the layer and the unembedding, in blocks of 32 at 17 bytes each.
+    # fc, k and v run once, the layer and the unembedding 3 times, in blocks of 32 elements with 17 bytes.
     elements = 256 * 768 + 2 * 128 * 512 + 3 * (768 * 512 + 256 * 512 + 3 * 1024 * 256 + 1024 * 256)
     assert drafts["bytes"] == elements // 32 * 17
     assert "leave out the draft model" in refusal("profile", "tiny", "--speculate", "model=tiny")
@@ -970,7 +970,7 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
     text = answer("bench", "compare", files["a"], files["b"])
     assert [row[0] for row in rows_of(text)[2:]] == ["pp16", "tg2"]
     assert all(row[-1] in ("within the noise", "B is faster", "B is slower") for row in rows_of(text)[2:])
-    # A factor of 50 is beyond any noise, even on a busy machine.
+    # A factor of 50 is more than any noise, even on a busy machine.
     run = json.loads(files["b"].read_text())
     for test in run["tests"]:
         test["tokens_per_second"]["samples"] = [50 * sample for sample in test["tokens_per_second"]["samples"]]
@@ -1032,7 +1032,7 @@ def test_warm_ups_are_run_as_often_as_the_flag_says(command, warmups):
 def test_bench_and_profile_state_the_operations_of_matrix_products():
     record = json.loads(answer("bench", "tiny", "-p", 64, "-n", 2, "-r", 2, "--json"))
     prompt, decode = record["tests"]
-    # Of a token: twice the active parameters; of a prompt, only the last token multiplies by lm_head.
+    # A token takes twice the active parameters. Of a prompt, only the last token multiplies by lm_head.
     active = json.loads(answer("inspect", "tiny", "--json"))["num_active_parameters"]
     assert prompt["flops_per_step"] / 64 == pytest.approx(2 * (active - 4096 * 256), rel=0.1)
     assert decode["flops_per_step"] == pytest.approx(2 * active, rel=0.1)
@@ -1171,7 +1171,7 @@ def test_a_chat_remembers_obeys_and_ends(tmp_path):
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
-    # No answer can end before a person, or a test on a busy machine, presses ctrl-C.
+    # The schema demands a million characters: no answer ends before ctrl-C, even on a busy machine.
     schema = tmp_path / "long.json"
     schema.write_text(json.dumps({"type": "string", "minLength": 1000000}))
     chat = Terminal("--temperature", "1", "--seed", "1", "--reasoning", "high", "--json-schema", str(schema))
@@ -1185,7 +1185,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
     chat.expect("> ")
     chat.type("/reset\n")
     chat.expect("new conversation")
-    # Wait until the editor reads, because until then the terminal treats input as text and ctrl-D as nothing.
+    # Waits until the editor reads, because until then the terminal treats input as text and ignores ctrl-D.
     chat.expect("> ")
     chat.type("\x04")
     assert chat.exit_code() == 0

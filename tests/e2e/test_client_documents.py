@@ -19,7 +19,7 @@ from test_responses import agent
 from test_serve import serving
 from weather import first_that_ends
 
-# Each kind of code, and the function that reads it.
+# Languages of code blocks, and the functions that read them.
 READERS = {"toml": tomllib.loads, "json": json.loads, "yaml": yaml.safe_load, "ini": lambda text: dict(line.split("=", 1) for line in text.splitlines())}
 
 
@@ -76,7 +76,7 @@ def test_what_is_written_for_the_shell_runs(server, tmp_path):
     def ask(seed):
         return json.loads(run(f"{with_schema} -o temperature {seed / 10}"))
 
-    # The short form of a schema does not close the object, so an answer may be cut off.
+    # In the short form, the schema does not close the object, so an answer may be cut off.
     told = first_that_ends(ask, json.JSONDecodeError)
     assert isinstance(told["sum"], int) and isinstance(told["is_even"], bool)
 

@@ -106,7 +106,7 @@ def test_the_names_of_tags_are_valid_everywhere(server):
 
 def test_a_client_of_ollama_learns_what_it_needs(server):
     version = tuple(int(part) for part in send(server, "/api/version")[2]["version"].split("."))
-    assert version >= (0, 13, 4)  # required by Codex
+    assert version >= (0, 13, 4)  # the version that Codex requires
     info = send(server, "/api/show", {"model": "tiny:latest"})[2]["model_info"]
     assert info["general.basename"] == "tiny" and info[info["general.architecture"] + ".context_length"] == 2048
 

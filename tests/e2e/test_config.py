@@ -50,14 +50,14 @@ def test_a_server_is_what_its_file_says(config, tmp_path):
         date = 2025-06-28
         """
     )
-    # The model is given twice: on the command line, which wins, and in the file.
+    # The model is given twice: in the file, and on the command line, which wins.
     with serving("--config", file, name="one") as server:
         request = urllib.request.Request(server.url + "/status.json", headers={"Authorization": "Bearer sk-a"})
         with urllib.request.urlopen(request, timeout=30) as reply:
             told = json.load(reply)
         assert told["defaults"]["temperature"] == 0.25 and told["max_context"] == 1024 and told["model"] == "one"
         assert [model.id for model in server.client("sk-a").models.list()] == ["one", "two"]
-        assert server.health("/status") == 404  # no-page
+        assert server.health("/status") == 404  # because of no-page
 
 
 def test_command_line_wins_over_variables_and_these_over_the_file(config):
@@ -71,7 +71,7 @@ def test_command_line_wins_over_variables_and_these_over_the_file(config):
     assert temperature() == "0.25"
     assert temperature(NIBBLE_TEMPERATURE="0.5") == "0.5"
     assert temperature("--temperature", 1, NIBBLE_TEMPERATURE="0.5") == "1"
-    # A list on the command line replaces the one in the file. Another name of a flag is the same flag.
+    # A list on the command line replaces the list in the file. Two names of one flag are the same flag.
     _, out, _ = check("--config", file, "--served-model-name", "c", "--max-model-len", 1024)
     assert re.search(r"names +c\n", out) and "up to 1024 tokens" in out
 
@@ -113,7 +113,7 @@ def test_every_flag_can_be_in_the_file(config):
     flags = set(re.findall(r"--([a-z0-9-]+)", told.partition("Endpoints:")[0])) - {"help", "config", "check", "version"}
     assert len(flags) > 40
     for flag in flags:
-        _, _, err = check("tiny", "--config", config(f"{flag} = {{}}\n"))  # no flag accepts such a value
+        _, _, err = check("tiny", "--config", config(f"{flag} = {{}}\n"))  # no flag accepts {}
         assert f"'{flag}' is a table" in err or f"'{flag}' must be " in err, err
 
 
@@ -133,7 +133,7 @@ def test_the_example_is_right(tmp_path):
 
 
 def test_a_check_tells_what_would_be_served_and_takes_no_port(tmp_path):
-    with serving() as server:  # --check works next to a running server
+    with serving() as server:  # --check works while a server runs
         code, out, err = check("tiny", "--port", server.port, "--context", 1024, "--max-sequences", 2)
     assert code == 0 and err == ""
     lines = dict(re.findall(r"^  (\S+(?: \S+)?)  +(.*)$", out, re.MULTILINE))

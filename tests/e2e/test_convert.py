@@ -31,7 +31,7 @@ def convert(model, out, **more):
     try:
         yield conversion
     finally:
-        conversion.kill()  # if the test has failed
+        conversion.kill()  # ends it if the test has failed
         conversion.communicate()
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_left_of_a_conversion_that_was_interrupted(large, tmp_path, n
 
 @pytest.mark.parametrize("name", ["tiny.gguf", "tiny"])
 def test_nothing_is_left_of_a_conversion_that_had_no_room(tmp_path, name):
-    def limit():  # files of at most a megabyte: writing fails as on a full disk
+    def limit():  # limits files to a megabyte: writing fails as on a full disk
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 

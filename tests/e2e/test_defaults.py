@@ -25,7 +25,7 @@ def prompt_of(server, **request):
 def test_a_request_that_says_nothing_gets_the_defaults(server):
     client = server.client()
     plain = [client.chat.completions.create(model="tiny", messages=QUESTION, max_tokens=30).choices[0].message for _ in range(3)]
-    assert plain[0] == plain[1] == plain[2]  # temperature 0
+    assert plain[0] == plain[1] == plain[2]  # the default temperature is 0
     response = client.responses.create(model="tiny", input="Hi", max_output_tokens=4)
     assert (response.temperature, response.top_p, response.reasoning.effort) == (0, 0.5, "low")
     prompt = prompt_of(server, messages=QUESTION)

@@ -37,7 +37,7 @@ def health_check():
     return image_list("HEALTHCHECK")
 
 
-# The command line of each file.
+# The server's command line in each file.
 COMMANDS = {
     "Containerfile": image_list("CMD"),
     "nibble@.service": shlex.split(re.search(r"^ExecStart=/usr/local/bin/nibble ((?:.*\\\n)*.*)$", UNIT, re.MULTILINE)[1].replace("\\\n", "")),
@@ -99,8 +99,8 @@ def test_what_is_asked_of_a_pod_is_there(tmp_path):
     gateways = [YAMLS["values/llm-d-router.yaml"]["router"]["epp"], YAMLS["values/inferencepool.yaml"]["inferenceExtension"]]
     assert {endpoint["path"], *(gateway["metricsDataSource"]["path"] for gateway in gateways)} == {"/metrics"}
     with deployed("kubernetes/deployment.yaml", tmp_path) as server:
-        assert server.health() == 200  # so that an HTTP request is counted
-        _, samples = scrape(server)  # without a key
+        assert server.health() == 200  # an HTTP request that is counted
+        _, samples = scrape(server)  # scrapes without a key
 
     absent = {"vllm:lora_requests_info"}  # documented as missing
     named = {metric for text in TEXTS.values() for metric in re.findall(r"\b(?:nibble|vllm):[a-z_]+", text)}
@@ -109,7 +109,7 @@ def test_what_is_asked_of_a_pod_is_there(tmp_path):
     assert (series,) in samples
     renamed = re.sub(rule["name"]["matches"], rule["name"]["as"].replace("${1}", r"\1"), series)
     assert metric["pods"]["metric"]["name"] == renamed
-    # A gateway's picker reads one series of each name, and the block size from labels.
+    # A gateway's picker reads one series of each name, and takes the block size from labels.
     for name in ("vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc"):
         assert [key for key in samples if key[0] == name] == [(name, ("engine", "0"))]
     [info] = [dict(key[1:]) for key in samples if key[0] == "vllm:cache_config_info"]
@@ -147,7 +147,7 @@ def test_ports_and_users_are_the_same_everywhere():
     assert flags["kubernetes/deployment.yaml"]["--port"] == flags["Containerfile"]["--port"] == "8000" == str(CONTAINER["ports"][0]["containerPort"])
     assert f"EXPOSE {flags['Containerfile']['--port']}\n" in IMAGE and "/127.0.0.1/8000 " in health_check()[-1]
     for name, service in SERVICES.items():
-        if name != "serve-gpu":  # extends serve
+        if name != "serve-gpu":  # serve-gpu extends serve
             port = flags["compose.yaml" if name == "serve" else f"compose.yaml {name}"]["--port"]
             assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
     user = POD["spec"]["securityContext"]["runAsUser"]
@@ -161,7 +161,7 @@ def test_ports_and_users_are_the_same_everywhere():
 def test_a_server_has_time_to_end():
     """Supervisors wait longer than the server takes to shut down, and readiness probes are frequent enough."""
     seconds = {name: [int(flags_of(name).get(flag, 30)) for flag in ("--shutdown-delay", "--shutdown-timeout")] for name in COMMANDS}
-    last_words = 2  # seconds for answers that the server cancels
+    last_words = 2  # seconds for the answers that the server cancels
     assert POD["spec"]["terminationGracePeriodSeconds"] > sum(seconds["kubernetes/deployment.yaml"]) + last_words
     assert int(re.search(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)[1]) > sum(seconds["nibble@.service"]) + last_words
     assert {int(stop) for stop in re.findall(r"--stop-timeout (\d+)", TEXTS["README.md"])} == {40} and 40 > sum(seconds["Containerfile"]) + last_words
@@ -193,7 +193,7 @@ def test_the_modes_of_compose_are_stages_of_the_image():
     builds = {name: service["build"] for name, service in SERVICES.items()}
     assert all((DEPLOY / build["context"] / build["dockerfile"]).samefile(DEPLOY / "Containerfile") for build in builds.values())
     assert builds["dev"]["target"] in stages and builds["serve-gpu"]["args"] == {"PRESET": "cuda"}
-    # The commands of the stage that compiles, on the mounted source.
+    # The dev service runs the commands of the image's compile stage, on the mounted source.
     for command in SERVICES["dev"]["command"][-1].splitlines()[:2]:
         assert command.replace("release", '"$PRESET"') in IMAGE
     assert SERVICES["serve"]["read_only"] and SERVICES["serve"]["cap_drop"] == ["ALL"]
@@ -219,7 +219,7 @@ def test_the_image_has_the_libraries_of_the_program():
     libraries = re.findall(r"=> (/\S+)", subprocess.run(["ldd", NIBBLE], capture_output=True, text=True, check=True, timeout=20).stdout)
     paths = {candidate for library in libraries for candidate in (library, "/usr" + library)}
     told = subprocess.run(["dpkg-query", "-S", *paths], capture_output=True, text=True, timeout=20).stdout
-    # The packages that are subtracted are part of Debian's base.
+    # The subtracted packages are part of Debian's base.
     packages = {line.partition(":")[0] for line in told.splitlines()} - {"libc6", "libgcc-s1", "libstdc++6"}
     assert len(packages) >= 5
     assert packages == set(re.search(r"--no-install-recommends (lib.*?) &&", IMAGE)[1].split())
@@ -254,4 +254,4 @@ def test_the_unit_is_hardened(tmp_path):
     )
     level = re.search(r"Overall exposure level for \S+: ([\d.]+)", told.stdout)
     assert level and float(level[1]) < 3 and told.returncode == 0, told.stdout + told.stderr
-    assert re.search(r"^DeviceAllow=char-nvidia\* rw$", UNIT, re.MULTILINE)  # the GPUs stay accessible
+    assert re.search(r"^DeviceAllow=char-nvidia\* rw$", UNIT, re.MULTILINE)  # GPUs stay accessible

@@ -103,7 +103,7 @@ def test_what_the_documents_do_with_curl_works():
 
 
 def test_what_the_documents_do_with_official_clients_works():
-    # In this order: the second document uses the client that the first creates.
+    # The order matters: the second document uses the client that the first one creates.
     texts = [(ROOT / name).read_text() for name in ("docs/serving.md", "docs/api.md")]
     snippets = [snippet for text in texts for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(snippets) == 3

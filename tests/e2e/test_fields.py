@@ -199,7 +199,7 @@ def test_a_token_without_text_has_a_chunk_where_usage_is_in_every_chunk(server):
     *tokens, last, usage = chunks(continuous_usage_stats=True)
     assert [(chunk.usage.completion_tokens, chunk.choices[0].text) for chunk in tokens] == [(1, ""), (2, ""), (3, "")]
     assert last.choices[0].finish_reason == "length" and usage.usage.completion_tokens == 3
-    assert len(chunks()) == 2  # the end and the usage
+    assert len(chunks()) == 2  # the end, then the usage
 
 
 @pytest.mark.parametrize(

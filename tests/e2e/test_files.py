@@ -137,7 +137,7 @@ def test_no_answer_comes_from_a_file_that_was_changed(tiny_gguf, tmp_path, backe
     shutil.copy(tiny_gguf, file)
     with serving(file, "--backend", backend) as (process, url):
         assert complete(url)
-        with open(file, "r+b") as changed:  # overwritten in place: the mapping shows the new bytes
+        with open(file, "r+b") as changed:  # overwritten in place, so the mapping shows the new bytes
             changed.seek(-500_000, os.SEEK_END)
             changed.write(bytes(400_000))
         with pytest.raises(urllib.error.HTTPError) as failure:

@@ -74,7 +74,7 @@ def test_langchain_gets_any_object_of_json(server, api):
             raise EOFError
         return told["parsed"]
 
-    # One of the two APIs' parsers raises its own error for an answer that is cut off.
+    # The parser of one of the two APIs raises its own error for an answer that is cut off.
     assert isinstance(first_that_ends(ask, (EOFError, openai.LengthFinishReasonError)), dict)
 
 

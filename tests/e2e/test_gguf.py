@@ -261,7 +261,7 @@ def test_inspect_shows_each_kernel_of_layers_of_several_types_once(tiny_gguf, tm
         answer("inspect", mixed, "--json", "--kernels", "--isa", "portable", "--experts-activations", "int8")
     )
     rows = [(row["operation"], row["weights"], row["activations"]) for row in report["kernels"]]
-    # The kernel is part of the key because attend has two.
+    # The kernel is part of the key because attend has two kernels.
     kernels = [(*row, kernel["kernel"]) for row, kernel in zip(rows, report["kernels"])]
     assert [row for row in rows if row[0] == "project"] == [("project", "BF16", "F32"), ("project", "Q8_0", "INT8")]
     assert len(kernels) == len(set(kernels))
@@ -283,7 +283,7 @@ def test_files_that_are_damaged_or_of_another_kind(tiny_gguf, tmp_path):
     assert "truncated" in refused("cut.gguf", whole[:-100])
     assert "truncated" in refused("header.gguf", whole[:1000])
     assert "version 2; expected 3" in refused("old.gguf", whole[:4] + b"\2" + whole[5:])
-    refused("counts.gguf", whole[:8] + b"\xff" * 8 + whole[16:])  # more tensors than the file has
+    refused("counts.gguf", whole[:8] + b"\xff" * 8 + whole[16:])  # a count larger than the file allows
 
 
 def test_models_that_nibble_does_not_run(tiny_gguf, tmp_path):

@@ -254,7 +254,7 @@ def test_the_default_drops_all_analysis_before_the_last_final(encoding, vocabula
         messages = conversation.messages
         last = max((i for i, m in enumerate(messages) if m.channel == "final"), default=-1)
         kept = [m for i, m in enumerate(messages) if i > last or m.channel != "analysis"]
-        # Skipped: the system message also depends on the tools of a developer message that is dropped.
+        # Skipped if a developer message is dropped: the system message also depends on its tools.
         if any(m.author.role == Role.DEVELOPER for m in messages if m not in kept):
             continue
         compared.append(conversation)
@@ -320,7 +320,7 @@ def test_parses_what_was_rendered_into_the_same_messages(encoding, vocabulary, c
     for said, parsed in zip(expected, parsed_by_nibble(vocabulary, streams)):
         repairs = [message.pop("repairs", None) for message in parsed]
         assert parsed == said
-        # A name alone could also be a misspelt role, so it is recorded as a repair.
+        # A name alone could also be a misspelt role. So reading it as a name is recorded as a repair.
         for message, repair in zip(said, repairs):
             is_bare_name = message["role"] == "tool" and "recipient" not in message and "." not in message["name"]
             assert bool(repair) == is_bare_name, (message, repair)
@@ -334,8 +334,8 @@ def test_parses_as_the_official_parser_where_that_accepts(encoding, vocabulary, 
         tokens = [token for m in messages for token in encoding.render(m)]
         streams.append((tokens, None))
         expected.append(encoding.parse_messages_from_completion_tokens(tokens, None))
-        # As in a completion, the prompt ends in <|start|>assistant, and the stream may stop anywhere in the
-        # last text.
+        # As in a completion, the prompt ends in <|start|>assistant. The stream may stop anywhere in the last
+        # text.
         tokens = [token for m in messages if m.author.role == Role.ASSISTANT for token in encoding.render(m)][2:]
         if not tokens:
             continue
@@ -372,7 +372,7 @@ def test_headers_that_are_not_flagged_are_read_as_the_official_parser_reads_them
             continue
         [parsed] = ours
         if "recipient" not in parsed and message.recipient == parsed.get("content_type"):
-            # The only documented difference: a content type alone is not a recipient.
+            # The only documented difference to the official parser: a content type alone is no recipient.
             message.recipient, message.content_type = None, message.recipient
         assert parsed == without_nulls(message.to_dict()), encoding.decode(tokens)
         num_compared += 1

@@ -132,7 +132,7 @@ def test_commands_of_the_readme_can_be_typed_as_they_stand(installed):
     on_path = {**os.environ, "PATH": f"{installed}/bin:{os.environ['PATH']}", "NIBBLE_HISTORY": "off"}
     told = {}
     for line in lines:
-        # A small model replaces the real ones, which are not available; a server would not end.
+        # The tiny model replaces real models, which are not available. A server would never end.
         line = line.replace("openai/gpt-oss-20b", "tiny").replace(" 20b.gguf", " /dev/null")
         if " serve " in line or " convert " in line: line += " --help"
         if " bench " in line: line += " -r 1"

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CHECK = Path(os.environ["NIBBLE_BINARY"]).parent / "tests/grammar_check"
 VERSION = "4.26.0"
 
-# nibble enforces formats, while these files expect that they are ignored; optional/format has the tests for
-# enforcing them. nibble also enforces the keywords it knows in schemas with a custom vocabulary without
+# nibble enforces formats, while these files expect that formats are ignored; optional/format has tests for
+# enforcing them. nibble also enforces the keywords it knows in schemas whose custom vocabulary has no
 # validation.
 OTHER_MEANING = {"format.json", "vocabulary.json"}
 
@@ -50,8 +50,7 @@ def suite():
     folder = ROOT / "build/json_schema_suite"
     tests = folder / f"jsonschema-{VERSION}/json/tests/draft2020-12"
     if not tests.exists():
-        # Not "--no-binary :all:": with it pip would also build everything needed to read the package, which
-        # takes minutes.
+        # "--no-binary :all:" would also build everything needed to read the package, which takes minutes.
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "jsonschema", "-d", folder]
         done = subprocess.run([*command, f"jsonschema=={VERSION}"], capture_output=True, text=True)
         if done.returncode != 0:
@@ -81,7 +80,7 @@ def test_the_official_suite_is_answered_right_wherever_it_compiles(checker, suit
         if "error" in answer:
             assert answer["error"].startswith("schema: '"), "a refusal names the keyword"
             continue
-        # A warning names what is not enforced.
+        # Warnings name what is not enforced.
         is_wider = any("format" in warning for warning in answer["warnings"])
         num_compiled += 1
         for test, accepted in zip(case["tests"], answer["accepted"], strict=True):

@@ -71,7 +71,7 @@ def test_a_stored_response_belongs_to_the_key_that_made_it():
             never = ask(server, "/v1/responses", stranger, {"input": "And?", "previous_response_id": "resp_never"})[1]
             assert told["error"]["message"] == never["error"]["message"].replace("resp_never", mine.id)
             assert ask(server, "/v1/responses", stranger, {"input": item})[0] == 404
-        # A second key with the same name belongs to the same user.
+        # Keys with the same name belong to the same user.
         for key in ("a", "a2"):
             assert ask(server, "/v1/responses/" + mine.id, key)[0] == 200
             more = {"input": "And?", "previous_response_id": mine.id, "max_output_tokens": 8}

@@ -9,8 +9,8 @@ from test_serve import QUESTION, serving
 
 MOST = 8
 TEXT = "It was a dark and stormy night, and the rain fell in torrents, except at occasional intervals. " * 4
-# Each API: path, a request for more tokens than allowed, (output tokens, finish reason) of an answer, and the
-# finish reason of a cut-off answer.
+# By API: path, a request for more tokens than allowed, a function that returns an answer's (output tokens,
+# finish reason), and the finish reason of a cut-off answer.
 APIS = {
     "chat": ("/v1/chat/completions", {"messages": QUESTION, "max_completion_tokens": 4000, "temperature": 0}, lambda a: (a["usage"]["completion_tokens"], a["choices"][0]["finish_reason"]), "length"),
     "completions": ("/v1/completions", {"prompt": "It was a", "max_tokens": 4000, "temperature": 0}, lambda a: (a["usage"]["completion_tokens"], a["choices"][0]["finish_reason"]), "length"),

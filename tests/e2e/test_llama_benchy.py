@@ -43,7 +43,7 @@ def report(server, tmp_path_factory):
     with book_in(folder) as book:
         flags = ["--base-url", server.url + "/v1", "--model", "tiny", "--tokenizer", ROOT / "models/tiny-gpt-oss", "--book-url", book]
         flags += ["--pp", NUM_PROMPT, "--tg", NUM_OUTPUT, "--exact-tg", "--depth", 0, DEPTH, "--concurrency", 1, 2, "--runs", NUM_RUNS]
-        # The bundled model can't name the capital of France.
+        # The coherence check is left out: the bundled model can't name the capital of France.
         flags += ["--enable-prefix-caching", "--latency-mode", "generation", "--skip-coherence", "--exit-on-first-fail"]
         flags += ["--extra-body", "temperature=0", "--save-result", out, "--format", "json"]
         unreachable = "http://127.0.0.1:9"
@@ -70,7 +70,7 @@ def test_llama_benchy_gets_every_row(report):
         for name in ("ttfr", "est_ppt", "e2e_ttft"):
             assert len(run[name]["values"]) == num_requests, (name, run)
         assert all(0 < ttfr <= ttft for ttfr, ttft in zip(run["ttfr"]["values"], run["e2e_ttft"]["values"]))
-    # No speed is reported for an answer that arrived in one read, as happens on a busy machine.
+    # An answer that arrived in one read, as happens on a busy machine, has no speed.
     speeds = [speed for run in report["benchmarks"] if run["tg_req_throughput"] for speed in run["tg_req_throughput"]["values"]]
     assert speeds and all(speed > 0 for speed in speeds)
 

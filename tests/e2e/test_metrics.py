@@ -37,7 +37,7 @@ def scrape(server):
 
 
 def test_what_was_done_is_counted():
-    with serving("--speculate", "off") as server:  # so that each token takes one row
+    with serving("--speculate", "off") as server:  # without drafts each token takes one row
         _, before = scrape(server)
         assert before[("nibble:num_requests_running",)] == 0
         assert before[("nibble:kv_cache_pages",)] > 0
@@ -47,7 +47,7 @@ def test_what_was_done_is_counted():
         stopped = client.chat.completions.create(model="tiny", messages=QUESTION, temperature=0, stop=" = ")
         assert status_of(server.post("/v1/completions", {})) == 400
         families, after = scrape(server)
-        # A chat's stop string cancels the answer, which ends later.
+        # A chat's stop string cancels its generation, which ends after the answer was sent.
         while after[("nibble:e2e_request_latency_seconds_count",)] < 4:
             families, after = scrape(server)
 
@@ -57,7 +57,7 @@ def test_what_was_done_is_counted():
         assert after[("nibble:prefix_cache_queries_total",)] == 4 * num_prompt
         cached = num_prompt // 32 * 32
         assert after[("nibble:prefix_cache_hits_total",)] == 3 * cached > 0
-        # By the time the server finds a chat's stop string, the engine is a few steps further.
+        # When the server finds a chat's stop string, the engine has run a few more steps.
         generated = after[("nibble:generation_tokens_total",)]
         assert generated >= sum(usage.completion_tokens for usage in usages)
 
@@ -76,7 +76,7 @@ def test_what_was_done_is_counted():
             for name in ("request_queue_time", "request_prefill_time", "request_decode_time", "e2e_request_latency")
         ]
         assert 0 < times[2] and sum(times[:3]) <= times[3]
-        # Each token of an answer except the last one takes a row, and each prompt token that was not cached.
+        # Each prompt token that was not cached takes a row, and each token of an answer except its last.
         steps = after[("nibble:iteration_seconds_count",)]
         rows = after[("nibble:iteration_tokens_total_sum",)]
         assert rows == 4 * num_prompt - 3 * cached + generated - 4

@@ -16,7 +16,7 @@ from ports import free_ports
 from test_cli import GOLDEN, NIBBLE, QUESTION
 from test_serve import ENDLESS, Server, first_event
 
-LOST = 4  # exit code: another node was lost
+LOST = 4  # exit code after the loss of another node
 SPLITS = [[], ["--expert-parallel"]]
 
 

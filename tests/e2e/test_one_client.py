@@ -58,7 +58,7 @@ def test_short_requests_overtake_long_ones(server):
         long = [held.enter_context(server.post("/tokenize", MEGABYTE)) for _ in range(16)]
         assert server.health() == 200
         chat(server)
-        # Too long for the I/O thread.
+        # This request is too long for the I/O thread.
         padded = json.dumps({"messages": QUESTION, "max_tokens": 2, "temperature": 0}) + " " * 30_000
         assert status_of(server.post("/v1/chat/completions", padded.encode())) == 200
         assert not all(has_answered(connection) for connection in long)

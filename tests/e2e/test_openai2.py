@@ -16,7 +16,7 @@ def test_litellm_and_instructor():
     if not PYTHON.exists():
         pytest.skip("the environment for openai 2 is not there: tests/e2e/openai2/requirements.txt could not be installed")
     with serving("--context", 8192) as server:
-        # So litellm does not download model prices.
+        # The variable keeps litellm from downloading model prices.
         environment = {**os.environ, "NIBBLE_URL": server.url, "PYTHONPATH": str(ROOT / "tests/e2e"), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/e2e/openai2/litellm_and_instructor.py"]
         done = subprocess.run(command, env=environment, capture_output=True, timeout=120)

@@ -169,7 +169,7 @@ def test_the_debian_package_installs_and_leaves_nothing(packages, tmp_path):
     assert answer + "\n" == ANSWER and checked == "tiny can be served."
     assert re.fullmatch(r"nibble:x:\d+:\d+::/nonexistent:/usr/sbin/nologin", user)
     assert kept == ["/etc/nibble", "/etc/nibble/nibble.conf"]
-    # useradd and userdel keep backups of the lists of users and groups.
+    # useradd and userdel keep backups of the lists of users and groups, which stay.
     backups = {"./etc/passwd-", "./etc/group-", "./etc/shadow-", "./etc/gshadow-", "./etc/subuid-", "./etc/subgid-"}
     assert set(left.splitlines()) <= backups
 

@@ -94,7 +94,7 @@ def test_an_answer_is_streamed_with_its_reasoning_folded(page):
 
 
 def test_the_page_says_what_it_waits_for_and_shows_reasoning_until_the_answer_begins(page):
-    # Holds the answer back at two places: before its first byte, and after the first reasoning.
+    # Holds the answer back in two places: before its first byte, and after the first reasoning.
     page.js(
         """(window.answered = window.fetch, window.fetch = async (address, options) => {
           if (!options?.body) return window.answered(address, options);
@@ -133,7 +133,7 @@ def test_an_answer_can_be_stopped_and_gone_on_from(page, server):
     kept = page.text(".answer")
     assert len(kept) > 20
     assert re.match(r"\d+ tokens, ", page.last(".numbers")) and page.last(".end") == "Stopped."
-    # The engine stopped too.
+    # The engine must have stopped too.
     page.wait("fetch('/status.json').then((reply) => reply.json()).then(({engine}) => engine.running === 0)")
     page.ask(QUESTION)
     assert page.last(".answer") != "" and len(page.js("window.sent.at(-1)")["messages"]) == 3
@@ -348,7 +348,7 @@ def test_a_key_is_asked_for_once_for_all_tabs(chromium):
             if handle != opened:
                 driver.close()
         driver.switch_to.window(opened)
-        chromium.go(locked.url + "/page/icon.svg")  # the last tab with the key is gone
+        chromium.go(locked.url + "/page/icon.svg")  # no tab with the key is left
         chromium.js("sessionStorage.clear()")
         chromium.go(locked.url + "/")
         chromium.wait("document.getElementById('key-dialog').open")
@@ -411,7 +411,7 @@ def test_markdown_becomes_elements_and_html_stays_text(any_page, text, shown):
 
 
 def test_the_time_of_hostile_markdown_grows_with_its_length(page):
-    # With quadratic time, or a recursion per level, this would not end.
+    # With quadratic time, or recursion per level, this would not end.
     parts = ["*", "**a", "_a ", "`", "` ``", "[", "[a](", "> ", "- ", "|", "|-", "~", "# ", "http://", "<br", "\\", "1. a\n\n", " ", "\n", "$", "$$", "$a", "$a ", "\\(", "\\[a", "\\[\n", "$$\n", "](", "```\n", "[^1]: ", "[^a]", "- [x] ", "` `` $a$ "]
     for part in parts:
         assert page.driver.execute_async_script(RENDER, part * (100_000 // len(part)) + "x`") is not None, part
@@ -468,7 +468,7 @@ def test_axe_finds_no_violation(page, server, scheme):
     page.js("document.querySelector('.edit').click()")
     assert violations(page, scheme, 1000) == []
     if scheme == "dark":
-        return  # the rest differs only in colours, which were all checked
+        return  # other tests differ only in colours, which were all checked
     assert violations(page, scheme, 390) == []
     for opener, dialog in (("#open-settings", "#settings"), ("#open-shortcuts", "#shortcuts")):
         page.click(opener)
@@ -502,7 +502,7 @@ def test_the_keyboard_does_everything(page):
     page.press(Keys.ESCAPE)
     page.press(Keys.ALT, "k")
     assert page.find("#shortcuts").is_displayed()
-    page.press(Keys.ENTER)  # on its button
+    page.press(Keys.ENTER)  # presses the dialog's button
     page.press(Keys.ALT, "n")
     assert page.find("#welcome").is_displayed()
     assert page.driver.switch_to.active_element.get_attribute("id") == "input"
@@ -558,7 +558,7 @@ def test_every_target_on_a_phone_has_44_pixels(page):
         page.press(Keys.ESCAPE)
         page.js("document.querySelector('.edit').click()")
         assert page.js(SMALL) == [] and page.js("document.documentElement.scrollWidth") <= 390
-        assert page.js(SMALL.replace("44", "4400")) != []  # proves that it checks
+        assert page.js(SMALL.replace("44", "4400")) != []  # shows that the check finds small targets
 
 
 def test_enter_on_a_touch_screen_makes_a_new_line(page):
@@ -632,7 +632,7 @@ def test_the_status_shows_what_runs_and_how_it_was_set_up(page, server):
     assert all(re.fullmatch(r"[\d.]+ [kMG]?B", row[1]) for row in memory)
     endless.close()
     page.wait("document.querySelector('#now dd').textContent === '0'")
-    # The newest request is the cancelled one: its status is 499, and it reached all stages.
+    # The newest request is the cancelled one. Its status is 499, and it reached all stages.
     page.wait("document.querySelector('#requests tbody td')?.textContent === '499'")
     cancelled = page.js("[...document.querySelector('#requests tbody tr').cells].map((cell) => cell.textContent)")
     stages = [float(text) for text in cancelled[4:]]

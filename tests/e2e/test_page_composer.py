@@ -131,7 +131,7 @@ def test_a_file_that_is_no_text_changes_nothing(page):
         page.js(DROP, "drop", "b.bin", content)
         page.wait("document.getElementById('notice').textContent === '\"b.bin\" was not attached: it is not a text file.'")
         assert page.js(VALUE) == "kept" and len(page.js(FILES)) == count
-        page.js(DROP, "drop", "empty", list(b""))  # ends the notice
+        page.js(DROP, "drop", "empty", list(b""))  # removes the notice
         page.wait(f"{FILES}.length === {count + 1}")
         assert page.text("#notice") == ""
 
@@ -142,10 +142,10 @@ def test_a_long_paste_becomes_a_file(page):
       data.setData("text/plain", text);
       return document.getElementById("input").dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, bubbles: true, cancelable: true}));
     })(...arguments)"""
-    assert page.js(paste, "x" * 10_000) is True  # left to the browser
+    assert page.js(paste, "x" * 10_000) is True  # a paste that the browser handles
     assert page.js(paste, "x" * 10_001) is False
     assert page.js(FILES) == ["pasted.txt"] and page.js(VALUE) == ""
-    page.js("(window.fetch = () => new Promise(() => {}), 0)")  # the model would read for a minute
+    page.js("(window.fetch = () => new Promise(() => {}), 0)")  # because the model would read for a minute
     page.type("#input", Keys.ENTER)
     assert page.js("document.querySelector('.turn.user .said').textContent") == "```pasted.txt\n" + "x" * 10_001 + "\n```\n"
 

@@ -172,7 +172,7 @@ def test_an_import_leaves_out_damaged_messages_and_survives_hostile_ones(page, t
 
     hostile = [
         message("a", None, "<img src=x onerror=alert(1)>"),
-        message("b", "c"),  # a cycle
+        message("b", "c"),  # a and b are a cycle
         message("c", "b"),
         message("d", "missing"),
         message("e", "a", role="assistant", usage={"completion_tokens": "many"}, calls=[None], firstMs="x"),  # shown as an answer without calls

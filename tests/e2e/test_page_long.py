@@ -65,7 +65,7 @@ def test_all_messages_of_a_long_conversation_can_be_reached_searched_and_copied(
 
 
 def test_what_is_read_does_not_move_while_earlier_messages_are_added(opened):
-    # Scrolls up at once, to a message that is shown at first, and follows where it is.
+    # Scrolls up at once to a message that is shown at first, and records its position.
     opened.driver.refresh()
     place = """((begin) => {
       const turn = [...document.querySelectorAll(".turn")].at(-20);

@@ -47,7 +47,7 @@ SOURCES = "[...element.querySelectorAll('.math')].map((formula) => formula.query
         ("| a | b |\n|---|---|\n| $|x|$ | **$y$** |", ["$|x|$", "$y$"]),
         ("# Of $n$\n\n*in $a*b$ emphasis*", ["$n$", "$a*b$"]),
         ("$$\\begin{aligned} a &= b \\\\ &= c \\end{aligned}$$", ["$$\\begin{aligned} a &= b \\\\ &= c \\end{aligned}$$"]),
-        # Not formulas: prices, code, addresses, escapes, and what is not complete.
+        # These are not formulas: prices, code, addresses, escapes, and incomplete formulas.
         ("It costs $5 and $10, or US$7 to A$9, $20-$30, \\$x\\$.", []),
         ("`$x$` ``a`$y$`` [b](https://a.example/$z$)\n\n```\n$w$ \\(v\\)\n```\nhttps://a.example/$u$", []),
         ("- ```\n  $x$\n  ```\n> ~~~\n> $y$\n> ~~~", []),
@@ -120,7 +120,7 @@ def test_formulas_are_copied_as_their_source(page):
     })()"""
     assert page.js(copied) == "Let $x_1$ be small.\n\n$$\ny^2\n$$\n\nEnd."
     show(page, "No formula.", "0")
-    assert page.js(copied) == ""  # left to the browser
+    assert page.js(copied) == ""  # a copy that the browser handles
 
 
 def test_katex_is_loaded_only_for_a_formula(page):

@@ -38,13 +38,13 @@ def test_a_title_can_be_changed_and_stays(page):
     page.click("nav .rename")
     page.driver.switch_to.active_element.send_keys("Sums" + Keys.ENTER)
     assert page.js(TITLES) == ["Sums"]
-    page.ask("And 20 + 30?")  # saves the conversation again
+    page.ask("And 20 + 30?")  # the conversation is saved again
     page.driver.refresh()
     page.wait_for_end()
     assert page.js(TITLES) == ["Sums"]
     page.click("nav .rename")
     page.driver.switch_to.active_element.send_keys(Keys.BACKSPACE + Keys.ENTER)
-    assert page.js(TITLES) == [QUESTION]  # an empty title shows the first line
+    assert page.js(TITLES) == [QUESTION]  # with an empty title, the first line is shown
 
 
 def test_a_title_that_is_being_written_survives_an_answer(page):

@@ -111,7 +111,7 @@ def test_a_tab_shows_the_answer_that_another_one_receives(page, tabs):
 def test_tabs_that_write_at_the_same_time_both_keep_their_messages(page, tabs):
     for switch in tabs:
         switch()
-        page.js("(BroadcastChannel.prototype.postMessage = () => {}, 0)")  # tabs get no changes
+        page.js("(BroadcastChannel.prototype.postMessage = () => {}, 0)")  # changes do not reach other tabs
     first, second = tabs
     first()
     page.ask(QUESTION)
@@ -127,7 +127,7 @@ def test_tabs_that_write_at_the_same_time_both_keep_their_messages(page, tabs):
         page.wait("document.querySelectorAll('.turn').length === 4")
         page.wait_for_end()
     reload(page)
-    found = [page.js(QUESTIONS)]  # of the tab whose answer ended last
+    found = [page.js(QUESTIONS)]  # questions of the tab whose answer ended last
     assert page.last(".answer") != ""
     page.js("document.querySelectorAll('.turn')[2].querySelector('.versions button:enabled').click()")
     found.append(page.js(QUESTIONS))
@@ -316,7 +316,7 @@ def test_a_database_that_the_browser_cleared_is_filled_again(page, server):
     page.ask(QUESTION)
     page.command("Storage.clearDataForOrigin", origin=server.url, storageTypes="indexeddb")
     page.ask("What is 2 + 2?")
-    # Writes finish in order. A reload before the new database is open would abort them.
+    # Writes finish in order. If the page was reloaded before the new database is open, they would be aborted.
     assert page.driver.execute_async_script("import('/page/store.js').then((store) => store.write(store.listed()[0], [])).then(arguments[0])")
     shown = page.js(SHOWN)
     reload(page)

@@ -74,7 +74,7 @@ def test_a_record_that_lacks_a_measurement_is_named(copy):
 def test_a_run_of_bench_is_read_beside_older_lines_and_has_a_date(copy):
     record = copy / "records" / "cuda-bench.jsonl"
     runs = [json.loads(line) for line in record.read_text().splitlines()]
-    assert any("tests" not in run for run in runs)  # older lines, one per test
+    assert any("tests" not in run for run in runs)  # older lines have one test each
     command = "--prompt-lengths 0 --output-lengths 128 --repetitions 5 --mxfp4-layers all"
     [run] = [
         run
@@ -114,7 +114,7 @@ def test_the_fastest_run_of_a_test_is_kept_next_to_the_newest(copy):
     record.write_text(runs + as_run(10000.0, date="2099-01-01T00:00:00Z"))
     assert row()[4] == "10,000" and float(row()[6]) < float(ratio)
     record.write_text(runs + as_run(60000.0, date="2099-01-01T00:00:00Z", command_line=f"{command} --shared-budget 99"))
-    assert row()[4] == newest  # a GPU made smaller is another test
+    assert row()[4] == newest  # a measurement on a smaller GPU is another test
 
 
 def test_a_run_on_several_gpus_is_not_taken_for_one_on_one(copy):

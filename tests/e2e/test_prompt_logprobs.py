@@ -30,7 +30,7 @@ def test_they_are_those_that_generating_the_text_gives(server):
     assert lists["top_logprobs"][len(ids) : -1] == said["logprobs"]["top_logprobs"]
     assert lists["token_logprobs"][0] is None and lists["top_logprobs"][0] is None
     assert len(lists["tokens"]) == len(lists["text_offset"]) == len(ids) + 20 + 1
-    # A greedy token is the likeliest, bit for bit.
+    # A greedy token has exactly the largest log-probability.
     for token, top in zip(said["logprobs"]["token_logprobs"], lists["top_logprobs"][len(ids) :]):
         assert token == max(top.values())
 
@@ -47,7 +47,7 @@ def test_the_lists_are_those_of_the_text(server):
 def test_they_do_not_depend_on_how_a_prompt_is_cut(server, flags):
     expected = echoed(server, TEXT)
     with serving(*flags) as other:
-        for _ in range(2):  # the second time the prompt is in the prefix cache
+        for _ in range(2):  # in the second round the prompt is in the prefix cache
             assert echoed(other, TEXT) == expected
 
 

@@ -22,7 +22,7 @@ from test_serve import ENDLESS, NIBBLE, Server, first_event
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 PROXIES = pathlib.Path(os.environ.get("E2E_PROXIES", "/nowhere"))
 ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, (PROXIES / "usr/lib").glob("*-linux-gnu")))}
-# The delay is divided by five, like the times of haproxy.cfg. The other flags save memory.
+# The delay and the times of haproxy.cfg are a fifth of the documented ones. The other flags save memory.
 FLAGS = ("--shutdown-delay", "1", "--context", "2048", "--max-sequences", "4")
 
 pytestmark = pytest.mark.skipif("E2E_PROXIES" not in os.environ, reason="tools/end_to_end unpacks HAProxy and nginx where it can")
@@ -113,7 +113,7 @@ def setup(request, tmp_path_factory):
     config = (DEPLOY / request.param).read_text()
     for written, here in zip((8080, 8000, 8001), (port, *ports)):
         assert config.count(f"127.0.0.1:{written}") == 1
-        # Marked, so that no port is replaced twice.
+        # Braces mark a replaced port, so that no port is replaced twice.
         config = config.replace(f"127.0.0.1:{written}", f"127.0.0.1:{{{here}}}")
     config = config.replace("inter 1s", "inter 200ms")
     config = re.sub(r"127\.0\.0\.1:\{(\d+)\}", r"127.0.0.1:\1", config)
@@ -142,7 +142,7 @@ def test_a_conversation_stays_with_its_replica(setup):
         for turn in range(3):
             answer, asked = setup.ask(messages, seed=turn)
             chosen += asked
-            # The first 32 tokens, a page, are the system message, which any replica may have cached; the
+            # The first 32 tokens, a page, are the system message, which any replica may have cached. The
             # user's message comes later.
             assert turn == 0 or answer.usage.prompt_tokens_details.cached_tokens > 32
             messages += [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
@@ -181,12 +181,12 @@ def test_no_request_fails_while_each_replica_is_restarted(setup):
         for replica in setup.replicas:
             stream = setup.long_stream(replica)
             replica.process.send_signal(signal.SIGTERM)
-            # A running answer is finished, although the proxy no longer uses the replica.
+            # The running answer is finished, although the proxy no longer uses this replica.
             assert b"data: [DONE]" in stream.read()
             assert replica.process.wait(timeout=20) == 0
             replica.start()
             before = replica.num_answers()
-            wait_until(lambda: replica.num_answers() > before)  # the replica gets its share again
+            wait_until(lambda: replica.num_answers() > before)  # the replica gets requests again
     finally:
         stop.set()
         for thread in threads:

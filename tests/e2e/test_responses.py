@@ -68,7 +68,7 @@ def test_a_response_is_what_the_official_types_say(server):
     body = json.dumps(request).encode()
     with urllib.request.urlopen(urllib.request.Request(server.url + "/v1/responses", body)) as reply:
         told = json.load(reply)
-    told["tools"][0]["strict"] = False  # required in answers, but not in requests
+    told["tools"][0]["strict"] = False  # required in responses, but not in requests
     parsed = Response.model_validate(told, strict=True)
     assert parsed.metadata == {"a": "b"} and parsed.reasoning.effort == "medium"
 
@@ -92,7 +92,7 @@ def test_a_stream_adds_up_to_the_whole_response(server, seed):
     for item in whole["output"]:
         assert not CONTROL.search(item.get("arguments") or item["content"][0]["text"])
 
-    # The events of each item add up to the item.
+    # The events of each item must add up to the item.
     items, open_item = [], None
     for event in events[2:-1]:
         kind = event["type"]
@@ -158,8 +158,8 @@ def test_a_tool_is_called_and_its_result_goes_back(server, stateful):
         told = [{"role": "user", "content": WEATHER}, *(item.model_dump() for item in first.output), result]
         second = client.responses.create(**request, input=told, store=False)
     assert second.output
-    # The prompt equals that of a chat with the same turns, including the reasoning, so it is found in the
-    # prefix cache.
+    # A chat with the same turns, including the reasoning, has the same prompt: it is found in the prefix
+    # cache.
     chat = client.chat.completions.create(
         model="tiny",
         tools=[{"type": "function", "function": {k: v for k, v in TOOLS[0].items() if k != "type"}}],
@@ -195,7 +195,7 @@ def test_a_conversation_goes_on_by_its_id(server):
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "And 1 + 1?"}]},
     ]
     whole = client.responses.create(model="tiny", input=told, temperature=0)
-    # Instructions apply to one request and are not carried over.
+    # Instructions apply to one request only.
     assert second.output_text == whole.output_text and second.usage.input_tokens == whole.usage.input_tokens
     third = client.responses.create(model="tiny", input="Hm?", previous_response_id=second.id, max_output_tokens=5)
     assert third.usage.input_tokens > second.usage.input_tokens
@@ -402,7 +402,7 @@ def test_its_input_comes_in_pages(server):
     told = [{"role": "user", "content": [{"type": "input_text", "text": str(i)}]} for i in range(5)]
     made = client.responses.create(model="tiny", input=told, max_output_tokens=2)
     forward = [item.content[0].text for item in client.responses.input_items.list(made.id, order="asc", limit=2)]
-    assert forward == list("01234")  # the client requests all pages
+    assert forward == list("01234")  # the client requests page after page
     backward = client.responses.input_items.list(made.id, limit=2)
     assert [item.content[0].text for item in backward.data] == ["4", "3"] and backward.has_more
     with pytest.raises(openai.BadRequestError) as error:
@@ -441,7 +441,7 @@ def test_a_response_is_made_in_the_background(server):
     done = wait_for_end(client, made)
     assert done.status == "completed" and done.output_text == "17 + 25 = 42."
     assert client.responses.create(model="tiny", input="And?", previous_response_id=made.id, max_output_tokens=9).output
-    assert client.responses.cancel(made.id).status == "completed"  # too late
+    assert client.responses.cancel(made.id).status == "completed"  # too late to cancel
 
 
 def test_a_streamed_response_in_the_background_is_read_on_from_any_event(server):

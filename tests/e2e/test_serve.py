@@ -164,14 +164,14 @@ def test_tools_go_in_and_calls_come_out(server):
     assert "city" in json.loads(call.function.arguments)
     _, _, calls, reason, _ = added_up(server.client().chat.completions.create(**request, stream=True))
     assert calls == [(call.function.name, call.function.arguments)] and reason == "tool_calls"
-    # Then sends the result back.
+    # Then the result is sent back.
     told = request["messages"] + [
         reply.choices[0].message.model_dump(exclude_none=True),
         {"role": "tool", "tool_call_id": call.id, "content": '{"temperature": 7}'},
     ]
     answer = server.client().chat.completions.create(**{**request, "messages": told})
     assert answer.usage.prompt_tokens > reply.usage.prompt_tokens
-    # tool_choice "none" allows no call, and leaves the tools in the prompt.
+    # tool_choice "none" allows no call, but leaves the tools in the prompt.
     none = server.client().chat.completions.create(**request, tool_choice="none")
     assert none.choices[0].message.tool_calls is None and none.usage.prompt_tokens == reply.usage.prompt_tokens
 
@@ -284,7 +284,7 @@ def test_several_choices_are_told_apart_also_in_a_stream(server, stop):
         content, reasoning, _, reason, usage = added_up(chunks, choice.index)
         assert (content, reasoning) == messages[choice.index]
         assert reason == choice.finish_reason
-    # The first choice equals the answer with n = 1. Usage counts the prompt once and all answers.
+    # The first choice equals the answer with n = 1. Usage counts the prompt once, but tokens of all answers.
     alone = server.client().chat.completions.create(**{**request, "n": 1})
     assert alone.choices[0].message.content == messages[0][0]
     for told in (usage, whole.usage):
@@ -308,13 +308,14 @@ def test_a_conversation_whose_reasoning_is_dropped_still_hits_the_prefix_cache()
         messages = [{"role": "user", "content": "Sort these numbers: 31, 5, 88, 2, 17, 40, 9, 63. " * 8}]
         first = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
         assert first.usage.prompt_tokens_details.cached_tokens == 0
-        # A repeated prompt is cached except for its last page, of which at least one token must be run.
+        # A repeated prompt is cached except its last page, of which at least one token must be run.
         again = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
         page = 32
         whole_pages = (first.usage.prompt_tokens - 1) // page * page
         assert again.usage.prompt_tokens_details.cached_tokens == whole_pages > 4 * page
         assert again.choices[0].message == first.choices[0].message
-        # The next turn's prompt lacks the reasoning. What precedes it is the first prompt, which is cached.
+        # The next turn's prompt lacks the reasoning. Its part before that is the first prompt, which is
+        # cached.
         assert first.choices[0].message.reasoning_content
         messages += [first.choices[0].message.model_dump(exclude_none=True), {"role": "user", "content": "And again?"}]
         second = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
@@ -613,7 +614,7 @@ def test_in_the_delay_requests_are_taken_though_the_server_is_not_ready():
         assert server.health("/live") == 200
         reply = server.client("secret").completions.with_raw_response.create(model="tiny", prompt="a", max_tokens=2)
         assert reply.parse().usage.completion_tokens == 2
-        assert reply.headers["connection"] == "close"  # so that the next request goes to another server
+        assert reply.headers["connection"] == "close"  # so the next request goes to another server
         assert server.process.wait(timeout=10) == 0 and time.monotonic() > began + 2
 
 

@@ -44,7 +44,7 @@ def test_a_template_and_its_tokens_are_what_a_chat_runs(server):
     assert post(server, "/detokenize", {"tokens": tokens["tokens"]})["content"] == text
     usage = post(server, "/v1/chat/completions", {**chat, "max_tokens": 1})["usage"]
     assert usage["prompt_tokens"] == tokens["count"]
-    # A completion of this prompt gives the same text as the chat.
+    # A completion of this prompt must give the same text as the chat.
     said = post(server, "/v1/completions", {"prompt": text, "temperature": 0, "max_tokens": 200})["choices"][0]["text"]
     answer = post(server, "/v1/chat/completions", {**chat, "temperature": 0, "max_tokens": 200})["choices"][0]["message"]
     assert answer["content"] and answer["content"] in said
@@ -208,7 +208,7 @@ def test_pages_of_the_named_origins_may_ask():
         assert "POST" in headers["Access-Control-Allow-Methods"]
         status, headers = headers_of(server, "OPTIONS", "/v1/chat/completions", {"Origin": other, **PREFLIGHT})
         assert status == 403 and headers["Access-Control-Allow-Origin"] is None
-        # Refusals have these headers too, or a page could not read the error.
+        # Refusals have these headers too: without them a page could not read the error.
         assert headers_of(server, "GET", "/v1/models", {"Origin": mine})[0] == 401
         for key, status in (("k", 200), ("x", 401)):
             told = headers_of(server, "GET", "/v1/models", {"Origin": mine, "Authorization": "Bearer " + key})
@@ -246,7 +246,7 @@ def logged(*flags):
 
 def test_json_logs_have_an_object_on_each_line():
     loading, *lines = logged("--log-format", "json").splitlines()
-    assert loading.startswith("loading tiny")  # progress, not part of the log
+    assert loading.startswith("loading tiny")  # progress, which is not part of the log
     lines = [json.loads(line) for line in lines]
     [mine] = [line for line in lines if line.get("request_id") == "mine-7"]
     assert (mine["method"], mine["path"], mine["status"]) == ("POST", "/v1/completions", 200)

@@ -13,11 +13,11 @@ SOAK = os.path.join(os.path.dirname(__file__), "../../tools/soak")
     "flags",
     [
         ["--requests", 300, "--clients", 32],  # clients of every kind
-        ["--requests", 0, "--open", 150],  # more streams than sequences
+        ["--requests", 0, "--open", 150],  # more streams than the server has sequences
     ],
 )
 def test_good_clients_are_served_beside_bad_ones_and_nothing_is_left(flags):
-    # Memory is not checked here.
+    # Memory and cores are not checked here.
     command = [SOAK, "--sequences", 16, "--slow", 0.2, "--growth", 1e9, "--cores", "", *flags]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -40,7 +40,7 @@ def answers(server):
         reply = client.chat.completions.create(model="tiny", **{"messages": QUESTION, "seed": 3} | fields)
         choices = [choice.model_dump() for choice in reply.choices]
         for call in choices[0]["message"]["tool_calls"] or []:
-            del call["id"]  # random
+            del call["id"]  # ids are random
         return choices, reply.usage.completion_tokens
 
     def stream(**fields):
@@ -49,7 +49,7 @@ def answers(server):
 
     return [
         ask(temperature=0),
-        ask(temperature=0),  # cached now
+        ask(temperature=0),  # now cached
         ask(messages=REPEAT, temperature=0.7, logprobs=True, top_logprobs=3),
         ask(n=4, temperature=1.2, top_p=0.9, presence_penalty=0.5, frequency_penalty=0.5),
         ask(temperature=0, stop=" = "),
@@ -85,7 +85,7 @@ def test_every_way_to_draft_gives_the_answers_of_none():
                 return of_vllm
 
             if flags in by_cost:
-                continue  # the machine decides what pays
+                continue  # the machine decides whether drafts gain time
             drafted, right = total("spec_decode_num_draft_tokens_total"), total("spec_decode_num_accepted_tokens_total")
             assert drafted >= right > 0 and total("spec_decode_num_drafts_total") > 0
             first = total("spec_decode_num_accepted_tokens_per_pos_total", ("position", "0"))
@@ -164,7 +164,7 @@ def test_forced_acceptance_says_what_drafts_would_give():
     assert [step["rows"] for step in record["steps"]] == [1, 2, 3, 4, 6, 8, 16]
     assert all(step["seconds"] > 0 and step["by_bytes"] >= 1 for step in record["steps"])
     tokens = {(run["acceptance"], run["drafts"]): run["tokens_per_step"] for run in record["runs"]}
-    # The first two drafts are right and the third is wrong, whatever is drafted.
+    # The first two drafts are right and the third is wrong, for any number of drafts.
     assert [tokens["1,1,0", drafts] for drafts in ("off", "1 drafts", "3 drafts", "5 drafts")] == [1, 2, 3, 3]
     assert all(tokens["0", drafts] == 1 for drafts in ("off", "1 drafts", "3 drafts", "5 drafts", "auto"))
     assert 1 <= tokens["1,1,0", "auto"] <= 3

@@ -37,7 +37,7 @@ def check(line):
             " --speculative-eagle-topk 4 --speculative-num-draft-tokens 8",
             1,
         ),
-        # TensorRT-LLM for a DGX Spark, and for a low latency
+        # TensorRT-LLM's, for a DGX Spark and for low latency
         ("tiny --max_batch_size 64 --trust_remote_code --port 8355", 2),
         ("tiny --host 0.0.0.0 --port 8000 --backend pytorch --tp_size 1 --ep_size 1 --trust_remote_code", 3),
         # llama.cpp's guide for gpt-oss

@@ -69,7 +69,7 @@ def test_a_stream_of_fewer_events_has_the_same_text(servers, path, body, text_of
     each, joined = (texts(server, path, body, text_of) for server in servers)
     assert "".join(joined) == "".join(each) != ""
     assert joined[0] == each[0]  # the first text is not delayed
-    # An event every 8 tokens; two more for the first and the last text, and two where a message ends.
+    # An event comes every 8 tokens. Two more are for the first and last text, and two where a message ends.
     assert len(joined) <= len(each) / INTERVAL * 1.5 + 4 < len(each)
 
 

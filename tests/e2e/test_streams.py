@@ -37,7 +37,7 @@ def shell(redirections, *arguments, stdin=b""):
 def test_an_stderr_that_can_not_be_written_changes_nothing(redirection, arguments, code):
     done = shell(redirection, *arguments, stdin=b"Hello")
     assert done.returncode == code
-    # Its output contains seconds.
+    # The output of eval contains seconds, which differ.
     assert done.stdout == nibble(*arguments, stdin=b"Hello").stdout or "eval" in arguments
 
 
@@ -63,7 +63,7 @@ def test_what_is_said_on_a_closed_stderr_lands_in_no_file(tmp_path):
         (["harmony", "render", "tiny"], b'{"messages": [{"role": "user", "content": "Hi"}]}'),
         (["harmony", "parse", "tiny"], b'{"tokens": [4071, 462, 4074, 39, 72, 4068]}'),
         (["inspect", "tiny"], b""),
-        (["inspect", "tiny", "--tensors", "--json"], b""),  # more than a buffer
+        (["inspect", "tiny", "--tensors", "--json"], b""),  # the output exceeds a buffer
         (["eval", "tiny", "--text", GOLDEN / "eval" / "prose.txt", "--limit", 1, "--window", 32], b""),
         (["eval", "tiny", "--tasks", GOLDEN / "eval" / "tasks.jsonl", "--limit", 1], b""),
         (["bench", "tiny", "-p", 1, "-n", 0, "-r", 1], b""),
@@ -87,7 +87,7 @@ def test_a_pipe_that_is_closed_early_ends_a_stream_of_lines_quietly():
         input=lines, capture_output=True, env=ENVIRONMENT, timeout=60,
     )
     assert done.stdout.count(b"\n") == 1 and done.stderr == b""
-    assert done.returncode == 141  # SIGPIPE, like cat and grep
+    assert done.returncode == 141  # ended by SIGPIPE, like cat and grep
 
 
 # lines of JSON
@@ -151,7 +151,7 @@ def test_an_evaluation_shows_how_far_it_is(what):
     unit = {"text": "tokens", "tasks": "tasks"}[what]
     shown = on_terminal("xterm", "eval", "tiny", *flags).decode()
     assert " [" in shown and f" {unit}" in shown and "%" in shown
-    # Standard error is not a terminal here, so there is one line, at the end.
+    # Standard error is not a terminal here, so there is one line of progress, at the end.
     assert f" {unit} in " in nibble("eval", "tiny", *flags).stderr.decode()
 
 
@@ -189,7 +189,7 @@ def test_help_fits_a_narrower_terminal(tmp_path):
     except OSError:
         pass
     os.waitpid(pid, 0)
-    # Examples are not wrapped.
+    # Lines with examples are not wrapped.
     prose = [line for line in shown.decode().splitlines() if not line.startswith("  nibble ")]
     assert len(prose) > 50 and max(map(len, prose)) <= 80
 

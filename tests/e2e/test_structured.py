@@ -71,7 +71,7 @@ class Schemas:
         return self.random.choice(kinds)()
 
     def schema(self):
-        # Definitions refer to no others, so that no value is deeper than the schema.
+        # Definitions refer to no other definitions, so that no value is deeper than the schema.
         defined = {"one": self.value(0), "two": {"type": "object", "properties": {"n": self.number()}, "additionalProperties": False}}
         return {**self.object(3), "$defs": defined}
 
@@ -127,7 +127,7 @@ def test_calls_are_of_their_tools(server, request_of):
         offers.append({f"tool_{at}": schemas.schema() for at in range(schemas.count(1, 4))})
     requests = []
     for seed, offer in enumerate(offers):
-        # Where a call is required, its arguments are constrained in both cases.
+        # Where a call is required, its arguments are constrained with and without strict.
         strict = {"strict": True} if seed % 2 else {}
         tools = [{"type": "function", "function": {"name": name, "parameters": schema, **strict}} for name, schema in offer.items()]
         requests.append({**request_of, "seed": seed, "tools": tools, "tool_choice": "required"})

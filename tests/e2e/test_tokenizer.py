@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "models/tiny-gpt-oss/tokenizer.json"
 NUM_TEXTS = 100_000
 
-# Characters are drawn from one kind at a time, so that a text has runs of one kind and borders between kinds.
+# Characters are drawn from one kind at a time: a text then has runs of one kind, and borders between kinds.
 KINDS = {
     "lower": "abcdefghijklmnopqrstuvwxyzßàéîõüøœſ",
     "upper": "ABCDEFGHIJKLMNOPQRSTUVWXYZÄÉÎÕÜØŒİ",
@@ -99,7 +99,7 @@ def o200k_model():
 
 @pytest.fixture(scope="module")
 def o200k(tmp_path_factory):
-    tokenizer = Tokenizer.from_file(str(TINY))  # its other parts equal gpt-oss's
+    tokenizer = Tokenizer.from_file(str(TINY))  # the other parts of this file equal gpt-oss's
     pipeline = json.loads(tokenizer.to_str()) | {"added_tokens": []}
     pipeline["model"] |= {"vocab": {}, "merges": []}
     tokenizer = Tokenizer.from_str(json.dumps(pipeline))

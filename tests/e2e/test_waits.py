@@ -5,8 +5,8 @@ import sys
 
 from test_cli import ROOT
 
-# The beginning of a kernel as cuobjdump prints it: loads a row's number and the start of the rows, then the
-# row, then uses its second word.
+# The beginning of a kernel in cuobjdump's format. It loads a row's number and the start of the rows, then the
+# row, then uses the row's second word.
 CODE = """
 \t\tFunction : _ZN6nibble13attend_kernelE
         /*0060*/                   VIADD R108, R108, UR6 ;                  /* 0x000000066c6c7c36 */
@@ -29,7 +29,7 @@ def waits(kernel, *flags):
 def test_the_use_of_a_loaded_register_waits_for_the_barrier_that_the_load_started():
     lines = waits("attend").stdout.splitlines()
     assert lines[0] == "_ZN6nibble13attend_kernelE"
-    # 0090 waits for nothing.
+    # The instruction at 0090 waits for nothing.
     assert [line.split()[0] for line in lines[1:]] == ["0060", "0070", "0080", "00e0"]
     load, use = lines[3], lines[4]
     assert "LDG.E.128 R8" in load and "starts 3" in load and "waits" not in load

@@ -45,7 +45,7 @@ def _hear(event, arguments):
         raise OSError(f"no address but this machine's is reached in tests: {host}")
 
 
-sys.addaudithook(_hear)  # cannot be removed again, so it is switched on and off
+sys.addaudithook(_hear)  # this hook cannot be removed, so it is switched on and off
 
 
 @contextlib.contextmanager

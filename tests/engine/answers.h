@@ -1,5 +1,5 @@
 // Collects the events of an engine into answers, and checks every stream of events: tokens come before the
-// end, exactly one end comes last, and the text is valid UTF-8 at every moment.
+// end, there is one end, and the text is valid UTF-8 at every moment.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -20,14 +20,14 @@ TEST_P(EngineCancel, EndsARunningRequestAtTheNextStep) {
   Gate gate;
   std::optional<Toy> toy(std::in_place, gate.model());
   const RequestId id = toy->engine.submit(request(tokens_of("cancel me"), 50));
-  gate.arrived.acquire();  // its first step is running
+  gate.arrived.acquire();  // the request's first step is running
   toy->engine.cancel(id);
   gate.passed.release(1 + steps_ahead);
   const Answer answer = toy->answers.wait_for(id);
   EXPECT_EQ(answer.finished.value().reason, FinishReason::kCancelled);
   EXPECT_EQ(answer.tokens.size(), 1u);  // the token of the running step
   toy.reset();
-  for (int n = 0; n < steps_ahead; ++n) EXPECT_TRUE(gate.arrived.try_acquire());  // launched already
+  for (int n = 0; n < steps_ahead; ++n) EXPECT_TRUE(gate.arrived.try_acquire());  // the steps launched ahead
   EXPECT_FALSE(gate.arrived.try_acquire()) << "a step was run for nobody";
 }
 
@@ -99,16 +99,16 @@ TEST_P(EngineCancel, AtRandomMomentsAffectsNoOtherRequest) {
   int num_cut = 0;
   for (const RequestId id : cancelled)
     num_cut += toy.answers.wait_for(id).finished.value().reason == FinishReason::kCancelled;
-  EXPECT_GT(num_cut, 0);  // the others had ended before
+  EXPECT_GT(num_cut, 0);  // the requests not cut had ended before their cancellation
   for (const auto& [id, given] : kept) EXPECT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
-  // This request needs every page, so it finishes only if all of them were freed.
+  // This request needs every page, so it finishes only if the cancelled requests' pages were freed.
   EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 40 * kPageTokens - 100 + 1)).finished);
 }
 
 TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) {
   constexpr int kAnswerTokens{1000};
   Gate gate;
-  std::atomic<int> num_begun{0}, num_done{0};  // calls of the model, one per token
+  std::atomic<int> num_begun{0}, num_done{0};  // calls of the model function, one per token
   const ToyModel counted = [&, logits = gate.model()](std::span<const TokenId> context) {
     ++num_begun;
     std::vector<float> result = logits(context);
@@ -120,7 +120,7 @@ TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) 
   for (int n = 0; n < 20; ++n) engine->submit(request(Tokens(3, n), kAnswerTokens));
   gate.arrived.acquire();  // a step is running and blocked
 
-  // Running all requests to their ends would take 20,000 calls.
+  // Answering all requests completely would take 20,000 calls of the model function.
   std::atomic<bool> is_destroyed{false};
   std::thread lets_calls_pass([&] {
     for (; !is_destroyed; std::this_thread::sleep_for(std::chrono::milliseconds(1))) gate.passed.release();
@@ -132,7 +132,7 @@ TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) 
   lets_calls_pass.join();
 }
 
-// Without drafts, because the tests count the calls of the model.
+// Runs without drafts, because the tests count calls of the model function.
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineCancel, testing::ValuesIn(kWithoutDrafts));
 
 }  // namespace

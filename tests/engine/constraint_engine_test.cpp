@@ -31,7 +31,7 @@ const grammar::VocabularyTrie& vocabulary() {
   return tiny;
 }
 
-// A request whose answer is a text of the grammar without semicolons, then a semicolon.
+// Returns a request whose answer is a text of the grammar without semicolons, then a semicolon.
 GenerationRequest constrained(const Tokens& prompt, std::shared_ptr<grammar::Grammar> of, int max_tokens) {
   GenerationRequest asked = request(prompt, max_tokens);
   asked.stop.tokens = {token_of(';')};
@@ -47,7 +47,7 @@ const char* const kPoint{
     "properties": {"longitude": {"type": "integer", "maximum": 200}, "latitude": {"enum": [12, 1277, "north"]}}})"};
 
 TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) {
-  // With few pages, sequences are preempted.
+  // With 28 pages, sequences are preempted.
   for (const int num_pages : {400, 28}) {
     EngineOptions narrow = options();
     narrow.max_batch_tokens = 24;
@@ -98,7 +98,7 @@ TEST_P(EngineConstraint, AmongOthersARequestHasAPlaceInEveryStep) {
     ids.push_back(toy.engine.submit(constrained({token_of(who)}, letters, kNumTokens)));
   others_are_there.release();
   for (const RequestId id : ids) EXPECT_EQ(std::ssize(toy.answers.wait_for(id).tokens), kNumTokens);
-  // The first request runs one step before the others, or two with a step launched ahead.
+  // The first request runs one step before the others join, or two if steps are launched ahead.
   EXPECT_LE(toy.backend.num_steps(), kNumTokens + 2);
 }
 
@@ -118,7 +118,7 @@ TEST_P(EngineConstraint, TokensThatMustFollowTakeNoStep) {
   EXPECT_EQ(answer.text, run);
   EXPECT_EQ(answer.finished.value().reason, FinishReason::kStopToken);
   EXPECT_EQ(answer.finished->num_output_tokens, std::ssize(run) + 1);
-  EXPECT_EQ(ask(asked({run}, 7)).text, run.substr(0, 7));  // the limit falls inside the run
+  EXPECT_EQ(ask(asked({run}, 7)).text, run.substr(0, 7));  // the token limit falls inside the run
   EXPECT_THAT(ask(asked({run + "x", run + "y"}, 500)).text, testing::AnyOf(run + "x", run + "y"));
   engine.reset();
   EXPECT_LE(backend.num_steps(), 10);
@@ -157,7 +157,7 @@ TEST_P(EngineConstraint, EachChoiceGoesItsOwnWay) {
   EXPECT_GT(different.size(), 5u);
 }
 
-// Allows every token until it has accepted a given number of tokens.
+// A constraint that allows every token, and throws after a number of masks or of accepted tokens.
 class Tiring : public grammar::Constraint {
  public:
   Tiring(int masks, int tokens) : num_masks_(masks), num_tokens_(tokens) {}

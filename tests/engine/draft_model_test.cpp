@@ -1,5 +1,5 @@
-// Tests the draft model, on the toy model, which reads its input back through the page tables. Each draft
-// must be the likeliest token after the whole text and the drafts before it.
+// Tests the draft model on the toy model, which reads its input through the page tables. Each draft must be
+// the likeliest token after the whole text and the drafts before it.
 #include "speculative/model.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class DraftingToy {
     texts_[text].push_back(token);
     drafters_[text]->push({&token, 1});
   }
-  // Runs one round for all texts.
+  // Runs one round of drafting for all texts.
   DraftModel::CatchUp run(int num_drafts) {
     for (const auto& drafter : drafters_)
       if (drafter) drafter->want(num_drafts);
@@ -75,7 +75,7 @@ Text some_text(size_t num_tokens, unsigned seed) {
 TEST(DraftModel, DraftsTheLikeliestTokensHoweverTheTextGoesOn) {
   DraftingToy toy({});
   for (unsigned n = 0; n < 4; ++n) toy.add(some_text(5 + 9 * n, n));
-  // Together the prompts are longer than a step.
+  // Together the prompts are longer than a step, so they need two rounds.
   for (int n = 0; n < 2; ++n) toy.run(3);
   for (size_t text = 0; text < 4; ++text) toy.push(text, 5);
   std::mt19937 random(5);
@@ -89,7 +89,7 @@ TEST(DraftModel, DraftsTheLikeliestTokensHoweverTheTextGoesOn) {
       const size_t num_right = random() % (drafts.size() + 1);
       for (size_t n = 0; n < num_right; ++n) toy.push(text, drafts[n]);
       toy.push(text, static_cast<TokenId>(random() % 256));
-      EXPECT_TRUE(toy.proposed(text).empty());  // the drafts were made for another text
+      EXPECT_TRUE(toy.proposed(text).empty());  // the drafts made earlier do not follow this text
     }
   }
 }
@@ -100,7 +100,7 @@ TEST(DraftModel, CatchesUpInBoundedStepsWithWhatItHasNotRead) {
   const DraftModel::CatchUp of_prompts = toy.run(2);
   EXPECT_GT(of_prompts.prompt_seconds, 0);
   EXPECT_EQ(of_prompts.answer_seconds, 0);
-  // The shorter text does not wait for the longer one.
+  // The shorter text gets drafts before the longer one's prompt is complete.
   EXPECT_EQ(toy.proposed(shorter), toy.right(shorter, 2));
   EXPECT_TRUE(toy.proposed(longer).empty());
   for (int n = 0; n < 4; ++n) toy.run(2);
@@ -118,7 +118,7 @@ TEST(DraftModel, ReadsTheSamePromptOnce) {
   for (int n = 0; n < 4; ++n) toy.add(prompt);
   for (int n = 0; n < 5; ++n) toy.run(1);
   for (size_t text = 0; text < 4; ++text) EXPECT_EQ(toy.proposed(text), toy.right(text, 1));
-  // Four steps for the pages that all texts share, and one for the three tokens after them.
+  // Four steps for the pages that all texts share, and one step for the last three tokens of each text.
   EXPECT_EQ(toy.num_steps(), 5);
   toy.end(0);
   const size_t again = toy.add(prompt);  // also after some texts have ended
@@ -149,7 +149,7 @@ TEST(DraftModel, GivesUpTextsForWhichThereIsNoRoom) {
   toy.end(second);
   toy.run(2);
   EXPECT_EQ(toy.proposed(first), toy.right(first, 2));
-  EXPECT_TRUE(toy.proposed(third).empty());  // it will never get drafts
+  EXPECT_TRUE(toy.proposed(third).empty());  // this text never gets drafts
   const size_t fourth = toy.add(some_text(50, 4));
   toy.run(2);
   EXPECT_EQ(toy.proposed(fourth), toy.right(fourth, 2));
@@ -176,7 +176,7 @@ TEST(DraftModel, IsNotUsedAgainAfterItFails) {
   EXPECT_EQ(num_calls, 4);
 }
 
-// The controller decides when the step ahead has already been launched, so the trial comes with the next one.
+// The controller decides after the step ahead was launched, so drafts are tried one step later.
 TEST(DraftModel, IsTriedWhereStepsRunAheadToo) {
   EngineOptions options{.num_pages = 80, .max_batch_tokens = 64, .max_sequences = 1};
   const auto drafting = std::make_shared<ToyBackend>(options, toy_logits);

@@ -66,7 +66,7 @@ TEST_P(EngineEnd, NothingEndsAnAnswerBeforeItsLeastTokens) {
   EXPECT_LT(toy.ask(asked).tokens.size(), 10u);
   asked.stop.min_tokens = 30;
   EXPECT_GE(toy.ask(asked).tokens.size(), 31u);
-  // Stop strings are searched only in the text after the minimum number of tokens.
+  // Stop strings are searched only in the text after the first min_tokens tokens.
   EXPECT_EQ(answer_with(tokens_of("ab ab ab"), {.max_tokens = 8, .min_tokens = 4, .strings = {"ab"}}).text,
             "ab ab ");
 }
@@ -124,7 +124,7 @@ TEST_P(EngineEnd, WithoutMaxTokensAnAnswerUsesAllOfASmallCache) {
   EngineOptions small = options();
   small.num_pages = 4;
   Toy toy(toy_logits, small);
-  // 65 tokens fit in 64 positions: the last one is never fed back.
+  // 65 tokens fit in 64 positions: the last token is never fed back.
   EXPECT_EQ(toy.ask(request(Tokens(30, 1), 0)).tokens.size(), 35u);
 }
 

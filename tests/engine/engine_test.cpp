@@ -39,7 +39,7 @@ TEST_P(EngineAnswers, AnswersWithWhatTheModelSays) {
 TEST_P(EngineAnswers, GivesManyRequestsTogetherWhatEachGetsAlone) {
   std::mt19937 random(1);
   EngineOptions narrow = options();
-  narrow.num_pages = 60;  // enough for about four sequences at once
+  narrow.num_pages = 60;  // enough for about four sequences at the same time
   Toy toy(toy_logits, narrow);
   std::vector<std::pair<RequestId, GenerationRequest>> asked;
   for (int n = 0; n < 150; ++n) {
@@ -94,14 +94,14 @@ TEST_P(EngineAnswers, ReportsLogprobsOnRequest) {
   ASSERT_EQ(answer.sampled.size(), 5u);
   for (const SampledToken& token : answer.sampled) {
     ASSERT_EQ(token.top.size(), 3u);
-    EXPECT_EQ(token.top[0].token, token.token);  // greedy
+    EXPECT_EQ(token.top[0].token, token.token);  // greedy sampling takes the likeliest token
     EXPECT_EQ(token.top[0].logprob, token.logprob);
     EXPECT_LT(token.logprob, 0);
   }
 }
 
 TEST_P(EngineAnswers, ReportsThoseOfThePromptHoweverItIsCut) {
-  // With few pages sequences are preempted and run their prompt again.
+  // With 20 pages, sequences are preempted and run their prompt again.
   for (const int num_pages : {400, 20}) {
     EngineOptions narrow = options();
     narrow.max_batch_tokens = 24;
@@ -245,7 +245,7 @@ TEST(EngineTrees, AreChainsWhereTheBackendTakesNoneAndCostDecidesElseRefused) {
   Engine engine(backend, tokenizer(), given);
 }
 
-// A backend that supports trees but does not try them when cost decides.
+// A backend that supports trees, but for which `auto` does not try them.
 struct UntriedBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   bool tries_trees() const override { return false; }
@@ -275,7 +275,7 @@ TEST(EngineTrees, AreForWhoAsksForThemWhereTheBackendDoesNotTryThem) {
   }
 }
 
-// The drafter makes the same kind of tree in every step: few right tokens and many wrong ones.
+// A drafter that makes the same kind of tree in every step: few right tokens and many wrong ones.
 TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
   struct Second final : speculative::Drafter {
     void push(std::span<const TokenId> tokens) override {
@@ -311,14 +311,14 @@ TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
   const GenerationRequest asked = request(tokens_of("Once upon a time"), 41);
   const Answer& answer = answers.wait_for(engine.submit(asked));
   EXPECT_EQ(answer.tokens, run_alone(asked));
-  // Four tokens per step after the first step, until the end of the answer leaves no room for six drafts.
+  // Four tokens per step after the first step, until the room left in the answer is too small for six drafts.
   EXPECT_EQ(answer.finished->drafts.num_accepted, 3 * answer.finished->drafts.num_drafts);
   EXPECT_GE(answer.finished->drafts.num_drafts, 8u);
 }
 
 // ---- drafts that the backend makes ----
 
-// Counts the runs launched before their first token is known, and those whose position is not known either.
+// Counts runs launched before their first token is known, and runs whose position is not known either.
 struct CountingBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   void launch(const Batch& batch) override {
@@ -332,8 +332,8 @@ struct CountingBackend : ToyBackend {
   int num_runs{0}, num_behind_tokens{0}, num_after_drafts{0};
 };
 
-// Requests whose tokens depend only on seed and position, in a cache too small for them; some end early or
-// are cancelled.
+// Requests whose tokens depend only on seed and position, in a cache that is too small for them. Some
+// requests end early or are cancelled.
 TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   for (const int num_drafts : {1, 4, 9}) {
     EngineOptions given{.num_pages = 26, .max_batch_tokens = 64, .max_sequences = 6};
@@ -375,7 +375,7 @@ TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   }
 }
 
-// Predictions are drafted on the host, and penalties count tokens that the host has seen.
+// The prediction is read on the host, and penalties count tokens that the host has seen: so steps must wait.
 TEST(EngineAhead, ARequestThatNeedsWhatIsKnownHasAllStepsWait) {
   for (const bool predicts : {false, true}) {
     EngineOptions given = options();
@@ -447,15 +447,15 @@ TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameSaltOnly) {
   }
 }
 
-// The next turn's prompt is the last prompt and answer without the reasoning. The reasoning is longer than
-// the window.
+// The next turn's prompt is this turn's prompt and answer without the reasoning, which is longer than the
+// window.
 TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   EngineOptions one = options();
   one.max_sequences = 1;
   Toy toy(toy_logits, one);
   Tokens prompt =
       tokens_of("You are a patient teacher. Who was Ada Lovelace, and what did she write about engines?");
-  int num_known = 0;  // length of the prefix shared with the previous prompt
+  int num_known = 0;  // length of the prefix in common with the previous prompt
   for (int turn = 0; turn < 6; ++turn) {
     const GenerationRequest asked = request(prompt, 500);
     const Answer& answer = toy.ask(asked);
@@ -492,7 +492,7 @@ TEST_P(EnginePrefix, ChoicesOfARequestThatCannotBeRunAllFail) {
   for (const RequestId id : toy.engine.submit_choices({}, 3)) EXPECT_TRUE(toy.answers.wait_for(id).failed);
 }
 
-// A backend with its own clock: a step takes 1,000 ns, and the gap after the first n steps is 250 n ns.
+// A backend with its own clock: a step takes 1,000 ns, and the gap after step n is 250 n ns.
 class ClockedBackend : public ToyBackend {
  public:
   using ToyBackend::ToyBackend;
@@ -505,13 +505,12 @@ class ClockedBackend : public ToyBackend {
   }
 
  private:
-  uint64_t now_ns_{uint64_t{1} << 60};  // such clocks count from 1970
+  uint64_t now_ns_{uint64_t{1} << 60};  // real device clocks count nanoseconds from 1970
 };
 
-// Prefill steps and the gaps next to them do not count as gaps between decode steps, nor does the time
-// without requests.
+// Only gaps between decode steps count: not gaps next to prefill steps, nor time without requests.
 TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) {
-  if (max_drafts > 0) return;  // the drafts decide the number of steps
+  if (max_drafts > 0) return;  // with drafts, the number of steps is not fixed
   EngineOptions given = options();
   std::vector<StepReport> reports;
   given.on_step = [&](const StepReport& report) { reports.push_back(report); };
@@ -523,7 +522,7 @@ TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) 
   }
   // Each answer has six tokens: one from the prefill step, five from decode steps.
   ASSERT_EQ(reports.size(), 12u);
-  // The step launched before the first token was known counts as a prefill step.
+  // The step that is launched before the first token is known counts as a prefill step.
   const size_t first = steps_ahead > 0 ? 3 : 2;
   for (size_t i = 0; i < reports.size(); ++i) {
     ASSERT_EQ(reports[i].device_idle_seconds.has_value(), i % 6 >= first) << i;

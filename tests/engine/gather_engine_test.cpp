@@ -1,6 +1,5 @@
 // Tests on the toy model which requests share a step when no answer is in progress. No test depends on
-// timing: the engine may wait for an hour or not at all, and a test in which it waits when it should not
-// never ends.
+// timing: the engine may wait for an hour or not at all. A test in which it waits wrongly never ends.
 #include "engine/engine.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +49,7 @@ struct NotingBackend : ToyBackend {
   Gate* first_launch{nullptr};
 };
 
-// Returns when the engine has taken this request and waits for more, or is about to.
+// Submits a request. Returns when the engine has taken it and waits for more requests, or is about to wait.
 RequestId submit_and_wait_until_taken(Engine& engine, const GenerationRequest& asked) {
   const int num_before = engine.state().num_waiting;
   const RequestId id = engine.submit(asked);
@@ -64,7 +63,7 @@ TEST_P(EngineGather, RequestsThatComeOneAfterTheOtherRunInOneStep) {
   {
     Engine engine(backend, tokenizer(), given);
     Answers answers(engine);
-    // In the second round the engine expects the same number of requests.
+    // In the second round the engine expects the number of requests of the first.
     for (int round = 0; round < 2; ++round) {
       std::vector<RequestId> asked;
       for (int n = 0; n < 2; ++n)
@@ -76,7 +75,7 @@ TEST_P(EngineGather, RequestsThatComeOneAfterTheOtherRunInOneStep) {
   EXPECT_THAT(backend.num_sequences, testing::AllOf(SizeIs(8), Each(3)));  // four tokens, in two rounds
 }
 
-// The second request arrives before the last step of the first answer is launched, the third while that step
+// The second request arrives before the last step of the first answer is launched, the third while this step
 // runs.
 TEST_P(EngineGather, RequestsThatComeWhileTheLastStepOfAnAnswerRunsAreRunInOne) {
   const EngineOptions given = gathering(kNever, 8);
@@ -106,7 +105,7 @@ TEST_P(EngineGather, ARunningAnswerWaitsForNoRequest) {
   const RequestId is_short = toy.engine.submit(request({2}, 1));
   gate.passed.release(2);
   toy.answers.wait_for(is_short);
-  // From here on each request comes alone, though two came together before.
+  // From here on each request comes alone, although two came together before.
   const RequestId joins = toy.engine.submit(request({3}, 4));
   gate.passed.release(39 + 4);
   EXPECT_EQ(toy.answers.wait_for(joins).tokens.size(), 4u);
@@ -140,10 +139,10 @@ TEST_P(EngineGather, WaitsForTheNumberOfRequestsThatCameTogetherLastTime) {
     const RequestId alone = submit_and_wait_until_taken(engine, request({1}, 5));
     engine.cancel(alone);
     answers.wait_for(alone);
-    // One request came last time, so the engine does not wait for more.
+    // The last request came alone, so the engine does not wait for more.
     const RequestId first = engine.submit(request({2}, 5));
     gate.arrived.acquire();
-    // Too late for its step; an engine that gathers three would have waited for them.
+    // These come too late for the first one's step. An engine that expects three requests would have waited.
     const RequestId second = engine.submit(request({3}, 1)), third = engine.submit(request({4}, 1));
     gate.passed.release(5 + 1 + 1);
     for (const RequestId id : {first, second, third}) answers.wait_for(id);

@@ -1,4 +1,4 @@
-// Tests shared pages on real backends with the bundled checkpoint: answers have the same bits whether a
+// Tests shared pages on real backends with the bundled checkpoint. Answers have the same bits whether a
 // prompt was cached, shared pages with another, or was preempted and run again.
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
     std::vector<Answer> answers;
     SchedulerCounts counts;
   };
-  // Runs waves of requests: all requests of a wave at once, each wave after the previous one has ended.
+  // Runs waves of requests: submits all requests of a wave together, after the previous wave has ended.
   Served serve(const std::vector<std::vector<GenerationRequest>>& waves, bool prefix_cache,
                int num_pages) const {
     const EngineOptions options{.num_pages = num_pages,
@@ -88,7 +88,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
   const Tokenizer tokenizer_{Tokenizer::open(test::source_path("models/tiny-gpt-oss"))};
 };
 
-// Prompts whose common prefix ends just before, at and just after the end of a page and of the window of 128.
+// The prompts' common prefix ends just before, at and just after the end of a page and of the window of 128.
 TEST_P(PrefixOnBackend, AHitChangesNoBit) {
   const Tokens base = tokens(1, 200);
   std::vector<std::vector<GenerationRequest>> waves{{request(base, 12)}, {}};

@@ -1,5 +1,5 @@
-// Tests the engine with the reference backend and the bundled checkpoint against continuations that other
-// implementations computed (tests/golden).
+// Tests the engine with the reference backend and the bundled checkpoint. Answers must equal continuations
+// that other implementations computed (tests/golden).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ Tokens read_tokens(const Container& golden, const std::string& name) {
   return tokens;
 }
 
-// Prompts of one token, of lengths around the window of 128, and chats. Few and short, because sanitizers
-// slow the reference down.
+// Prompts of one token, prompts about as long as the window of 128, and chats. Few and short, because
+// sanitizers slow the reference down.
 constexpr const char* kPrompts[] = {"prose1",
                                     "prose5",
                                     "prose33",
@@ -96,7 +96,7 @@ class ReferenceEngine : public testing::Test {
       reference::make(std::make_shared<const Weights>(open_weights(test::source_path("models/tiny-gpt-oss"))),
                       {.num_pages = options_.num_pages,
                        .max_batch_tokens = options_.max_batch_tokens,
-                       // The matrices are so small that synchronising threads costs more than it saves.
+                       // the matrices are so small that synchronising threads costs more than it saves
                        .num_threads = 1})};
   Engine engine_{*backend_, tokenizer_, options_};
   Answers answers_{engine_};

@@ -16,8 +16,8 @@ namespace {
 
 // Simulates arrivals of all lengths and priorities, with and without common prefixes, against a cache that is
 // too small for them. Some sequences end early, some are cancelled while they wait, many are preempted, and
-// now and then a step fails. Each step is checked against the test's own records and against a store in which
-// every position holds a fingerprint of the text up to it.
+// some steps fail. Each step is checked against the test's own records and against a store in which every
+// position holds a fingerprint of the text up to it.
 //
 // `runs_ahead`: the tokens of a step are reported after the next step is planned. `drafts`: many slices end
 // in drafts, of which some are right. With SchedulerOptions::launches_before_drafts and one step ahead, the
@@ -67,7 +67,7 @@ class Simulation {
     EXPECT_EQ(num_right_ > num_requests, drafts_);
     EXPECT_EQ(num_wrong_ > num_requests, drafts_);
     EXPECT_EQ(num_drafts_after_drafts_ > num_requests, runs_ahead_ && options_.launches_before_drafts);
-    // Not counted: sequences preempted in the step that admitted them, before they ran.
+    // num_put_aside_ lacks the sequences preempted in the step that admitted them, before they ran.
     EXPECT_LE(num_put_aside_, scheduler_.counts().num_preemptions);
   }
 
@@ -81,9 +81,9 @@ class Simulation {
     int num_prompt, num_at_most, leaves_after, num_reported;
     int priority;
     int num_run{0};
-    bool is_running{false}, was_running{false};  // after the last step, and the one before it
+    bool is_running{false}, was_running{false};  // after the last step; after the step before it
     int num_overtaking{0};  // later sequences admitted while this one waited only for room
-    // Drafts of its last step that are not reported yet, and the number of right ones.
+    // Drafts of the sequence's last step that are not reported yet, and the number of right ones among them.
     int num_unsure{0}, num_unsure_right{0}, unsure_step{0};
     void push(TokenId token) {
       tokens.push_back(token);
@@ -99,7 +99,7 @@ class Simulation {
                            const std::pair<const RequestId, Book>& b) {
     return std::pair(a.second.priority, a.first) < std::pair(b.second.priority, b.first);
   }
-  // Returns whether the sequence may wait for another one to fill a page that both share.
+  // Returns whether the sequence may wait for another sequence to fill a page that both share.
   bool may_wait_for_a_prefix(const std::pair<const RequestId, Book>& waiting) const {
     return options_.prefix_cache && std::any_of(books_.begin(), books_.end(), [&](const auto& other) {
              const auto& [mine, theirs] = std::tie(waiting.second.tokens, other.second.tokens);
@@ -107,8 +107,8 @@ class Simulation {
              return other.first != waiting.first && end - mine.begin() >= kPageTokens;
            });
   }
-  // Preempted sequences come after all that keep running; a sequence that waits for room is overtaken a
-  // bounded number of times.
+  // Checks that preempted sequences come after all running ones in the order, and that a sequence which waits
+  // for room is overtaken a bounded number of times.
   void check_order() {
     using Entry = std::pair<const RequestId, Book>;
     const Entry* last = nullptr;
@@ -238,8 +238,8 @@ class Simulation {
     const std::vector<Slice> slices = drafts_ ? scheduler_.next(plan_drafts) : scheduler_.next();
     if (slices.empty()) {
       for (const auto& [request, book] : books_)
-        // The last sequence in order may wait for the pages of a complete one whose last token is not known
-        // yet.
+        // The last sequence in order may wait for the pages of a complete sequence whose last token is not
+        // known yet.
         ASSERT_TRUE(!scheduler_.is_running(request) || book.is_complete() || is_held(book) ||
                     is_a_cache_full())
             << "a sequence has no row";
@@ -256,7 +256,7 @@ class Simulation {
       if (book.num_run > 0 || !options_.prefix_cache) {
         ASSERT_EQ(slice.first_position + book.num_unsure_right, book.num_run)
             << "a position is skipped or run twice";
-        // Its first slice, or the first after a preemption, begins after whole cached pages.
+        // A sequence's first slice, and its first slice after a preemption, begin after whole cached pages.
       } else {
         ASSERT_EQ(slice.first_position % kPageTokens, 0);
         num_cached_ += slice.first_position;
@@ -350,7 +350,7 @@ class Simulation {
   void report() {
     for (const auto& [request, num_tokens, num_drafts, num_right, planned] : std::exchange(unreported_, {})) {
       const auto found = books_.find(request);
-      if (found == books_.end()) continue;  // it was removed meanwhile
+      if (found == books_.end()) continue;  // the sequence was removed meanwhile
       Book& book = found->second;
       for (int n = 0; n < num_tokens; ++n) {
         const TokenId token = book.tokens[static_cast<size_t>(book.num_reported++)];
@@ -370,17 +370,17 @@ class Simulation {
     RequestId request;
     int num_tokens, num_drafts, num_right, planned;
   };
-  std::vector<Sampled> unreported_;  // sequences that got tokens
+  std::vector<Sampled> unreported_;  // slices whose tokens are not reported to the scheduler yet
   int num_right_{0}, num_wrong_{0}, num_drafts_after_drafts_{0};
-  int num_planned_{0};  // steps
+  int num_planned_{0};  // number of planned steps
   int num_overtaking_{0};
   std::mt19937 random_;
   std::array<std::vector<TokenId>, 12> texts_;
   std::vector<Page> pages_;
-  std::map<RequestId, Book> books_;       // by id, which is the order of arrival
+  std::map<RequestId, Book> books_;       // by id, that is, in the order of arrival
   int64_t num_cached_{0}, num_begun_{0};  // tokens
   uint64_t num_put_aside_{0};
-  std::array<int64_t, 3> num_slices_of_{};  // of sequences in each KV cache
+  std::array<int64_t, 3> num_slices_of_{};  // slices of sequences in each KV cache
 };
 
 // 125,000 arrivals in total; fewer under sanitizers, which are ten times slower and find faults within the
@@ -397,7 +397,7 @@ constexpr int kNumArrivals{6250};
 constexpr int kNumArrivals{6250};
 #endif
 
-// `num_kv_caches`: one cache per rank that has sequences of its own.
+// `num_kv_caches`: one KV cache per rank, if ranks have sequences of their own; else 1.
 void simulate(int num_kv_caches) {
   for (const unsigned seed : {1u, 4u, 5u, 6u, 8u}) {
     const bool runs_ahead = seed % 2 == 0, drafts = seed > 4, launches_before_drafts = seed > 6;

@@ -1,5 +1,5 @@
-// Tests which sequences run in which step. The scheduler knows neither model nor time, so the tests simulate
-// them.
+// Tests which sequences run in which step. The scheduler knows neither model nor time: the tests simulate
+// both.
 #include "engine/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(SchedulerDrafts, OfTheBackendMayFollowDraftsThatAreNotCheckedYet) {
   options.launches_before_drafts = true;
   Scheduler scheduler(options);
   add(scheduler, id(1), 26, 11);
-  scheduler.next();  // its token is not reported yet
+  scheduler.next();  // the token of this step is not reported yet
   Slice part = part_of(scheduler.next(drafting(4)), id(1));
   EXPECT_TRUE(part.follows);
   EXPECT_EQ(part.num_unsure, 0);
@@ -163,13 +163,13 @@ TEST(SchedulerDrafts, UseOnlyFreeRowsAndEndWithTheAnswer) {
   add(scheduler, id(3), 57, 9);
   std::vector<Slice> slices = scheduler.next(drafting(20));
   EXPECT_EQ(part_of(slices, id(3)).num_tokens, 57);
-  EXPECT_EQ(part_of(slices, id(1)).num_drafts, 5);  // of 64 rows
+  EXPECT_EQ(part_of(slices, id(1)).num_drafts, 5);  // of the 64 rows of a step
   EXPECT_EQ(part_of(slices, id(2)).num_drafts, 0);
   for (const int who : {1, 2, 3}) scheduler.push(id(who), 1), scheduler.accept(id(who), 0);
   scheduler.remove(id(3));
   slices = scheduler.next(drafting(20));
   EXPECT_EQ(part_of(slices, id(1)).num_drafts, 20);
-  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // the fourth token of the answer is never run
+  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // the last of the four tokens of the answer is never run
 }
 
 TEST(SchedulerDrafts, TakeNoPageThatOthersMayNeedNext) {
@@ -181,7 +181,7 @@ TEST(SchedulerDrafts, TakeNoPageThatOthersMayNeedNext) {
   run_step(scheduler);  // 2 pages are free, one for each sequence
   const std::vector<Slice> slices = scheduler.next(drafting(8));
   EXPECT_EQ(part_of(slices, id(1)).num_drafts, 0);
-  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // fits in its last page
+  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // the draft fits in the sequence's last page
 }
 
 TEST(SchedulerPrefix, APromptThatIsRunWholeSharesNothingButIsShared) {
@@ -245,7 +245,7 @@ TEST(Scheduler, AdmitsWhomThePagesOfTheirPromptAreLeftFor) {
   Scheduler scheduler(small);
   add(scheduler, id(1), 10, 300);  // 309 positions at most: 10 pages, of which 1 is needed now
   add(scheduler, id(2), 10, 300);
-  add(scheduler, id(3), 200, 10);  // 7 pages, which would leave only the 2 that the others need to continue
+  add(scheduler, id(3), 200, 10);  // 7 pages: only the 2 pages that the others need to continue would remain
   EXPECT_EQ(run_step(scheduler).size(), 2u);
   EXPECT_EQ(scheduler.num_waiting(), 1);
   scheduler.remove(id(1));
@@ -268,7 +268,7 @@ TEST(Scheduler, SequencesWithRoomOvertakeOneWithoutABoundedNumberOfTimes) {
   small.num_pages = 20;
   Scheduler scheduler(small);
   add(scheduler, id(1), 180, 99);  // 6 pages, later 7
-  add(scheduler, id(2), 180, 10);  // 6 pages: must wait
+  add(scheduler, id(2), 180, 10);  // 6 pages, so it must wait
   for (int n = 0; n < Scheduler::kMaxOvertaking; ++n) {
     add(scheduler, id(3 + n), 1, 10);  // 1 page
     EXPECT_EQ(part_of(run_step(scheduler), id(3 + n)).num_tokens, 1) << n;
@@ -434,7 +434,7 @@ TEST(SchedulerPriority, TheHighestNumberIsPreemptedFirst) {
   EXPECT_TRUE(scheduler.is_running(id(2)));
 }
 
-// ---- one KV cache per rank with its own sequences ----
+// ---- one KV cache per rank, for its own sequences ----
 
 SchedulerOptions options_of_caches(int num_kv_caches) {
   SchedulerOptions options = scheduler_options();
@@ -461,7 +461,7 @@ TEST(SchedulerCaches, SequencesAreSpreadOverThem) {
 TEST(SchedulerCaches, APromptGoesWhereItIsKnownUnlessManyMoreRunThere) {
   Scheduler scheduler(options_of_caches(2));
   const std::vector<TokenId> known(70, 7);
-  add(scheduler, id(1), 4, 10);  // in the first cache
+  add(scheduler, id(1), 4, 10);  // held by the first cache
   scheduler.add(id(2), known, 10);
   run_step(scheduler);
   run_step(scheduler);
@@ -496,7 +496,7 @@ TEST(SchedulerCaches, OnlySequencesOfTheSameOneCompeteForItsPages) {
   }
   EXPECT_FALSE(scheduler.is_running(id(3))) << "the youngest where pages ran out";
   EXPECT_TRUE(scheduler.is_running(id(4))) << "younger, in the other cache";
-  // It continues where there is room.
+  // The preempted sequence continues in the cache that has room.
   add(scheduler, id(5), 1, 1);
   scheduler.remove(id(2));
   const std::vector<Slice> slices = run_step(scheduler);
@@ -506,7 +506,7 @@ TEST(SchedulerCaches, OnlySequencesOfTheSameOneCompeteForItsPages) {
 
 // ---- pages run out ----
 
-// Two sequences with 4 pages each need more than the 8 full pages: the older one gets all pages that it
+// Two sequences with 4 pages each need more than the 8 full pages. The older sequence gets all pages that it
 // needs.
 TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
   SchedulerOptions small = scheduler_options();
@@ -528,7 +528,7 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
   EXPECT_EQ(scheduler.num_waiting(), 1);
   EXPECT_EQ(scheduler.num_held_pages(0).full, 5);
   scheduler.remove(id(1));
-  // The second sequence runs again from its first token: its prompt and all its 68 sampled tokens.
+  // The second sequence runs again from its first token: the prompt, then all 68 sampled tokens.
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 0);
   const Slice last = part_of(run_step(scheduler), id(2));
   EXPECT_EQ(last.first_position, 64);
@@ -544,13 +544,13 @@ TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
   add(scheduler, id(2), 60, 100);
   while (scheduler.counts().num_preemptions == 0) run_step(scheduler);
   scheduler.remove(id(1));
-  // 96 of 128 positions are still cached: the first sequence took one page.
+  // Of its 128 positions 96 are still cached: the first sequence took one page.
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 96);
 }
 
 TEST(SchedulerPreemption, OneThatRunsAgainTakesChunksThatItsPagesHaveRoomFor) {
   SchedulerOptions small = scheduler_options();
-  small.num_pages = 15;  // 10 of full layers for 300 positions, and 5 for a window of 128 while decoding
+  small.num_pages = 15;  // 10 for the full layers of 300 positions, and 5 for a window of 128 while decoding
   small.prefix_cache = false;
   Scheduler scheduler(small);
   add(scheduler, id(1), 1, 300);
@@ -603,9 +603,9 @@ TEST(SchedulerPrefix, EqualPromptsWaitForTheFirstAndShareItsPages) {
   Scheduler scheduler(scheduler_options());
   for (int n = 1; n <= 4; ++n) scheduler.add(id(n), std::vector<TokenId>(150, 5), 10);
   EXPECT_EQ(run_step(scheduler).size(), 1u);
-  EXPECT_EQ(run_step(scheduler).size(), 1u);  // 128 tokens: the 4 whole pages
+  EXPECT_EQ(run_step(scheduler).size(), 1u);  // 128 tokens, the 4 whole pages of the prompt
   const std::vector<Slice> slices = run_step(scheduler);
-  ASSERT_EQ(slices.size(), 3u);  // 22 rows each, of 64
+  ASSERT_EQ(slices.size(), 3u);  // 22 of 64 rows for each
   for (const Slice& slice : slices) {
     EXPECT_EQ(slice.first_position, 128);
     for (size_t page = 0; page < 4; ++page) EXPECT_EQ(slice.full.pages[page], slices[0].full.pages[page]);
@@ -638,12 +638,12 @@ TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNoSequenceWaits) {
   EXPECT_EQ(scheduler.counts().num_cached_tokens, 0u);
 }
 
-// The next turn of a chat continues at the end of this turn's prompt, without the reasoning in between. The
-// reasoning fills more sliding pages than the cache has, but the pages at the end of the prompt are still
-// cached.
+// The next turn of a chat continues at the end of this turn's prompt, without the reasoning after it. The
+// reasoning fills more sliding pages than the cache has, but the sliding pages at the end of the prompt are
+// still cached.
 TEST(SchedulerPrefix, TheEndOfAPromptOutlivesItsAnswer) {
   SchedulerOptions one = scheduler_options();
-  // Enough for the full pages of 1,100 tokens, and in sliding layers 5 for the window, 6 for the end of the
+  // Pages for the full layers of 1,100 tokens; in sliding layers 5 pages for the window, 6 for the end of the
   // prompt, 1 that was just freed.
   one.num_pages = 35 + 12;
   for (const int num_prompt_tokens : {159, 160, 161, 191, 300}) {

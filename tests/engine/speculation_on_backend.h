@@ -1,6 +1,6 @@
 // Tests that backends instantiate. With the bundled checkpoint drafts must change nothing: mixed requests
-// have the same tokens, log-probabilities, pieces of text and ends with every drafter as without, in batches
-// and alone, when pages run out and when requests are cancelled.
+// have the same tokens, log-probabilities, pieces of text and ends with every drafter as without drafts, in
+// batches and alone, when pages run out and when requests are cancelled.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct SpeculatingBackend {
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
   size_t num_requests;
   int max_tokens;
-  bool is_slow;  // runs too few requests to expect both right and wrong drafts from every drafter
+  bool is_slow;  // too few requests run for every drafter to have both right and wrong drafts
 };
 
 class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
@@ -38,7 +38,7 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
   struct Asked {
     GenerationRequest request;
     int num_choices{1};
-    size_t cancel_after{0};  // number of tokens; 0: it is not cancelled
+    size_t cancel_after{0};  // number of tokens; 0: the request is not cancelled
   };
   struct Served {
     std::vector<Answer> answers;
@@ -55,7 +55,7 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     return tiny;
   }
 
-  // Chats and tool calls of the evaluation, and prose, with every parameter that drafts could affect.
+  // Returns chats and tool calls of the evaluation, and prose, with every parameter that drafts could affect.
   static std::vector<Asked> mixed_requests(size_t count, int max_tokens) {
     static const std::string tasks = read_text_file(test::source_path("tests/golden/eval/tasks.jsonl"));
     static const grammar::VocabularyTrie vocabulary(tokenizer());
@@ -114,7 +114,7 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     return open_draft_head(speculation.draft_head, weights()->config);
   }
 
-  // The model drafts for itself, in small steps, and with too few pages for all texts.
+  // Options by which the model drafts for itself, in small steps, and with too few pages for all texts.
   static speculative::DraftModelOptions draft_model_of(const speculative::SpeculationOptions& speculation,
                                                        std::shared_ptr<const Weights> drafting) {
     if (speculation.draft_model.empty()) return {};
@@ -125,8 +125,8 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     return model;
   }
 
-  // Returns NIBBLE_MIXED_REQUESTS if it is set, else the number of the backend's row. A thousand requests
-  // take minutes.
+  // Returns NIBBLE_MIXED_REQUESTS if it is set, else the backend's num_requests. A thousand requests take
+  // minutes.
   static size_t num_requests() {
     const char* const asked = std::getenv("NIBBLE_MIXED_REQUESTS");
     return asked ? std::stoul(asked) : GetParam().num_requests;
@@ -148,7 +148,7 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
                                     .draft_head = head_of(speculation)});
     Engine engine(*backend, tokenizer(), options);
     Answers answers(engine);
-    std::vector<std::pair<RequestId, size_t>> ids;  // with the number of tokens after which each is cancelled
+    std::vector<std::pair<RequestId, size_t>> ids;  // with the number of tokens after which to cancel
     for (const Asked& asked : all)
       for (const RequestId id : engine.submit_choices(asked.request, asked.num_choices))
         ids.emplace_back(id, asked.cancel_after);
@@ -190,7 +190,7 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
       const auto was_cancelled = [](const Answer& answer) {
         return answer.finished && answer.finished->reason == FinishReason::kCancelled;
       };
-      // Thread timing decides when a request is cancelled.
+      // Thread timing decides at which token a request is cancelled.
       if (was_cancelled(x) || was_cancelled(y)) {
         const size_t num = std::min(x.tokens.size(), y.tokens.size());
         for (Answer* answer : {&x, &y})
@@ -271,8 +271,8 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
   const Served known = serve(all, drafts_of(oracle(all, plain), 12, 3));
   expect_same(known, plain);
   EXPECT_GT(known.state.drafts.num_accepted, known.state.drafts.num_tokens / 8);
-  // One request after another, each to its end, so that the suffix drafter finds the same finished answers in
-  // every run.
+  // Runs one request after another, each to its end, so that the suffix drafter finds the same finished
+  // answers in every run.
   std::vector<Asked> in_turn(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 3));
   for (Asked& asked : in_turn) asked.cancel_after = 0;
   uint64_t num_accepted_in_trees = 0, num_accepted_in_chains = 0;
@@ -286,9 +286,9 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
     const speculative::DraftCounts trees = counts(3), chains = counts(1);
     num_accepted_in_trees += trees.num_accepted;
     num_accepted_in_chains += chains.num_accepted;
-    // Where a chain's draft is wrong, the tree may have the right one as a sibling. The share says nothing
-    // about the suffix drafter: it proposes only where it finds a match, so after a longer accepted path it
-    // makes its next proposals at other positions than with chains.
+    // Where a chain's draft is wrong, the tree may have the right one as a sibling. The suffix drafter is
+    // left out: it proposes only where it finds a match, so after a longer accepted path it makes its next
+    // proposals at other positions than with chains.
     const auto first_share = [](const speculative::DraftCounts& drafts) {
       return static_cast<double>(drafts.accepted_at[0]) / static_cast<double>(drafts.num_drafts);
     };
@@ -321,7 +321,7 @@ TEST_P(SpeculationOnBackend, AndAloneAndWithPagesThatRunOut) {
   expect_same(serve(all, drafts_of(oracle(all, plain), 7, 2), 9), plain);
 }
 
-// Half of the drafts are right: the tokens are the same, and each accepted draft saves a step.
+// Half of the drafts are right: tokens are the same as without drafts, and each accepted draft saves a step.
 TEST_P(SpeculationOnBackend, WhatIsAcceptedTakesNoStep) {
   Asked asked;
   asked.request.prompt = tokenizer().encode("It was a dark and stormy night.", SpecialTokens::kOrdinary);
@@ -335,7 +335,7 @@ TEST_P(SpeculationOnBackend, WhatIsAcceptedTakesNoStep) {
   EXPECT_GT(finished.drafts.num_accepted, 10u);
 }
 
-// A model that drafts for itself: with greedy sampling every draft is right.
+// A model drafts for itself: with greedy sampling every draft is right.
 TEST_P(SpeculationOnBackend, AModelKnowsItsOwnAnswers) {
   std::vector<Asked> all = mixed_requests(GetParam().is_slow ? 2 : 12, 1);
   for (Asked& asked : all) {

@@ -11,7 +11,7 @@ namespace {
 
 // Seconds of a step on two machines: a constant time for decoding, plus a time that grows with prompt rows.
 double cpu(int num_prompt_rows) { return 0.010 + 0.001 * num_prompt_rows; }
-// Further rows are cheaper, as on a GPU, where the first ones read most experts.
+// On a GPU the first rows read most experts, so further rows are cheaper.
 double gpu(int num_prompt_rows) { return 0.005 + 0.002 * std::sqrt(num_prompt_rows); }
 
 int rows_after(StepPace& pace, double (*machine)(int), int num_steps) {
@@ -57,7 +57,7 @@ TEST(StepPace, LearnsNothingFromPromptsAlone) {
 
 TEST(StepPace, ChangesByAFactorOfTwoAtMostForOneStep) {
   StepPace pace(0.050, 8192);
-  pace.learn(8, 256, 1000);  // for instance, the machine was suspended
+  pace.learn(8, 256, 1000);  // the step took 1,000 s, as if the machine was suspended
   EXPECT_EQ(pace.max_prompt_rows(), 128);
   pace.learn(8, 128, 1e-9);
   EXPECT_EQ(pace.max_prompt_rows(), 256);
@@ -76,7 +76,7 @@ struct NotingRows : ToyBackend {
     if (some_decode) most_rows = std::max(most_rows, num_rows);
     ToyBackend::launch(batch);
   }
-  size_t most_rows{0};  // read after the engine is destroyed
+  size_t most_rows{0};  // to be read after the engine is destroyed
 };
 
 TEST(EnginePace, PromptsGetFewRowsWhileAnAnswerRunsAndAnswersStayTheSame) {

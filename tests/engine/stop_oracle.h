@@ -1,5 +1,5 @@
-// The definition of stop strings on a whole text. The streaming search must give the same result however the
-// text is split.
+// Defines stop strings on a whole text. The streaming search must give the same result, however the text is
+// split.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ struct StoppedText {
   bool has_stopped;
 };
 
-// Cuts the text before the stop string that is complete first; of those complete at the same position, before
-// the longest.
+// Cuts the text before the stop string that is complete first. If several are complete at the same position,
+// cuts before the longest.
 inline StoppedText cut_at_stop(std::string_view text, std::span<const std::string> strings) {
   std::optional<size_t> begin, end;
   for (const std::string& string : strings) {

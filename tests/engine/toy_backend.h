@@ -1,8 +1,8 @@
 // A backend whose model is a function of the whole context, and whose paged cache holds tokens instead of
 // keys and values. It reads the context back through the page tables, so a wrong page, position or chunk
-// changes the text. It checks the contract in every step. With `steps_ahead` it runs a step only in wait(),
-// and then fills in the tokens that were unknown when the step was launched. If drafts are requested, it
-// makes them as a draft head does, some right and some wrong.
+// changes the text. It checks the backend contract (backend/contract.h) in every step. With `steps_ahead` it
+// runs a step only in wait(), and then fills in the tokens that were unknown when the step was launched. If
+// drafts are requested, it makes them as a draft head does, some right and some wrong.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@
 
 namespace nibble {
 
-// Maps the context to the logits [V] of the next token. May throw.
+// A function from the context to the logits [V] of the next token. May throw.
 using ToyModel = std::function<std::vector<float>(std::span<const TokenId> context)>;
 
-// The vocabulary size of the bundled tokenizer. Its tokens 0 to 255 are single bytes, printable ASCII first.
+// Vocabulary size of the bundled tokenizer, whose tokens 0 to 255 are single bytes, printable ASCII first.
 constexpr int kToyVocab{4096};
 
 // The logits depend on every token of the context and its position. They favour the letters a to f, so that
-// stop strings occur. Some bytes are half a character, or part of none.
+// stop strings occur. Some tokens are bytes that are half a character, or part of no character.
 inline std::vector<float> toy_logits(std::span<const TokenId> context) {
   uint64_t state = 1;
   for (const TokenId token : context) state = mix64(state ^ static_cast<uint64_t>(token));
@@ -45,7 +45,7 @@ inline std::vector<float> toy_logits(std::span<const TokenId> context) {
   return logits;
 }
 
-// Returns a model that samples the tokens of the script after any prompt of this length.
+// Returns a model that samples the tokens of `script`, one after another, after any prompt of this length.
 inline ToyModel scripted(size_t num_prompt_tokens, std::vector<TokenId> script) {
   return [=](std::span<const TokenId> context) {
     std::vector<float> logits(kToyVocab, 0.0f);
@@ -69,7 +69,7 @@ class ToyBackend : public Backend {
   std::string_view name() const override { return "toy"; }
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override { return {}; }
-  int num_steps() const { return num_steps_; }  // call only when the engine is destroyed or idle
+  int num_steps() const { return num_steps_; }  // to be called only when the engine is destroyed or idle
 
   bool takes_trees() const override { return true; }
   int steps_ahead() const override { return steps_ahead_; }
@@ -79,14 +79,14 @@ class ToyBackend : public Backend {
     auto copy = std::make_unique<CopiedBatch>();
     copy->num_failures = num_failures_;
     for (const Run& run : batch.runs) copy->runs.emplace_back(run);
-    // Last: if anything throws before, no step was launched.
+    // This comes last: if anything throws before, no step was launched.
     launched_.push_back(std::move(copy));
   }
   StepResult wait() override {
     if (steps_ahead_ == 0) return Backend::wait();
     const std::unique_ptr<CopiedBatch> copy = std::move(launched_.front());
     launched_.pop_front();
-    // This step reads what the failed step should have written.
+    // This step would read what the failed step should have written.
     if (copy->num_failures != num_failures_) throw std::runtime_error("the step before could not be run");
     try {
       return run_launched(*copy);
@@ -138,7 +138,7 @@ class ToyBackend : public Backend {
     std::vector<uint32_t> words_;
   };
 
-  // Tokens that a step appended after the known token of an output row.
+  // The tokens that a step appended to the text of an output row.
   struct Behind {
     std::vector<TokenId> tokens{};  // its right drafts and the token chosen after them
     std::vector<TokenId> drafts{};  // new drafts after `tokens`
@@ -250,8 +250,8 @@ class ToyBackend : public Backend {
     return cells.at(place + static_cast<size_t>(position % kPageTokens));
   }
 
-  // Makes chains after the tokens that the rows of the last right drafts chose. A third of the drafts are not
-  // the likeliest token.
+  // Makes chains of drafts after the tokens chosen by the rows of the last right drafts. A third of the
+  // drafts are not the likeliest token.
   void make_drafts(const Batch& batch, StepResult& result) {
     std::span<const SampledToken> chosen = result.outputs;
     for (size_t n = 0; n < batch.runs.size(); ++n) {
@@ -280,12 +280,12 @@ class ToyBackend : public Backend {
     try {
       const std::vector<float> logits = model_(context);
       return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    } catch (const std::exception&) {  // a script has ended
+    } catch (const std::exception&) {  // the end of a script was reached
       return 0;
     }
   }
 
-  // Does not use EXPECT_EQ: under sanitizers, millions of these took most of the time.
+  // Does not use EXPECT_EQ: under sanitizers, millions of EXPECT_EQ took most of the time.
   std::vector<TokenId> read_context(const Run& run, const PlaceInRun& place) {
     std::vector<TokenId> context;
     const int last = place.position;
@@ -332,7 +332,7 @@ class ToyBackend : public Backend {
       for (const OutputRow& row : run.outputs) {
         EXPECT_TRUE(&row == &run.outputs.front() || row.token_index > (&row)[-1].token_index);
         EXPECT_LT(row.token_index, static_cast<int>(run.tokens.size()));
-        if (row.prompt.empty()) continue;  // a row of the prompt
+        if (row.prompt.empty()) continue;  // a row of the prompt, for its log-probabilities
         EXPECT_EQ(row.prompt.size() + row.output.size(),
                   static_cast<size_t>(places[static_cast<size_t>(row.token_index)].position) + 1);
       }
@@ -344,10 +344,10 @@ class ToyBackend : public Backend {
   ToyModel model_;
   int steps_ahead_;
   std::deque<std::unique_ptr<CopiedBatch>> launched_;
-  int num_failures_{0};         // failed steps
-  std::vector<Behind> behind_;  // the output rows of the last step
+  int num_failures_{0};         // failed steps so far
+  std::vector<Behind> behind_;  // for the output rows of the last step
   int max_batch_tokens_;
-  std::vector<Cell> slots_;  // of all pages
+  std::vector<Cell> slots_;  // the slots of all pages
   int num_steps_{0};
 };
 

@@ -1,5 +1,5 @@
-// A drafter for the toy model. Its proposals are right, wrong or a mix, at random; no answer may depend on
-// them.
+// A drafter for the toy model. Its proposals are right, wrong or mixed, at random. No answer may depend on
+// its proposals.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using NextToken = std::function<TokenId(std::span<const TokenId> context)>;
 
 class ToyDrafter final : public speculative::Drafter {
  public:
-  // `topk` above 1: proposes trees, in which one path is right for some length.
+  // `topk` above 1: proposes trees. One path in each tree is right up to some length.
   explicit ToyDrafter(NextToken next, int topk = 1) : next_(std::move(next)), topk_(topk) {}
   void push(std::span<const TokenId> tokens) override {
     text_.insert(text_.end(), tokens.begin(), tokens.end());
@@ -79,7 +79,7 @@ inline NextToken likeliest(ToyModel model) {
     try {
       const std::vector<float> logits = model(context);
       return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    } catch (const std::exception&) {  // a script has ended
+    } catch (const std::exception&) {  // the end of a script was reached
       return -1;
     }
   };

@@ -31,12 +31,12 @@ inline const Tokenizer& tokenizer() {
   return tiny;
 }
 
-// How the engine runs. Every test of these suites runs with no step ahead and with one, and most also with
-// drafts; none of this changes an answer.
+// How the engine runs. Every test of these suites runs with 0 and 1 steps ahead, most also with drafts. None
+// of this changes an answer.
 struct HowToRun {
   int steps_ahead{0};
   int max_drafts{0};    // 0: no drafts
-  bool by_cost{false};  // drafts only where they pay, which depends on the machine
+  bool by_cost{false};  // drafts only where they save time, which depends on the machine
   int topk{1};          // above 1: trees of drafts
   bool by_head{false};  // the backend makes the drafts
   friend void PrintTo(const HowToRun& how, std::ostream* out) {
@@ -78,7 +78,7 @@ inline EngineOptions options() {
   return options;
 }
 
-// While this object exists, no step of its model ends. Requests submitted meanwhile are all live at once,
+// While this object exists, no step of its model ends: requests submitted meanwhile are all live at once,
 // even on a slow machine.
 class HeldSteps {
  public:
@@ -103,7 +103,7 @@ inline ToyModel held(ToyModel model, std::atomic<bool>& are_held) {
 
 using Submitted = std::vector<std::pair<RequestId, GenerationRequest>>;
 
-// An engine on a toy model, and its answers.
+// An engine on a toy model, and the answers of the engine.
 struct Toy {
   explicit Toy(ToyModel model = toy_logits, const EngineOptions& given = options())
       : backend(given, held(std::move(model), are_held), steps_ahead),
@@ -124,7 +124,7 @@ struct Toy {
   Answers answers;
 };
 
-// A model that blocks until the test releases it, so that the test decides what happens during a step.
+// A model that blocks until the test lets it pass, so that the test decides what happens during a step.
 struct Gate {
   ToyModel model() {
     return [this](std::span<const TokenId> context) {
@@ -136,7 +136,7 @@ struct Gate {
   std::counting_semaphore<> arrived{0}, passed{0};
 };
 
-// Returns the token of one byte.
+// Returns the token that consists of one byte.
 inline TokenId token_of(char byte) {
   for (TokenId id = 0; id < 256; ++id)
     if (tokenizer().bytes(id) == std::string_view(&byte, 1)) return id;
@@ -157,7 +157,7 @@ inline GenerationRequest request(const Tokens& prompt, int max_tokens) {
   asked.stop.max_tokens = max_tokens;
   return asked;
 }
-// Runs a request on a toy model that answers with the tokens of a script.
+// Runs a request on a toy model whose answer is the tokens of `script`.
 inline Answer answer_with(const Tokens& script, const StopParams& stop) {
   EngineOptions given = options();
   if (max_drafts > 0) given.speculation = drafts(scripted(1, script));
@@ -167,7 +167,7 @@ inline Answer answer_with(const Tokens& script, const StopParams& stop) {
   return toy.ask(asked);
 }
 
-// Applies bans as generation_request.h defines them.
+// Bans tokens, as generation_request.h defines, by their logits.
 inline void ban(const GenerationRequest& asked, const Tokens& output, std::vector<float>& logits) {
   constexpr float kNever{-std::numeric_limits<float>::infinity()};
   if (asked.bans.allowed) {
@@ -183,7 +183,7 @@ inline void ban(const GenerationRequest& asked, const Tokens& output, std::vecto
       logits[static_cast<size_t>(run.back())] = kNever;
 }
 
-// Applies the mask of a constraint to logits.
+// Applies the mask of a constraint to the logits.
 inline void allow(grammar::Constraint& constraint, std::vector<float>& logits) {
   std::vector<uint32_t> mask(mask_words(kToyVocab));
   constraint.fill_mask(mask);

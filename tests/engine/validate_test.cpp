@@ -131,15 +131,15 @@ TEST(FindFault, RefusesWhatNeedsMorePagesThanTheCacheHas) {
   RequestLimits small = limits();
   small.scheduler.num_pages = 8;  // 128 positions, in full and in sliding layers
   GenerationRequest fits = request(100);
-  fits.stop.max_tokens = 29;  // the 129th token is never fed back
+  fits.stop.max_tokens = 29;  // 129 tokens fit: the last one is never fed back
   EXPECT_FALSE(find_fault(fits, small));
   fits.stop.max_tokens = 30;
   EXPECT_THAT(find_fault(fits, small).value(), HasSubstr("need 10 pages of the KV cache, which has 8"));
   EXPECT_THAT(find_fault(request(129), small).value(), HasSubstr("need 10 pages"));
 
-  // Beyond a window, the sliding layers hold 5 pages, wherever the window begins.
+  // For contexts beyond the window, the sliding layers hold 5 pages, wherever the window begins.
   RequestLimits large = limits();
-  large.scheduler.num_pages = 11;  // 6 pages of full layers: 192 positions
+  large.scheduler.num_pages = 11;  // leaves 6 pages for full layers: 192 positions
   fits.stop.max_tokens = 93;
   EXPECT_FALSE(find_fault(fits, large));
   fits.stop.max_tokens = 94;

@@ -22,7 +22,7 @@ using Fault = ContainerFault;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// Gives each test a folder of its own and removes it afterwards.
+// Gives each test its own folder, and removes the folder afterwards.
 class ContainerTest : public testing::Test {
  protected:
   ContainerTest() {
@@ -79,7 +79,7 @@ uint64_t sum_of_bytes(const Tensor& tensor) {
 
 TEST(Container, TheBundledCheckpointHoldsWhatItsIndexNames) {
   const Container container = open_container_folder(test::source_path("models/tiny-gpt-oss"));
-  ASSERT_EQ(container.tensors.size(), 117u);  // 19 in each of 6 layers, and 3 others
+  ASSERT_EQ(container.tensors.size(), 117u);  // 19 tensors in each of 6 layers, and 3 others
   EXPECT_EQ(container.files.size(), 2u);
   // The sums and shapes were computed with Python's struct and json modules from the same file.
   const Tensor* codes = container.find("model.layers.3.mlp.experts.down_proj_blocks");

@@ -1,4 +1,4 @@
-// Tests the decoding of blocks with numbers computed by hand from their layouts. tests/e2e compares random
+// Compares decoded blocks with numbers computed by hand from the blocks' layouts. tests/e2e compares random
 // blocks of every type with ggml's own Python package.
 #include "formats/ggml_blocks.h"
 
@@ -26,7 +26,7 @@ std::vector<float> values_of(GgmlType type, const std::string& blocks) {
   return values;
 }
 
-// 16 bytes whose low nibbles count up from 0 and whose high nibbles count down from 15.
+// Returns 16 bytes whose low nibbles count up from 0 and whose high nibbles count down from 15.
 std::string counting_nibbles() {
   std::string qs;
   for (int j = 0; j < 16; ++j) qs += static_cast<char>(j | (15 - j) << 4);
@@ -184,7 +184,7 @@ TEST(GgmlBlocks, RepackedMxfp4IsTheSameNumbersAndPacksBackToTheSameBytes) {
   decode_mxfp4(codes, scales, values);
   constexpr float kE2m1[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.f, -0.5, -1, -1.5, -2, -3, -4, -6};
   for (size_t i = 0; i < kBlocks; ++i)
-    // From the definition: low nibbles first.
+    // By definition, low nibbles come first.
     for (size_t j = 0; j < 32; ++j) {
       const auto pair = static_cast<uint8_t>(blocks[i * 17 + 1 + j % 16]);
       const auto scale = static_cast<uint8_t>(blocks[i * 17]);
@@ -209,8 +209,8 @@ TEST(GgmlBlocks, Q8QuantisesToHalfAStep) {
   dequantise(GgmlType::kQ8_0, blocks, back);
   float largest = 0;
   for (const float x : values) largest = std::max(largest, std::abs(x));
-  // The error is half a step of max / 127, plus 2^-11 of up to 127 steps because the scale is rounded to half
-  // precision.
+  // The error is half a step of largest / 127. The scale is rounded to half precision, which adds 2^-11 of up
+  // to 127 steps.
   const float bound = largest / 127 * (0.5f + 127 * 0x1p-11f) * 1.001f;
   for (size_t i = 0; i < 64; ++i) EXPECT_NEAR(back[i], values[i], bound) << i;
   EXPECT_EQ(back[40], 0.0f);  // a block of zeros

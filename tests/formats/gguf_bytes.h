@@ -28,7 +28,7 @@ inline std::string gguf_text(std::string_view key, std::string_view value) {
   return gguf_entry(key, 8, gguf_string(value));
 }
 
-// Returns the bytes of an entry in the tensor list. Extents are in the file's order, innermost first.
+// Returns the bytes of an entry in the tensor list. Extents are in the order of the file, innermost first.
 inline std::string gguf_tensor(std::string_view name, const std::vector<uint64_t>& extents, uint32_t type,
                                uint64_t offset) {
   std::string bytes = gguf_string(name) + le(static_cast<uint32_t>(extents.size()));

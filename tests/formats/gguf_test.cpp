@@ -32,7 +32,7 @@ std::optional<Fault> gguf_fault(const std::string& file, std::string_view part_o
   }
 }
 
-// Two tensors: 2 x 3 of F32, padded from 24 to 32 bytes, then one row of MXFP4.
+// Returns a file with two tensors: 2 x 3 of F32, padded from 24 to 32 bytes, then one row of MXFP4.
 GgufBytes two_tensors() {
   GgufBytes file;
   file.metadata = {gguf_text("general.architecture", "gpt-oss"), gguf_u32("gpt-oss.block_count", 24)};
@@ -224,7 +224,7 @@ class SplitGguf : public testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
-  // Writes both parts and returns the fault from opening the first one.
+  // Writes both parts. Returns the fault found when the first part is opened.
   std::optional<Fault> fault(const std::string& first = "m-00001-of-00002.gguf") {
     const auto path = write(first, parts_[0].file());
     write("m-00002-of-00002.gguf", parts_[1].file());

@@ -104,7 +104,7 @@ TEST(Mxfp4, EveryScaleIsExactDenormalsIncluded) {
     block.scale = {static_cast<uint8_t>(scale)};
     const Values values = decode(block);
     for (size_t b = 0; b < kMxfp4CodeBytes; ++b) {
-      // In double the product is exact; beyond the range of float32 the expected value is infinite.
+      // The product is exact in double. Beyond the range of float32 the expected value is infinite.
       const double low = std::ldexp(kE2m1Values[b], scale - 127);
       const double high = std::ldexp(kE2m1Values[15 - b], scale - 127);
       EXPECT_EQ(values[2 * b], std::abs(low) > kMax ? std::copysign(HUGE_VAL, low) : low)
@@ -118,8 +118,8 @@ TEST(Mxfp4, EveryScaleIsExactDenormalsIncluded) {
 TEST(Mxfp4, TheLastScaleIsNan) { EXPECT_THAT(decode({.codes = {}, .scale = {255}}), Each(testing::IsNan())); }
 
 TEST(Mxfp4, WhatIsDecodedEncodesToItself) {
-  // If the largest element is 4 or 6 scales, both floor rules choose the same scale again; the ceil rule does
-  // so for 6.
+  // If the largest element is 4 or 6 scales, both floor rules choose the same scale again. The ceil rule does
+  // so if it is 6.
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     Mxfp4Block block{.codes = {}, .scale = {static_cast<uint8_t>(random_bits(seed, 99) % 253)}};
     for (size_t b = 0; b < kMxfp4CodeBytes; ++b) block.codes[b] = static_cast<uint8_t>(random_bits(seed, b));
@@ -147,7 +147,7 @@ TEST(Mxfp4, TiesGoToEvenOrToTheSmallerMagnitude) {
 }
 
 TEST(Mxfp4, NeitherScaleRuleDominates) {
-  // The largest value, 7, is clamped to 6 at scale 1 and rounds to 8 at scale 2.
+  // With scale 1 the largest value, 7, is clamped to 6. With scale 2 it rounds to 8.
   EXPECT_EQ(encode(block_of({7}), Mxfp4Rule::kOcp).scale, E8m0{127});
   EXPECT_EQ(rounded(block_of({7}), Mxfp4Rule::kOcp, 1)[0], 6);
   EXPECT_EQ(encode(block_of({7}), Mxfp4Rule::kLlamaCpp).scale, E8m0{127});

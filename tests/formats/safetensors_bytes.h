@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// Returns a file with any header and the correct header length.
+// Returns a file with `header`, whether valid or not, and the correct header length.
 inline std::string safetensors_bytes(std::string_view header, std::string_view data = {}) {
   const uint64_t length = header.size();
   std::string file(sizeof(length), '\0');

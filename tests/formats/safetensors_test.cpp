@@ -21,8 +21,8 @@ std::vector<Tensor> parse(const std::string& file) {
   return parse_safetensors(as_bytes(file), "x.safetensors");
 }
 
-// Returns the fault for which `file` is refused, or std::nullopt if it is accepted. Checks that the message
-// is one line with the file, the name of the fault and its remedy.
+// Returns the fault for which `file` is refused; std::nullopt if it is accepted. Checks that the message is
+// one line with the file, the name of the fault and its remedy.
 std::optional<Fault> fault_of(const std::string& file) {
   try {
     parse(file);
@@ -139,7 +139,7 @@ TEST(SafetensorsFaults, AHeaderOverTheLimit) {
 TEST(SafetensorsFaults, AHeaderThatIsNotAnObject) {
   EXPECT_EQ(fault_of("", ""), Fault::kHeaderNotObject);
   EXPECT_EQ(fault_of("[]", ""), Fault::kHeaderNotObject);
-  EXPECT_EQ(fault_of(" {}", ""), Fault::kHeaderNotObject);  // the format requires the brace first
+  EXPECT_EQ(fault_of(" {}", ""), Fault::kHeaderNotObject);  // the format requires a brace as the first byte
   EXPECT_EQ(fault_of("\xEF\xBB\xBF{}", ""), Fault::kHeaderNotObject);
 }
 
@@ -220,7 +220,7 @@ TEST(SafetensorsFaults, NumbersThatCountNothing) {
 TEST(SafetensorsFaults, ASizeThatOverflows) {
   EXPECT_EQ(fault_of(header("U8", "[4294967296,4294967296]", "[0,0]"), ""), Fault::kSizeOverflow);
   EXPECT_EQ(fault_of(header("U8", "[2305843009213693952]", "[0,0]"), ""),
-            Fault::kSizeOverflow);  // 2^61 bytes, 2^64 bits
+            Fault::kSizeOverflow);  // 2^61 bytes are 2^64 bits
   EXPECT_EQ(fault_of(header("U8", "[18446744073709551615,18446744073709551615,2]", "[0,2]"), "xx"),
             Fault::kSizeOverflow);
 }

@@ -35,11 +35,11 @@ TEST_F(SafetensorsWriterTest, WhatIsWrittenIsRead) {
                                    {"wide", DType::kU64, {1, 1}},
                                    {"none", DType::kBf16, {0}},
                                    {"odd \"name\"\n", DType::kBf16, {2}}});
-  // Wider types come first, so that no tensor after the three bytes is misaligned.
+  // Tensors with wider types come first, so that no tensor after the three bytes is misaligned.
   std::vector<std::string> order;
   for (const SafetensorsEntry& entry : writer.entries()) order.push_back(entry.name);
   EXPECT_THAT(order, testing::ElementsAre("wide", "none", "odd \"name\"\n", "bytes"));
-  writer.append(as_bytes("ABCD"));  // pieces need not end at tensor boundaries
+  writer.append(as_bytes("ABCD"));  // pieces may end inside a tensor
   writer.append(as_bytes("EFGHab"));
   writer.append(as_bytes("cdxyz"));
   writer.finish();

@@ -1,5 +1,5 @@
-// Reads any bytes as a step sent by the head of several nodes. It is refused with one line, or a backend
-// could run it: every page that it reads or writes exists.
+// Reads any bytes as a step sent by the head of several nodes. Either the step is refused with one line, or a
+// backend could run it: every page that it reads or writes exists.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
     }
     if (num_rows > static_cast<size_t>(kRoom.max_batch_tokens)) std::abort();
-    // An accepted step is encoded to the same bytes.
+    // An accepted step must be encoded to the same bytes.
     if (nodes::encode(batch) != nodes::Bytes(data, data + size)) std::abort();
   } catch (const InputError& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();

@@ -1,5 +1,5 @@
-// Encodes any bytes with the bundled vocabulary. Decoding returns the same bytes, with special tokens
-// recognised or not, and ordinary text contains no special token.
+// Encodes any bytes with the bundled vocabulary. Decoding must return the same bytes, with special tokens
+// recognised or not, and ordinary text must contain no special token.
 #include <string_view>
 
 #include "core/check.h"
@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nibble;
-  // This exceeds the longest token and reaches both ways of merging; more only takes time.
+  // 400 bytes exceed the longest token and reach both ways of merging. Longer inputs only take more time.
   if (size > 400) return 0;
   static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,5 +1,5 @@
-// Splits the rest of the input by the expression in its first line. The expression is refused, exceeds
-// PCRE2's limits, or its pieces add up to the text.
+// Splits the rest of the input by the expression in its first line. Either the expression is refused, or it
+// exceeds PCRE2's limits, or its pieces add up to the text.
 #include <string>
 #include <string_view>
 

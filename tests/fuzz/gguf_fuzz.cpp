@@ -1,4 +1,4 @@
-// Reads any bytes as a GGUF file. It is refused with one line, or its tensors lie inside the file and do not
+// Reads any bytes as a GGUF file. The file is refused with one line, or its tensors lie inside it and do not
 // overlap. Its metadata are refused with one line, or are a valid configuration and vocabulary.
 #include <cstdint>
 #include <cstdlib>
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         std::abort();
     }
     if (end > file.data() + file.size()) std::abort();
-    // Forces every byte to be read.
+    // Forces the compiler to read every byte.
     [[maybe_unused]] volatile unsigned keep = sum;
     refused_in_one_line([&] { gguf_config(gguf); });
     refused_in_one_line([&] { read_tokenizer_json(tokenizer_json(gguf), "fuzz"); });

@@ -1,6 +1,6 @@
 // Builds a regular expression and a text from the input. The automaton must accept the text if and only if
-// trying all matches does: as plain UTF-8, and as a whole JSON string or the content of one, written in its
-// one canonical form. Then the masks of its grammar are checked as grammar_masks.h says.
+// trying all matches does: as plain UTF-8, and as a whole JSON string or the content of one, in its canonical
+// form. Then the masks of its grammar are checked (grammar_masks.h).
 #include <algorithm>
 #include <array>
 #include <span>
@@ -18,7 +18,7 @@
 namespace nibble::grammar {
 namespace {
 
-// An expression as a tree, for matching by trial. Operands come before their operator.
+// An expression as a tree, matched by trying. Operands come before their operator.
 struct Tree {
   enum class Kind { kSet, kConcat, kAnyOf, kAllOf, kNot, kRepeat } kind;
   CodePoints set{};
@@ -26,7 +26,7 @@ struct Tree {
   uint32_t min{0}, max{0};
 };
 
-// Ends of the matches that begin at one position of a text. Bit i: a match ends before character i.
+// Ends of the matches that begin at one position of a text. Bit i means that a match ends before character i.
 using Ends = uint32_t;
 constexpr size_t kMostCharacters{24}, kMostTrees{40};
 
@@ -75,7 +75,7 @@ class Trying {
   std::array<std::array<std::pair<bool, Ends>, kMostCharacters + 1>, kMostTrees> known_{};
 };
 
-// A few characters, of all UTF-8 lengths and of every kind that a JSON string writes differently.
+// Characters of all UTF-8 lengths, and of every kind that a JSON string writes differently.
 constexpr std::array<char32_t, 16> kCharacters{'a', 'b',  'c', '0',  'A',  ' ',    '"',    '\\',
                                                '/', '\n', 0x1, 0x7F, 0xE9, 0x20AC, 0x4E16, 0x1F600};
 
@@ -94,8 +94,8 @@ class Input {
   std::span<const uint8_t> rest_;
 };
 
-// Reads operations in reverse Polish notation up to the end marker, into trees and the corresponding
-// Expressions.
+// Reads operations in reverse Polish notation up to the end marker, and builds both trees and Expressions
+// from them.
 struct Built {
   std::vector<Tree> trees;
   std::vector<Expression> expressions;
@@ -190,7 +190,7 @@ void check_automaton(const uint8_t* data, size_t size) {
   NIBBLE_CHECK(!automaton_accepts(content, json));
   const auto length = static_cast<uint32_t>(text.size());
   NIBBLE_CHECK(!matches || plain.lengths().has_length(root, length, length));
-  // Cut inside a character it is not valid text; nor is a string without its closing quote.
+  // A text that is cut inside a character is not valid, nor is a string without its closing quote.
   if (!utf8.empty() && (utf8.back() & 0x80))
     NIBBLE_CHECK(!automaton_accepts(plain, utf8.substr(0, utf8.size() - 1)));
   NIBBLE_CHECK(!automaton_accepts(quoted, json.substr(0, json.size() - 1)));

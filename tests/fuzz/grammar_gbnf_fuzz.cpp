@@ -1,5 +1,5 @@
-// Compiles the input as EBNF if its first byte is an e, else as GBNF, and follows a text. It is refused, or
-// its masks pass the checks of grammar_masks.h.
+// Compiles the input as EBNF if its first byte is an e, else as GBNF, and follows a text. Either the grammar
+// is refused, or its masks pass the checks of grammar_masks.h.
 #include <string_view>
 
 #include "core/error.h"

@@ -1,5 +1,5 @@
-// Checks that must hold for any grammar that compiles, along one text. Random choices come from the input, so
-// that one input is one case.
+// Checks, along one text, properties of any grammar that compiles. Random choices come from the input, so
+// that one input is always the same case.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace nibble::grammar {
 
-// Every byte, and a few hundred tokens of the relevant kinds. A small vocabulary, so that fuzzing time goes
-// into the grammar.
+// A vocabulary with every byte and a few hundred tokens of the relevant kinds. It is small, so that fuzzing
+// time goes into the grammar.
 inline const VocabularyTrie& fuzz_vocabulary() {
   static const Tokenizer tokenizer = [] {
     std::vector<std::string> tokens;
@@ -49,9 +49,9 @@ inline const VocabularyTrie& fuzz_vocabulary() {
   return vocabulary;
 }
 
-// Checks that a bit is set if and only if the token is accepted, that the mask is empty only at the end, that
-// forced tokens are accepted, and that rolling back restores the state. May throw InputError for a grammar
-// that is too costly.
+// Checks that a bit is set if and only if its token is accepted, that the mask is empty only at the end, that
+// forced tokens are accepted, and that rolling back restores the state. May throw InputError if the grammar
+// is too costly.
 inline void check_masks(const Compiled& compiled, uint64_t chance) {
   const VocabularyTrie& vocabulary = fuzz_vocabulary();
   const int num_tokens = vocabulary.tokenizer().num_tokens();

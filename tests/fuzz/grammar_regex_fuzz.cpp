@@ -1,5 +1,5 @@
-// Compiles the input as a regular expression and follows a matching text. It is refused, or its masks pass
-// the checks of grammar_masks.h.
+// Compiles the input as a regular expression and follows a matching text. Either the expression is refused,
+// or its masks pass the checks of grammar_masks.h.
 #include <string_view>
 
 #include "core/error.h"

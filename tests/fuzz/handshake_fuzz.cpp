@@ -1,5 +1,5 @@
-// Feeds any bytes to both sides of the node handshake, as a peer without the secret would send them. No such
-// peer may join, or be taken for the head.
+// Feeds any bytes to both sides of the node handshake, as from a peer without the secret. No such peer may
+// join, or be taken for the head.
 #include <sys/socket.h>
 #include <unistd.h>
 

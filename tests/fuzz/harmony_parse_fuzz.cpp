@@ -1,6 +1,6 @@
 // Parses any stream of tokens. The first byte chooses the role. Each further byte is its own token (the first
-// 256 tokens of the tiny vocabulary are the bytes). Exceptions: bytes that UTF-8 never uses stand for control
-// tokens and for any other id, and bytes below 16 for words of headers, so that short inputs reach more code.
+// 256 tokens of the tiny vocabulary are the bytes), with exceptions so that short inputs reach more code:
+// bytes that UTF-8 never uses stand for control tokens and other ids, bytes below 16 for words of headers.
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -22,7 +22,7 @@ constexpr const char* kWords[]{
     "{\"a\":1}", " to=functions.f"};
 constexpr const char* kControls[]{"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>",
                                   "<|end|>",   "<|call|>",    "<|return|>",    "<|endoftext|>"};
-constexpr uint8_t kFirstControl{0xF5};  // to 0xFC
+constexpr uint8_t kFirstControl{0xF5};  // control tokens are 0xF5 to 0xFC
 constexpr uint8_t kAnyId{0xFD};         // the next two bytes are an id, which may have no token
 constexpr size_t kMaxSize{64};          // longer streams take longer and reach no new code
 
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > kMaxSize) return 0;
   Parser parser(tiny(), data[0] & 1 ? std::optional(Role::kAssistant) : std::nullopt);
   size_t num_begun = 0, num_ended = 0;
-  std::string text;  // of the last message, accumulated from its deltas
+  std::string text;  // text of the last message, accumulated from its deltas
   const auto hear = [&](const Delta& delta) {
     if (delta.header_ended) {
       text.clear();

@@ -3,8 +3,8 @@
 // with its path and body, and refuse the rest. Answers must be well-formed and never have status 500, and no
 // request or memory may be leaked.
 //
-// The first byte chooses what the client does, the second where its bytes are split in two. In the rest,
-// bytes from 0x80 on stand for phrases of requests, so that short inputs reach more code; 0xFF makes the next
+// The first byte chooses what the client does, the second where the bytes are split in two. In the rest,
+// bytes from 0x80 on stand for phrases of requests, so that short inputs reach more code. 0xFF makes the next
 // byte stand for itself.
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -43,7 +43,7 @@ namespace http = boost::beast::http;
 constexpr size_t kMaxSize{4096};
 constexpr size_t kMaxHeaderBytes{1024}, kMaxBodyBytes{2048};
 constexpr int kMaxContext{192};
-// N becomes the length of what follows, up to the next kGet or kPost.
+// N becomes the length of the body, which ends at the next kGet or kPost.
 constexpr std::string_view kLength{"Content-Length: N\r\n\r\n"};
 constexpr std::string_view kGet{"GET "}, kPost{"POST "};
 constexpr std::string_view kPhrases[]{kGet,
@@ -138,7 +138,7 @@ static_assert(0x80 + std::size(kPhrases) < 0xFF);
 
 std::string bytes_of(const uint8_t* data, size_t size) {
   std::string out;
-  size_t body = std::string::npos;  // start of the body whose length is to be filled in
+  size_t body = std::string::npos;  // start of the body whose length replaces N
   const auto fill_in = [&] {
     if (body == std::string::npos) return;
     out.replace(out.rfind('N', body), 1, std::to_string(out.size() - body));
@@ -165,8 +165,8 @@ const Tokenizer& tiny() {
   return tokenizer;
 }
 
-// A model that gives the same tokens to every request: reasoning, half a character, an answer, a call, and
-// the end.
+// A model that answers every request with the same tokens: reasoning, half a character, an answer, a call,
+// and the end.
 class ScriptedBackend : public Backend {
  public:
   ScriptedBackend()
@@ -194,8 +194,8 @@ class ScriptedBackend : public Backend {
   }
 
  private:
-  // Returns the token or, if the mask forbids it, the last allowed token. Control tokens come last and end
-  // answers that the script does not.
+  // Returns the token or, if the mask forbids it, the last allowed token. Control tokens come last, so they
+  // end answers that the script does not end.
   TokenId allowed(const OutputRow& row, TokenId token) const {
     if (!row.mask) return token;
     std::vector<uint32_t> mask(mask_words(config_.vocab));
@@ -209,14 +209,14 @@ class ScriptedBackend : public Backend {
   Config config_;
 };
 
-// A request as the routes saw it.
+// A request as the routes received it.
 struct SeenRequest {
   std::string method, path, query, body;
-  bool was_let_in{false};  // answered, not refused before its body was read
+  bool was_let_in{false};  // whether it was answered, not refused before its body was read
   int status{0};
 };
 
-// Records what reaches the routes.
+// Records the requests that reach the routes.
 class Recorder : public HttpHandler {
  public:
   explicit Recorder(HttpHandler& routes) : routes_(routes) {}
@@ -246,7 +246,7 @@ class Recorder : public HttpHandler {
   SeenRequest now_;
 };
 
-// A server, its engine and one client. All except the engine run on this thread.
+// A server, its engine and one client. All except the engine run on the test's thread.
 class World {
  public:
   World() {
@@ -266,11 +266,11 @@ class World {
   enum class Ending {
     kWaits,   // waits for all answers, then closes its sending half
     kCloses,  // closes its sending half after its bytes, and reads the answers
-    kBreaks,  // closes the connection after its bytes; a reset if it has not read an answer
+    kBreaks,  // closes the connection after its bytes; the connection is reset if an answer was not read
   };
 
-  // Returns the server's answers. If `is_full`, requests that would run get 429 instead, which is enough for
-  // most inputs and takes a tenth of the time.
+  // Returns the server's answers. With `is_full`, requests that would run get 429 instead, which is enough
+  // for most inputs and takes a tenth of the time.
   std::string send(std::string_view first, std::string_view second, Ending ending, bool is_full) {
     if (is_full != is_full_) std::swap(service_.gate, other_gate_);
     is_full_ = is_full;
@@ -330,12 +330,12 @@ class World {
     has_ended_ = false;
   }
 
-  // Writing fails if the server has closed the connection.
+  // Ignores errors of sending, which occur if the server has closed the connection.
   void push(std::string_view bytes) const {
     if (!bytes.empty()) ::send(client_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
 
-  // Runs whatever is ready. Returns whether anything was.
+  // Runs whatever is ready. Returns whether anything was ready.
   bool turn() {
     bool has_done = io_.poll() > 0;
     // Yields this core to the engine's thread while waiting.
@@ -363,7 +363,7 @@ class World {
   Service service_{options()};
   Routes routes_{service_};
   // A Unix socket, because two minutes of executions would use up the TCP ports. It is in the abstract
-  // namespace, which leaves no file.
+  // namespace, so no file is left.
   const std::string name_{std::string(1, '\0') + "nibble-fuzz-" + std::to_string(::getpid())};
   Recorder recorder_{routes_};
   HttpServer http_{
@@ -400,7 +400,7 @@ struct Answer {
   bool closes;
 };
 
-// Checks and returns the answers to these requests. If `is_whole`, each request must have one.
+// Checks and returns the answers to these requests. With `is_whole`, each request must have an answer.
 std::vector<Answer> check_answers(std::string_view bytes, const std::vector<SeenRequest>& seen,
                                   bool is_whole) {
   std::vector<Answer> answers;
@@ -430,8 +430,8 @@ std::vector<Answer> check_answers(std::string_view bytes, const std::vector<Seen
   return answers;
 }
 
-// Checks that the server saw the requests that a strict reader finds, up to where the server closed the
-// connection. One more is allowed, if the server refused it.
+// Checks that the server received the requests that a strict reader finds, up to the point where it closed
+// the connection. One more request is allowed if the server refused it.
 void check_requests(const std::vector<SeenRequest>& seen, const test::FoundRequests& found) {
   for (size_t i = 0; i < seen.size(); ++i) {
     if (i >= found.requests.size()) {
@@ -452,7 +452,7 @@ void check_requests(const std::vector<SeenRequest>& seen, const test::FoundReque
   }
 }
 
-// Checks that all requests were answered that came before the server closed the connection.
+// Checks that all requests before the server closed the connection were answered.
 void check_none_is_missing(const std::vector<Answer>& answers, const test::FoundRequests& found) {
   const bool has_closed = !answers.empty() && answers.back().closes;
   for (size_t i = 0; i + 1 < answers.size(); ++i)

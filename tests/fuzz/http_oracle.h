@@ -1,6 +1,6 @@
-// A second reader of HTTP, for http_fuzz.cpp. It finds the requests in all bytes of a connection at once, as
-// strictly as RFC 9112 allows, and shares no code with the server. A server that finds other requests in the
-// same bytes could be made to smuggle them past a proxy.
+// A second reader of HTTP, with which http_fuzz.cpp compares the server. It finds the requests in all bytes
+// of a connection at once, as strictly as RFC 9112 allows, and shares no code with the server. A server that
+// finds other requests in the same bytes could be made to smuggle them past a proxy.
 #pragma once
 
 #include <arpa/inet.h>
@@ -20,11 +20,11 @@ namespace nibble::test {
 struct FoundRequest {
   std::string method, path, query, body;
   bool has_body{false};
-  bool is_let_in{true};  // its Host and Origin are allowed
+  bool is_let_in{true};  // whether its Host and Origin are allowed
 };
 
 enum class Rest {
-  kNothing,     // all bytes belong to requests, or follow one that closes the connection
+  kNothing,     // all bytes belong to requests, or follow a request that closes the connection
   kIncomplete,  // more bytes could turn the rest into a request
   kInvalid,     // the rest must be refused
 };
@@ -115,7 +115,7 @@ class HttpOracle {
     return found;
   }
 
-  // Parses NAME or NAME:PORT into its two parts.
+  // Splits NAME or NAME:PORT into its two parts.
   static std::optional<std::pair<std::string, std::string>> host_and_port(std::string_view text) {
     size_t length = text.find(':');
     if (text.substr(0, 1) == "[") {
@@ -237,7 +237,7 @@ class HttpOracle {
     return true;
   }
 
-  // Removes a chunked body from the front of `bytes`.
+  // Removes a chunked body from the start of `bytes`.
   Rest read_chunks(std::string_view& bytes, std::string& body) const {
     for (size_t num_others = 0;;) {
       const std::optional<std::string> line = take_line(bytes);
@@ -275,8 +275,8 @@ class HttpOracle {
     bytes.remove_prefix(end + 2);
     return line;
   }
-  // Each part after a ';' is a name, optionally with a value: a token or a quoted string. A ';' in quotes
-  // does not end a part.
+  // Each part after a ';' is a name, optionally with a value, which is a token or a quoted string. A ';' in
+  // quotes does not end a part.
   static bool are_extensions(std::string_view text) {
     if (text.empty()) return true;
     if (trimmed(text).substr(0, 1) != ";" || text.back() == ' ' || text.back() == '\t') return false;

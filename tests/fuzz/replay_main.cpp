@@ -1,5 +1,5 @@
 // Replays a fuzz target's corpus in builds without libFuzzer: passes every named file, and every file of
-// every named folder, to the target once. Ignores arguments that begin with '-', which are libFuzzer's.
+// every named folder, to the target once. Ignores arguments that begin with '-': libFuzzer's own.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Reads any bytes as a safetensors file. It is refused with one line, or its tensors tile its data.
+// Reads any bytes as a safetensors file. Either the file is refused with one line, or its tensors tile its
+// data.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -27,7 +28,7 @@ void parse(std::span<const std::byte> file) {
         std::abort();
     }
     if (end && end != file.data() + file.size()) std::abort();
-    // Forces every byte to be read.
+    // Forces the compiler to read every byte.
     [[maybe_unused]] volatile unsigned keep = sum;
   } catch (const ContainerError& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
@@ -39,8 +40,8 @@ void parse(std::span<const std::byte> file) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span file(reinterpret_cast<const std::byte*>(data), size);
   parse(file);
-  // A mutation rarely leaves the header length correct. So the input is tried again with the length of a
-  // header that ends at the last brace; the rest is data.
+  // A mutation rarely leaves the header length correct. So the input is tried again with a header that ends
+  // at the last brace, and the rest as data.
   uint64_t length = 0;
   if (size < sizeof(length)) return 0;
   const auto last_brace = std::find(file.rbegin(), file.rend(), std::byte{'}'});

@@ -1,5 +1,5 @@
-// Reads any bytes as an index of safetensors files, and as a manifest of Ollama. Each is refused with one
-// line, or names files with plain names.
+// Reads any bytes as an index of safetensors files, and as a manifest of Ollama. Either it is refused with
+// one line, or it names files with plain names.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -40,7 +40,7 @@ void check(const GenerationParams& params) {
   for (const TokenId token : params.stop.tokens) NIBBLE_CHECK(token >= 0);
   NIBBLE_CHECK(params.stop.min_tokens >= 0 && params.bad_words.size() <= kMaxBadWords);
   NIBBLE_CHECK(!params.allowed_tokens || !params.allowed_tokens->empty());
-  // It becomes a line of the response header.
+  // This text becomes a line of the response header.
   for (const char letter : params.ignored.text()) NIBBLE_CHECK(letter >= ' ' && letter <= '~');
 }
 
@@ -73,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const ResponseRequest request = read_response_request(body);
     check(request.params);
     harmony::to_conversation(request.chat);
-    // The items of the answer are read the same way when the response is stored.
+    // Stored input items must have ids, and the items of a stored answer must be readable as input.
     for (const StoredItem& item : request.input_items)
       NIBBLE_CHECK(harmony::Json::parse(item.json).contains("id"));
     for (const OfferedTool& tool : request.offered) {

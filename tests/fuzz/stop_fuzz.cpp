@@ -1,8 +1,8 @@
 // Searches for stop strings in a text that comes in pieces. For any split, the result must equal a search of
 // the whole text, and at every moment exactly the text that may still become a stop string is held back.
 //
-// The input is the number of stop strings (0 to 7), the stop strings, then the pieces of the text. A string
-// is one byte for its length (0 to 15) and that many bytes.
+// The input is the number of stop strings (0 to 7), the stop strings, then the pieces of the text. Each
+// string or piece is one byte for its length (0 to 15) and that many bytes.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

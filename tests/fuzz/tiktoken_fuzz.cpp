@@ -1,6 +1,6 @@
-// Reads any bytes as a rank file. It is refused, or its tokens are found by their bytes and encoding loses no
-// byte. The first byte chooses whether the 256 single bytes are prepended, because few inputs would contain
-// them all.
+// Reads any bytes as a rank file. Either the file is refused, or its tokens are found by their bytes and
+// encoding loses no byte. The first byte chooses whether the 256 single bytes are prepended, because few
+// inputs would contain all of them.
 #include <fmt/format.h>
 
 #include <string>

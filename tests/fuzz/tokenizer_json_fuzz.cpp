@@ -1,5 +1,5 @@
-// Reads a tokenizer.json. It is refused, or encoding with it loses no byte. The first byte chooses the part
-// of a small valid file that the rest replaces, because few inputs would get far as a whole file.
+// Reads a tokenizer.json. Either it is refused, or encoding with it loses no byte. The first byte chooses the
+// part of a small valid file that the rest replaces: few inputs would be valid for long as a whole file.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Returns a JSON escape, which is always valid.
+// Returns a code point as a JSON escape, which is always valid.
 std::string escaped(uint32_t code_point) {
   constexpr std::string_view kDigits{"0123456789abcdef"};
   std::string text = "\\u";
@@ -18,7 +18,7 @@ std::string escaped(uint32_t code_point) {
   return text;
 }
 
-// Returns "a":97, ... in the ByteLevel alphabet.
+// Returns all bytes in the ByteLevel alphabet, as members such as "a":97.
 std::string all_bytes() {
   std::string members;
   uint32_t moved = 0x100;

@@ -1,5 +1,5 @@
-// Makes the rules of a turn from the first byte, and chooses tokens by the others. A mask bit is set if and
-// only if its token is accepted, and forced tokens are accepted. Some token is legal up to the end of the
+// Makes the rules of a turn from the first byte, and chooses tokens by the other bytes. A mask bit is set if
+// and only if its token is accepted, and forced tokens are accepted. Some token is legal up to the end of the
 // turn, and none after it. The parser reads a whole turn without repairs, and reasoning stays within its
 // budget.
 #include <array>
@@ -14,7 +14,7 @@
 namespace nibble::harmony {
 namespace {
 
-// Bits: three tools, whether a call is required, the format of the final message, and the reasoning budget.
+// Bits: three tools, whether a call is required, the format of the final message, the reasoning budget.
 TurnRules rules_of(uint8_t bits) {
   static const auto object = grammar::compile_json_object().grammar;
   static const auto number = grammar::compile_regex("[0-9]{1,3}").grammar;
@@ -29,7 +29,7 @@ TurnRules rules_of(uint8_t bits) {
   return rules;
 }
 
-// Compiled once, because inputs mostly vary the tokens.
+// Rules are compiled once, because inputs mostly vary the tokens.
 std::shared_ptr<const TurnGrammar> grammar_of(uint8_t bits) {
   static std::array<std::shared_ptr<const TurnGrammar>, 256> grammars;
   auto& known = grammars[bits];
@@ -37,7 +37,7 @@ std::shared_ptr<const TurnGrammar> grammar_of(uint8_t bits) {
   return known;
 }
 
-// Tries one token in 16, and all control tokens.
+// Compares the mask with trying one token in 16, and all control tokens.
 void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, TokenId first) {
   const Tokenizer& tokenizer = grammar::fuzz_vocabulary().tokenizer();
   TurnConstraint other = constraint;
@@ -70,7 +70,7 @@ void check_turn(const uint8_t* data, size_t size) {
       if (has_token(mask, token)) legal.push_back(token);
     NIBBLE_CHECK(!legal.empty());
     if (i % 4 == data[0] % 4) check_place(constraint, mask, data[i]);
-    // The control tokens have the highest ids: bytes from 128 on choose from the end.
+    // Control tokens have the highest ids: bytes from 128 on choose from the end.
     const size_t choice =
         data[i] < 128 ? data[i] % legal.size() : legal.size() - 1 - (255u - data[i]) % legal.size();
     NIBBLE_CHECK(constraint.accept(legal[choice]));

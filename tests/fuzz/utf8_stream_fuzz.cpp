@@ -1,5 +1,5 @@
-// Pushes any bytes, split anywhere, through a Utf8Stream. The result is valid UTF-8 after every push and does
-// not depend on the split; valid bytes are unchanged. The first byte decides where the bytes are split.
+// Pushes any bytes, split anywhere, through a Utf8Stream. The result must be valid UTF-8 after every push,
+// and not depend on the split. Valid bytes are unchanged. The first byte decides where bytes are split.
 #include <simdjson.h>
 
 #include <string>

@@ -1,13 +1,13 @@
-// Checks values against a compiled schema, for tests in Python (tests/e2e/test_json_schema.py). Each line in
-// gives a line out:
+// Checks values against a compiled schema, for tests in Python (tests/e2e/test_json_schema.py). Answers each
+// line of input with a line:
 //
 //   {"schema": ..., "strict": false, "drops": false, "instances": [...], "texts": [...],
 //    "samples": 3, "seed": 1}
 //   {"accepted": [...], "texts": [...], "samples": [...], "warnings": [...]}   or   {"error": "..."}
 //
-// An instance is accepted if one of its texts is: members in any order, numbers in any of their forms. A text
-// is checked as it is. A sample is a text drawn by its masks alone; only samples that reached an end are
-// returned.
+// An instance is accepted if one of its texts is accepted: members in any order, numbers in any form. A text
+// is checked as it is. A sample is a text that is drawn by its masks alone; only samples that reached an end
+// are returned.
 #include <functional>
 #include <iostream>
 #include <optional>
@@ -26,8 +26,7 @@ namespace {
 
 using Then = std::function<bool()>;
 
-// Returns whether `matcher` accepts `text` and then everything that `then` tries. Leaves the matcher
-// unchanged.
+// Returns whether `matcher` accepts `text` and then `then` returns true. Leaves the matcher unchanged.
 bool try_text(Matcher& matcher, const std::string& text, const Then& then) {
   const size_t num_steps = matcher.num_steps();
   const bool is_accepted = matcher.accept(text) && then();
@@ -76,7 +75,7 @@ bool try_value(Matcher& matcher, const Json& value, const Then& then) {
   return std::stod(digits) == value.get<double>() && try_text(matcher, digits, then);
 }
 
-// Draws legal tokens, mostly ones that close something: otherwise a text rarely ends.
+// Draws legal tokens, mostly tokens that close something, because otherwise a text rarely ends.
 std::optional<std::string> sample(Matcher matcher, const VocabularyTrie& vocabulary, std::mt19937& random) {
   constexpr int kMaxTokens{400};
   const Tokenizer& tokenizer = vocabulary.tokenizer();

@@ -191,8 +191,8 @@ INSTANTIATE_TEST_SUITE_P(
          {"0", "1", "0#", "12/a/b", "0/", "1+1/a", "0-1", "0-1#"},
          {"", "/a", "#", "01", "-1", "+1", "0##", "1a", "0/~2", "1#/a"}}}));
 
-// Groups, with or without an IPv4 address that replaces the last two, on both sides of a `::`, or without
-// one.
+// Groups, with or without an IPv4 address instead of the last two, on both sides of a `::`, or without a
+// `::`.
 TEST(Ipv6, HasEightGroupsOrTwoColonsForThoseThatAreMissing) {
   const Compiled ipv6 = format_of("ipv6");
   const auto groups = [](int num, bool has_ipv4) {
@@ -220,7 +220,7 @@ TEST(Ipv6, HasEightGroupsOrTwoColonsForThoseThatAreMissing) {
     EXPECT_FALSE(has_text(ipv6, text)) << text;
 }
 
-// 23:59:60 UTC, in the local time of every offset.
+// 23:59:60 UTC, written in the local time of every offset.
 TEST(Time, ALeapSecondEndsADayInUtc) {
   const Compiled time = format_of("time"), date_time = format_of("date-time");
   const auto text = [](int minute_of_day, char sign, int offset) {
@@ -275,7 +275,7 @@ TEST(FormatsBesideOtherKeywords, PatternsValuesAndNamesHold) {
   EXPECT_FALSE(accepts(hosts, R"({"a_b":1})"));
 }
 
-// The times of leap seconds have too many states to be combined with other keywords.
+// Times with leap seconds have too many states to be combined with other keywords.
 TEST(FormatsBesideOtherKeywords, ATimeAllowsEveryLeapSecondAndAWarningSaysSo) {
   for (const char* other : {R"("pattern":"Z$")", R"("pattern":"a.*b|^[0-9T:Z-]+$")", R"("maxLength":20)",
                             R"("minLength":1)", R"("not":{"const":"2000-01-01T00:00:00Z"})"}) {
@@ -302,7 +302,7 @@ TEST(FormatsBesideOtherKeywords, AFormatMayFail) {
   EXPECT_THAT(no_date.warnings, IsEmpty());
   check_masks_along(no_date, "\"2024-02-3x\"");
 
-  // 1.2.3.4 is both an IPv4 address and a host name.
+  // 1.2.3.4 is both an IPv4 address and a host name, so `oneOf` refuses it.
   const Compiled host = compile_json_schema(Json::parse(
       R"({"oneOf":[{"type":"string","format":"ipv4"},{"type":"string","format":"ipv6"},{"type":"string","format":"hostname"}]})"));
   for (const char* text : {"::1", "a.b", "1.2.3.4.5", "1.2.3"}) EXPECT_TRUE(has_text(host, text)) << text;

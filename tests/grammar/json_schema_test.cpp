@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
         {R"({"type":"array","items":{"anyOf":[{"const":1},{"enum":[1.0,"1",true]},{"$ref":"#/$defs/x"}]},"uniqueItems":true,"$defs":{"x":{"const":{"a":[1]}}}})",
          {R"([1,"1",true,{"a":[1]}])"},
          {R"([1,1])", R"([{"a":[1]},{"a":[1]}])"}},
-        // Unique items that are themselves lists of unique items.
+        // Unique items that are lists of unique items.
         {R"({"type":"array","items":{"type":"array","items":{"enum":["x","y"]},"uniqueItems":true,"maxItems":2},"uniqueItems":true})",
          {R"([[],["x","y"],["y","x"]])"},
          {R"([["x"],["x"]])", R"([["x","x"]])"}},
@@ -357,7 +357,7 @@ INSTANTIATE_TEST_SUITE_P(
          {"[]", "[1]", R"(["a",1])"},
          {"[1,2]", R"(["a"])"}}}));
 
-// Drafts 4 to 7 ignore keywords next to a $ref; later drafts do not.
+// Drafts 4 to 7 ignore keywords next to a $ref; later drafts obey them.
 INSTANTIATE_TEST_SUITE_P(
     BesideARef, JsonSchemaKeyword,
     testing::ValuesIn(std::vector<Case>{
@@ -384,7 +384,7 @@ TEST(JsonSchema, MembersComeInTheSchemasOrder) {
   EXPECT_FALSE(accepts(compiled, R"({"a":2,"z":1})"));
 }
 
-// The order must not be that of the schemas' addresses: the local variable's address is above those of the
+// The order must not follow the schemas' addresses: the local variable's address is above those of the
 // schemas that it holds.
 TEST(JsonSchema, MembersOfReferencedSchemasComeAfterItsOwn) {
   const Json schema = Json::parse(
@@ -453,7 +453,7 @@ TEST(JsonSchema, ValidValuesThatAreLeftOutAreNamed) {
       ElementsAre("'additionalProperties' at #/not: where it is negated, some valid values are excluded"));
   EXPECT_TRUE(accepts(compiled, R"({"a":1})"));
   EXPECT_FALSE(accepts(compiled, R"({"b":1})"));
-  EXPECT_FALSE(accepts(compiled, R"({"c":1})"));  // refused although it is valid
+  EXPECT_FALSE(accepts(compiled, R"({"c":1})"));  // refused, although it is valid JSON for this schema
 }
 
 struct Dropped {
@@ -485,12 +485,12 @@ INSTANTIATE_TEST_SUITE_P(
          {"'contains' at #/properties/a: not enforced", "'pattern' at #/properties/b: not enforced"},
          {R"({"a":[1,2]})", R"({"b":"y"})"},
          {R"({"a":[1]})", R"({"b":"xyz"})"}},
-        // If a pattern of names is not enforced, the rule for all other names is not enforced either.
+        // If the pattern of a name is not enforced, neither is the rule for all other names.
         {R"({"type":"object","properties":{"n":{"type":"integer"}},"patternProperties":{"(?=x)y":{}},"additionalProperties":false})",
          {"'patternProperties' at #: not enforced", "'additionalProperties' at #: not enforced"},
          {R"({"n":1,"y":2})"},
          {R"({"n":"1"})"}},
-        // Inside `not`, dropping an unsupported keyword would forbid more, so the whole `not` is dropped.
+        // Dropping an unsupported keyword inside `not` would forbid more, so the whole `not` is dropped.
         {R"({"type":"object","properties":{"a":{"type":"string","not":{"pattern":"(?=x)y","minLength":3}}}})",
          {"'pattern' at #/properties/a/not: not enforced"},
          {R"({"a":"abcd"})", R"({"a":"ab"})"},

@@ -1,4 +1,4 @@
-// Tests grammars given as text: GBNF, EBNF, Lark.
+// Tests grammars given as text: GBNF, EBNF and Lark.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 
-// A small random grammar over a, b and c. Its texts are found by trying all ways to divide them, with no code
-// shared with the code under test.
+// A small random grammar over a, b and c. Its texts are found by trying all ways to divide them, without the
+// code under test.
 class SmallGrammar {
  public:
   explicit SmallGrammar(std::mt19937& random) : random_(random) {
@@ -50,7 +50,7 @@ class SmallGrammar {
     return text;
   }
 
-  // For every rule and start position, grows the set of end positions (as bits) until nothing changes.
+  // For every rule and start position, extends the set of end positions (as bits) until nothing changes.
   bool has(const std::string& text) const {
     std::vector<uint32_t> ends(kNumRules * (text.size() + 1));
     for (bool has_grown = true; has_grown;) {
@@ -92,7 +92,7 @@ class SmallGrammar {
   std::vector<std::string> rules_[kNumRules];
 };
 
-// Random grammars produce left, right and hidden recursion, ambiguity, and rules that are empty or derive
+// The random grammars have left, right and hidden recursion, ambiguity, and rules that are empty or derive
 // only themselves.
 TEST(Gbnf, DerivesWhatAllWaysOfDividingATextDerive) {
   std::mt19937 random(5);
@@ -142,7 +142,7 @@ e ::= e e | "a" | "aa")~"};
   }
 }
 
-// A mask cached where nothing could follow must not be used where something can.
+// A mask that was cached at a position where nothing could follow must not be used where something can.
 TEST(Gbnf, AKeptMaskHoldsOnlyWhereTheSameMayFollow) {
   const Compiled compiled = compile_gbnf(R"~(root ::= list | word
 list ::= "(" word (" " list)? ")" "!"?
@@ -159,7 +159,7 @@ word ::= [A-Za-z0-9.,: ]+ [a-z] | "<" list ">")~");
   EXPECT_FALSE(compiled.grammar->masks.empty()) << "no mask was kept";
 }
 
-// llama.cpp's grammar of JSON, with one recursion that is not at the end and one that is.
+// llama.cpp's grammar of JSON, with one recursion that is not at the end of a rule and one that is.
 constexpr const char* kJson = R"(# JSON
 root   ::= object
 value  ::= object | array | string | number | ("true" | "false" | "null") ws
@@ -211,7 +211,7 @@ TEST(Gbnf, MistakesAreNamedWithTheirLine) {
   EXPECT_THAT(error_of([] { compile_ebnf("root ::= \"a\" (= \"b\")"); }), HasSubstr("lookahead"));
 }
 
-// In the style of Codex's tool_apply_patch.lark.
+// A grammar in the style of Codex's tool_apply_patch.lark.
 constexpr const char* kPatch = R"(start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
 end_patch: "*** End Patch" LF?
@@ -261,7 +261,7 @@ TEST(Lark, ReadsTerminalsLiteralsAndWhatIsIgnored) {
     EXPECT_FALSE(accepts(sum, text)) << text;
 }
 
-// As in the Python package lark: on the rule's line, on lines of their own, and in groups.
+// As in the Python package lark: an empty alternative on the rule's line, on its own line, and in a group.
 TEST(Lark, AnAlternativeMayBeEmpty) {
   for (const char* rule :
        {R"(x: | "a")", R"(x: "a" |)", "x:\n  | \"a\"", "x: // nothing, or\n\n  | \"a\"\n\n",
@@ -321,7 +321,7 @@ TEST(Lark, IsDistinguishedFromEbnfByItsDefinitions) {
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("root ::= \"a\""), "a"));
 }
 
-// Every text of up to five characters, some of which JSON escapes.
+// Returns every text of up to five characters, some of which JSON escapes.
 std::vector<std::string> texts_with_escapes() {
   std::vector<std::string> texts{""};
   for (size_t first = 0, length = 0; length < 5; ++length)
@@ -335,7 +335,7 @@ TEST(Argument, AStringHasTheTextsOfItsGrammarWrittenInJson) {
   const std::vector<std::string> texts = texts_with_escapes();
   const char* const kGrammars[]{
       R"(start: "a"* "\"" /[é\n]+/ | /[^a]{2}/)",
-      // No regular expression describes these texts.
+      // No regular expression can describe these texts.
       R"(start: "\"" start "\\" | "a")",
       "start: x x\nx: x \"\\n\" | X\nX: /./",
       "start: (\"a\" | E) ~ 2..3\nE: \"\\u00e9\"\n%ignore \"\\x01\"",

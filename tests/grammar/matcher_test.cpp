@@ -18,15 +18,15 @@ namespace {
 class Sampler {
  public:
   explicit Sampler(unsigned seed) : random_(seed) {}
-  // Draws a token of the mask, preferably a short one so that texts come to an end. Returns std::nullopt if
-  // the mask is empty.
+  // Draws a token that the mask allows, preferably a short one, so that texts come to an end. Returns
+  // std::nullopt if the mask is empty.
   std::optional<TokenId> draw(const std::vector<uint32_t>& mask) {
     std::vector<TokenId> legal;
     for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token)
       if (has_token(mask, token)) legal.push_back(token);
     if (legal.empty()) return std::nullopt;
     TokenId best = legal[random_() % legal.size()];
-    // Prefers what closes strings, lists and objects.
+    // Prefers tokens that close strings, lists and objects.
     if (random_() % 3 != 0)
       for (int tries = 0; tries < 40; ++tries) {
         const TokenId other = legal[random_() % legal.size()];
@@ -49,7 +49,7 @@ std::string shown(const std::vector<uint32_t>& mask, const std::vector<uint32_t>
   return text.substr(0, 400);
 }
 
-// Follows a random text and compares the mask at each position with trying every token.
+// Follows a random text. At each position compares the mask with trying every token.
 std::string follow_and_compare(const Compiled& compiled, Sampler& sampler, int max_tokens,
                                const std::string& what) {
   Matcher matcher(compiled.grammar, tiny_vocabulary());
@@ -76,7 +76,7 @@ TEST(Mask, OfSchemasIsWhatTryingEveryTokenFinds) {
   for (int i = 0; i < 300; ++i) {
     const Json schema = schemas.make();
     Compiled compiled;
-    // Random keywords may contradict each other.
+    // Random keywords may contradict each other, which is an error.
     const std::string error =
         error_of([&] { compiled = compile_json_schema(schema, {.is_strict = i % 4 == 0}); });
     if (error != "accepted") {
@@ -99,14 +99,14 @@ TEST(Mask, OfRegularExpressionsIsWhatTryingEveryTokenFinds) {
     for (int i = 0; i < 5; ++i) follow_and_compare(compile_regex(regex), sampler, 20, regex);
 }
 
-// Half of the tokens begin with a blank; the mask for these comes from the state after the blank.
+// Half of the tokens begin with a blank. The mask for these tokens comes from the state after the blank.
 TEST(Mask, WhereABlankMayComeIsWhatTryingEveryTokenFinds) {
   Sampler sampler(12);
   for (const char* regex :
        {" .+", " .{0,9}", " ?[a-z]{0,5}x?", "( \\w+)+", "[A-Z]?( [a-z]+)*\\.", "( \\p{L}+)+", " [^e]*",
         "(a| )+ ?b", "( .{1,6}\n)+", "[a-z]{1,3} ( |[a-z]+)", " (the|of|and)( [a-z]{2,4}){1,3}"})
     for (int i = 0; i < 5; ++i) follow_and_compare(compile_regex(regex), sampler, 12, regex);
-  // With a pattern and a length limit, both determine how long a token may be.
+  // A pattern and a length limit together determine how long a token may be.
   for (const char* pattern : {"^ .*$", "^[a-z]+( [a-z]+)*$", "^( [a-z]{3})+$", "^a? ?[a-z ]*z$"})
     for (unsigned most = 1; most < 24; most += sampler.below(4) + 1) {
       const Json schema{{"type", "string"}, {"pattern", pattern}, {"minLength", 1}, {"maxLength", most}};
@@ -156,7 +156,7 @@ TEST(Matcher, GoesBackToAnyEarlierPlace) {
       matcher.fill_mask(mask);
       EXPECT_EQ(mask, masks[to]) << schema.dump();
     }
-    Matcher fork = end;  // the copy has its own state
+    Matcher fork = end;  // a copy has its own state
     fork.fill_mask(mask);
     EXPECT_EQ(mask, masks.back()) << schema.dump();
   }

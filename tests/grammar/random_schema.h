@@ -1,4 +1,4 @@
-// Random schemas of supported keywords; the same ones on every machine.
+// Random schemas of supported keywords, which are the same on every machine.
 #pragma once
 
 #include <random>

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A regular expression as a tree, matched by trying all ways, with no code shared with the code under test.
+// A regular expression as a tree. It is matched by trying all ways, without the code under test.
 struct Pattern {
   enum Kind { kLetter, kAny, kNotA, kBegin, kEnd, kSequence, kChoice, kRepeat } kind;
   char letter{'a'};
@@ -52,7 +52,7 @@ struct Pattern {
     return "";
   }
 
-  // Positions in a text, as bits: position i is before character i.
+  // Positions in a text, as bits. Position i is before character i.
   using Places = uint32_t;
 
   // Returns the end positions of matches that begin at the positions `from`.
@@ -162,7 +162,7 @@ TEST(Regex, MatchesWhatAllWaysOfMatchingFind) {
   EXPECT_GT(num_matches, 10'000) << "the patterns hardly match anything";
 }
 
-// Returns an automaton for texts that match `a` and not `b`.
+// Returns an automaton for texts that match `a` but not `b`.
 Automaton& difference(GrammarBuilder& builder, const Pattern& a, const Pattern& b) {
   Expressions& e = builder.expressions();
   const Expression both =

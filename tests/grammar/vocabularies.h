@@ -1,4 +1,4 @@
-// The vocabularies that grammars are tested with, and common checks.
+// Vocabularies for tests of grammars, and common checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ inline bool accepts(const Compiled& compiled, std::string_view text) {
   return matcher.accept(text) && matcher.is_complete();
 }
 
-// Returns the mask computed by trying every token one by one.
+// Returns the mask, computed by trying every token.
 inline std::vector<uint32_t> mask_by_trying(Matcher& matcher) {
   std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
   const size_t num_steps = matcher.num_steps();
@@ -42,7 +42,7 @@ inline std::vector<uint32_t> mask_by_trying(Matcher& matcher) {
   return mask;
 }
 
-// Checks the mask at every position of the text against trying every token.
+// At every position of the text, compares the mask with trying every token.
 inline void check_masks_along(const Compiled& compiled, std::string_view text) {
   Matcher matcher(compiled.grammar, tiny_vocabulary());
   std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());

@@ -21,7 +21,7 @@ std::string prompt_of(std::string_view chat) {
 std::string turns_of(const std::string& prompt) { return prompt.substr(prompt.find("<|start|>user")); }
 
 // The tasks were rendered with the model's chat template, which differs from the official renderer in known
-// places.
+// places (template_differences.h).
 TEST(Chat, GivesThePromptsOfTheChatTemplateButForItsKnownDifferences) {
   int num_calls = 0;
   for (const Json& task : json_lines("tests/golden/eval/tasks.jsonl")) {

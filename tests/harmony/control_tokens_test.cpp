@@ -21,7 +21,7 @@ TEST(ControlTokens, HaveTheIdsOfGptOss) {
   EXPECT_EQ(control.call, 200012);
 }
 
-// The expected ids are eos_token_id in the models' generation_config.json.
+// The expected ids are the values of eos_token_id in the models' generation_config.json.
 TEST(ControlTokens, SamplingStopsWhereTheModelsSaySo) {
   EXPECT_THAT(stop_tokens(o200k()), UnorderedElementsAre(200002, 199999, 200012));
   EXPECT_THAT(stop_tokens(tiny()), UnorderedElementsAre(4068, 4065, 4078));

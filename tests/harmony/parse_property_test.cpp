@@ -1,4 +1,4 @@
-// Tests properties of the parser that hold for every stream, on random streams of header parts and texts in
+// Tests properties that the parser must have for every stream, on random streams of header parts and texts in
 // any order.
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ const std::vector<std::string> kControls{"<|start|>",     "<|message|>",  "<|mes
 const std::vector<std::string> kParts{
     "assistant", "user:", "tool", "analysis", "final", " to=", " json", "code{", " ", "\n", "."};
 
-// Returns a stream of 0 to 30 pieces. Some are words that occur once, w0, w1, ..., counted in `num_words`.
+// Returns a stream of 0 to 30 pieces. Some are words that occur once: w0, w1, ... `num_words` counts them.
 std::vector<TokenId> random_stream(Random& random, int& num_words) {
   std::vector<TokenId> tokens;
   const auto add = [&](const std::vector<TokenId>& ids) {
@@ -54,7 +54,7 @@ std::optional<Role> random_role(Random& random) {
   return random.below(2) ? std::optional(Role::kAssistant) : std::nullopt;
 }
 
-// Fails on invalid UTF-8, because to_json(...).dump() throws then.
+// Throws if a message has invalid UTF-8, as to_json(...).dump() does.
 std::string as_json(const std::vector<ParsedMessage>& messages) {
   std::string out;
   for (const ParsedMessage& message : messages) out += to_json(message).dump() + '\n';
@@ -122,7 +122,7 @@ TEST(ParseProperty, TheParserMayMoveInMidStream) {
   EXPECT_EQ(as_json(second.messages()), as_json(parse(tokens, Role::kAssistant, tiny())));
 }
 
-// Returns the numbers of the test's words in a text, in order: 7 for "to=w7.".
+// Returns the numbers of the test's words in a text, in their order: 7 for "to=w7.".
 std::vector<int> words_in(const std::string& text) {
   std::vector<int> words;
   for (size_t at = 0; (at = text.find('w', at)) != std::string::npos;) {
@@ -192,7 +192,7 @@ TEST(ParseProperty, NoControlTokenIsInAnyFieldOrText) {
   }
 }
 
-// Random ids, including half characters and ids without a token.
+// Random ids include halves of characters and ids without a token.
 TEST(ParseProperty, WhatIsSaidIsValidUtf8) {
   for (uint64_t seed = 0; seed < kNumStreams; ++seed) {
     Random random(seed);

@@ -12,8 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Returns messages in the form of the vectors, with sorted members: {"role", "channel", ..., "content": TEXT,
-// "repairs"}.
+// Returns messages in the short form of the vectors, with sorted members: {"role", "channel", ..., "content":
+// TEXT, "repairs"}.
 nlohmann::json short_form(const std::vector<ParsedMessage>& messages) {
   nlohmann::json out = nlohmann::json::array();
   for (const ParsedMessage& parsed : messages) {
@@ -25,7 +25,7 @@ nlohmann::json short_form(const std::vector<ParsedMessage>& messages) {
 }
 
 // "result" is the result of the official parser. "ours", if present, is the expected result for a stream that
-// the official parser refuses or reads differently, by the rules in the first comment of parse.cpp.
+// the official parser refuses or reads differently (by the rules in the first comment of parse.cpp).
 TEST(Parse, ReadsTheVectorsAsTheOfficialParserDoesOrRepairsThem) {
   const std::vector<Json> vectors = json_lines("tests/data/harmony_parse.jsonl");
   ASSERT_EQ(vectors.size(), 18u);
@@ -37,7 +37,7 @@ TEST(Parse, ReadsTheVectorsAsTheOfficialParserDoesOrRepairsThem) {
   }
 }
 
-// The completion in the official library's own test.
+// The completion is from the official library's own test.
 TEST(Parse, ReadsTheOfficialTokens) {
   const std::vector<TokenId> completion{200005, 35644, 200008, 1844,   31064,  25,     392,    4827,  382,
                                         220,    17,    659,    220,    17,     16842,  12295,  81645, 13,
@@ -49,7 +49,7 @@ TEST(Parse, ReadsTheOfficialTokens) {
                {"role": "assistant", "channel": "final", "content": "2 + 2 = 4."}])"));
 }
 
-// 9552 is a space and the first half of a character.
+// Token 9552 is a space and the first half of a character.
 TEST(Parse, HalfACharacterNeverLeaksIntoTheNextMessage) {
   std::vector<TokenId> tokens = ids_of("<|start|>assistant<|message|>");
   tokens.insert(tokens.end(), {9552, 9552});

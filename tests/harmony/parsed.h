@@ -1,4 +1,4 @@
-// Helpers for the tests of the parser.
+// Helpers for tests of the parser.
 #pragma once
 
 #include <optional>

@@ -115,7 +115,7 @@ TEST(ShownSchema, NoArgumentsAndAnyObjectAreNotShown) {
     EXPECT_EQ(shown(schema), "()") << schema;
 }
 
-// The schema of the official renderer's test, and others that it shows in full.
+// Shows the schema of the official renderer's test, and other schemas that it shows completely.
 TEST(ShownSchema, WhatTheOfficialRendererShowsStaysAsItIs) {
   for (
       const char* schema :
@@ -131,7 +131,7 @@ TEST(ShownSchema, WhatTheOfficialRendererShowsStaysAsItIs) {
   }
 }
 
-// Ten definitions that each refer to the next one ten times, and a chain of a thousand.
+// Ten definitions that each refer to the next one ten times, and a chain of a thousand definitions.
 TEST(ShownSchema, WhatIsWrittenOutIsBounded) {
   std::string wide, chain;
   for (int n = 0; n < 10; ++n) {

@@ -1,5 +1,4 @@
-// The places where the checkpoint's chat template differs from the official renderer, whose form nibble
-// writes.
+// The places where the checkpoint's chat template differs from the official renderer, which nibble follows.
 #pragma once
 
 #include <string>
@@ -15,7 +14,7 @@ inline std::string replaced(std::string text, std::string_view from, std::string
   return text;
 }
 
-// Converts the template's text for `messages` to that of the official renderer.
+// Converts the template's text for `messages` to the text of the official renderer.
 inline std::string as_official_renderer(std::string text, const Json& messages) {
   text = replaced(text, "\n\n<|end|>", "<|end|>");  // the template ends instructions with a blank line,
   text =

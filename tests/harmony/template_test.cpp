@@ -1,5 +1,5 @@
-// Compares rendered chats with the chat template of the bundled checkpoint, which transformers rendered
-// (tests/golden/template_vectors.json).
+// Compares rendered chats with texts that transformers rendered from the chat template of the bundled
+// checkpoint (tests/golden/template_vectors.json).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -38,7 +38,7 @@ TEST(ChatTemplate, GivesTheSameIdsWhereTheTextIsTheSame) {
   EXPECT_EQ(num_same, 7);
 }
 
-// Hugging Face's tokenizers computed the ids of the vectors.
+// The ids of the vectors were computed by Hugging Face's tokenizers.
 TEST(ChatTemplate, ItsTextHasTheIdsOfTheVectors) {
   const std::vector<Json> vectors = template_vectors();
   for (const Json& vector : vectors)

@@ -22,7 +22,7 @@ using testing::UnorderedElementsAre;
 
 const std::string kThought{"<|channel|>analysis<|message|>So I thought.<|end|><|start|>assistant"};
 
-// Two functions, one's name a prefix of the other's, and a tool that takes any text.
+// Returns rules with two functions, the name of one a prefix of the other's, and a tool that takes any text.
 TurnRules two_functions_and_python() {
   return {.tools = {{"functions.get", grammar::compile_json_object().grammar},
                     {"functions.get_time", grammar::compile_json_object().grammar},
@@ -126,8 +126,8 @@ TEST(TurnConstraint, NoPreambleStandsBeforeAFinalMessageUnderAGrammar) {
   EXPECT_FALSE(accepts(constraint, "commentary"));
 }
 
-// Within each word of a header, every token that continues the word must be legal, even one that the model
-// never writes there.
+// Every token that continues a word of a header must be legal, even a token that the model never writes
+// there.
 TEST(TurnConstraint, AHeaderMayBeSplitIntoAnyTokens) {
   const TurnRules rules = two_functions_and_python();
   uint64_t num_drawn = 0;
@@ -138,7 +138,7 @@ TEST(TurnConstraint, AHeaderMayBeSplitIntoAnyTokens) {
       TurnConstraint constraint = constraint_of(rules);
       for (std::string_view rest = header; !rest.empty();) {
         const std::vector<uint32_t> mask = mask_of(constraint);
-        std::vector<TokenId> ways;  // tokens that continue
+        std::vector<TokenId> ways;  // tokens that continue the turn
         for (TokenId token = 0; token < tiny().num_tokens(); ++token)
           if (const auto bytes = tiny().bytes(token);
               !bytes.empty() && rest.starts_with(bytes) &&
@@ -323,7 +323,7 @@ TEST(TurnConstraint, WithoutABudgetForReasoningThereIsNone) {
   EXPECT_TRUE(accepts(constraint, "<|channel|>commentary to=python<|message|>1<|call|>"));
 }
 
-// Masks, accepted tokens and forced tokens must agree during a turn, and a fork must count on its own.
+// Masks, accepted tokens and forced tokens must agree during a turn. A fork must count on its own.
 TEST(TurnConstraint, WhatFollowsTheLastReasoningIsForced) {
   const auto forced_text = [](TurnRules rules) {
     TurnConstraint constraint = constraint_of(with_budget(2, std::move(rules)));

@@ -1,4 +1,4 @@
-// Tests the tokens of a turn that have no alternative.
+// Tests the forced tokens of a turn: tokens that have no alternative.
 #include <gtest/gtest.h>
 
 #include "grammar/languages/regex.h"
@@ -7,7 +7,7 @@
 namespace nibble::harmony {
 namespace {
 
-// Returns the forced tokens as text. They must be the encoding of that text, and each must be legal after the
+// Returns the forced tokens as text. They must be the encoding of this text, and each must be legal after the
 // previous one.
 std::string forced_text(TurnConstraint& constraint, const Tokenizer& tokenizer) {
   const std::vector<TokenId> forced = constraint.forced_tokens();
@@ -31,7 +31,7 @@ TEST(ForcedTurn, GoesOnOverControlTokensUpToAChoice) {
       }
   };
   const std::string thinks = "<|channel|>analysis<|message|>";
-  // Without tools.
+  // A turn without tools.
   check({.body = grammar::compile_choice({"{\"name\":1}"}).grammar},
         {{"", "<|channel|>"},
          {"<|channel|>", ""},
@@ -57,7 +57,7 @@ TEST(ForcedTurn, GoesOnOverControlTokensUpToAChoice) {
          {"<|channel|>commentary to=functions.get_weather<|constrain|>json", "<|message|>{}<|call|>"}});
 }
 
-// If the model has split text differently from its encoding, nothing is forced until the split ends.
+// If the model has split a text differently from its encoding, nothing is forced until this split ends.
 TEST(ForcedTurn, DoesNotGoOnInASplitThatNoEncodingHas) {
   TurnConstraint constraint = constraint_of({.tools = {{"python"}}});
   ASSERT_TRUE(accepts(constraint, " t"));

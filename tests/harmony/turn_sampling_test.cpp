@@ -1,4 +1,4 @@
-// Draws turns from the masks of a constraint, and checks what must hold at every position.
+// Draws turns from the masks of a constraint, and checks properties that hold at every position.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,8 +19,7 @@ class TurnSampler {
 
   size_t below(size_t n) { return random_bits(seed_, num_drawn_++) % n; }
 
-  // Draws any legal token. After a few tokens of text it prefers tokens that end the text or bring it nearer
-  // to its end.
+  // Draws any legal token. After a few tokens of text, prefers tokens that end the text or lead to its end.
   TokenId draw(TurnConstraint& constraint, std::vector<uint32_t>& mask) {
     constraint.fill_mask(mask);
     const std::vector<TokenId> legal = legal_tokens(mask);
@@ -69,7 +68,7 @@ const TurnTool* find(const TurnRules& rules, const std::string& recipient) {
   return nullptr;
 }
 
-// Parses a turn, with the parser's repairs, and checks the result.
+// Parses a turn with the parser's repairs, and checks the result.
 void expect_parses(const std::vector<TokenId>& tokens, const TurnRules& rules) {
   const std::vector<ParsedMessage> messages = parse(tokens, Role::kAssistant, tiny());
   const std::string text = tiny().decode(tokens);

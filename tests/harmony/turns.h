@@ -1,4 +1,4 @@
-// Turns under a constraint, for tests. In texts, "<|start|>" and similar names are control tokens.
+// Helpers for tests of turns under a constraint. In texts, "<|start|>" and similar names are control tokens.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline TurnConstraint constraint_of(TurnRules rules, const grammar::VocabularyTr
   return TurnConstraint(std::make_shared<const TurnGrammar>(std::move(rules), trie));
 }
 
-// Accepts the tokens of the text until one is not legal. Returns whether all were legal.
+// Accepts the tokens of the text up to the first that is not legal. Returns whether all were legal.
 inline bool accepts(TurnConstraint& constraint, std::string_view text, const Tokenizer& tokenizer = tiny()) {
   for (const TokenId token : ids_of(text, tokenizer))
     if (!constraint.accept(token)) return false;

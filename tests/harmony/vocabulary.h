@@ -1,4 +1,4 @@
-// The vocabularies of these tests, each loaded once, and helpers that read the committed vectors.
+// The vocabularies of these tests, each loaded once, and helpers that read committed vectors.
 #pragma once
 
 #include <fstream>
@@ -27,7 +27,7 @@ inline TokenId control(const Tokenizer& tokenizer, std::string_view name) {
   return tokenizer.special(name).value();
 }
 
-// Encodes a text in which "<|start|>" and similar names are control tokens.
+// Encodes a text, in which "<|start|>" and similar names are control tokens.
 inline std::vector<TokenId> ids_of(std::string_view text, const Tokenizer& tokenizer = o200k()) {
   return tokenizer.encode(text, SpecialTokens::kRecognise);
 }

@@ -58,8 +58,8 @@ TEST(PagePool, AKeptPageIsHandedOutOnlyWhenNoWorthlessOneIsLeft) {
   EXPECT_FALSE(pool.is_kept(kept));
 }
 
-// Compares with a model that records only when each page was last used, for which kind of layer, and
-// whether again.
+// Compares the pool with a model that records only when each page was last used, for which kind of layer, and
+// whether it was used again.
 TEST(PagePool, ReclaimsWhatWasUsedLongestAgoOfTheListWhoseTurnItIs) {
   struct Book {
     int num_holders{0};
@@ -68,7 +68,7 @@ TEST(PagePool, ReclaimsWhatWasUsedLongestAgoOfTheListWhoseTurnItIs) {
     LayerKind kind{LayerKind::kFull};
     bool is_used_again{false};
     bool is_idle() const { return is_kept && num_holders == 0; }
-    // 0: sliding and not used again, 1: full, 2: sliding and used again.
+    // 0: sliding pages not used again, 1: full pages, 2: sliding pages used again.
     int list() const { return kind == LayerKind::kFull ? 1 : is_used_again ? 2 : 0; }
   };
   constexpr int kNumPages{18}, kMostUnused{kNumPages / PagePool::kPagesPerUnused};

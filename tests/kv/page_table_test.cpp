@@ -42,16 +42,16 @@ TEST(SequencePages, HoldOnePageForTheFirst32Positions) {
   EXPECT_EQ(pages.sliding().pages.size(), 2u);
 }
 
-// With a window of 128, position p sees p - 127 .. p, so position 158 is the last one that sees the page of
-// positions 0..31.
+// With a window of 128, position p attends to positions p - 127 .. p, so position 158 is the last that needs
+// the page of positions 0 .. 31.
 TEST(SequencePages, ThePageOf31LeavesAWindowOf128BeforePosition159) {
   PagePool pool(200);
   SequencePages pages(pool, 128);
   feed(pages, 158, 1);
-  ASSERT_TRUE(pages.reserve(1));  // for position 158, which sees 31
+  ASSERT_TRUE(pages.reserve(1));  // for position 158, which attends to position 31
   EXPECT_EQ(pages.sliding().first_page, 0);
   pages.advance(1);
-  ASSERT_TRUE(pages.reserve(1));  // for position 159, which sees 32
+  ASSERT_TRUE(pages.reserve(1));  // for position 159, which attends to positions from 32 on
   EXPECT_EQ(pages.sliding().first_page, 1);
   EXPECT_EQ(pages.full().first_page, 0);
   EXPECT_EQ(pool.num_held(LayerKind::kSliding), 4);  // positions 32 .. 159
@@ -64,7 +64,7 @@ struct WindowCase {
 };
 class WindowEdges : public testing::TestWithParam<WindowCase> {};
 
-// Each row of a step has the pages of its window, and no page is held that no row sees.
+// Each row of a step has the pages of its window, and no page is held that none of the rows needs.
 TEST_P(WindowEdges, EveryPositionThatAStepSeesIsThereAndNoPageBefore) {
   const auto [window, chunk] = GetParam();
   PagePool pool(200);
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Windows, WindowEdges,
                                   std::to_string(instance.param.chunk);
                          });
 
-// The bound is tight: with one page less, some sequence would not fit.
+// max_sliding_pages() is a tight bound: with one page less, some sequence would not fit.
 TEST(MaxSlidingPages, IsWhatTheWorstAlignmentNeeds) {
   for (const auto [window, chunk] :
        {WindowCase{1, 1}, {2, 1}, {33, 1}, {34, 1}, {128, 1}, {128, 40}, {100, 64}}) {
@@ -111,11 +111,11 @@ TEST(MaxSlidingPages, IsWhatTheWorstAlignmentNeeds) {
     }
     EXPECT_EQ(most_held, max_sliding_pages(window, chunk)) << window << ", " << chunk;
   }
-  EXPECT_EQ(max_sliding_pages(128, 1), 5);  // 128 positions that begin inside a page
+  EXPECT_EQ(max_sliding_pages(128, 1), 5);  // 128 positions can begin inside a page
 }
 
-// A sequence alone in a cache of least_pages() runs to its end one token at a time. most_tokens() is the
-// inverse.
+// A sequence alone in a cache of least_pages() pages can run to its end, one token at a time. most_tokens()
+// is the inverse of least_pages().
 TEST(LeastPages, AreWhatASequenceNeedsInStepsOfOneToken) {
   for (const int window : {1, 16, 33, 128})
     for (const int num_positions : {1, 32, 33, 100, 160, 161, 700}) {
@@ -141,7 +141,7 @@ TEST(SequencePages, AFailedReserveTakesNothing) {
   PagePool pool(5);
   SequencePages pages(pool, 128);
   feed(pages, 40, 40);
-  EXPECT_FALSE(pages.reserve(25));  // 65 positions: three pages of each kind
+  EXPECT_FALSE(pages.reserve(25));  // for 65 positions: three pages of each kind
   EXPECT_EQ(pool.num_free(), 1);
   EXPECT_EQ(pages.length(), 40);
   EXPECT_TRUE(pages.reserve(24));
@@ -153,7 +153,7 @@ TEST(SequencePages, AFailedReserveStillGivesBackWhatNoWindowReaches) {
   feed(pages, 96, 32);
   EXPECT_EQ(pool.num_held(LayerKind::kSliding), 2);  // the first page is out of reach from position 64 on
   EXPECT_EQ(pool.num_free(), 0);
-  EXPECT_FALSE(pages.reserve(1));  // needs a fourth page of each kind
+  EXPECT_FALSE(pages.reserve(1));  // position 96 needs a fourth page of each kind
   EXPECT_EQ(pool.num_free(), 1);
 }
 

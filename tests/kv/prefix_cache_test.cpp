@@ -1,5 +1,5 @@
-// Tests shared pages: a hit always has the same text from its first token on, no page that a sequence holds
-// is overwritten or lost, and the least recently used page is reclaimed first.
+// Tests shared pages: a hit always has the same text from its first token on, no page held by a sequence is
+// overwritten or lost, and the least recently used page is reclaimed first.
 #include "kv/prefix_cache.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ struct Kv {
   Kv(int num_pages, int given_window, PageHash hash = page_hash)
       : pool(num_pages), window(given_window), cache(pool, window, hash) {}
 
-  // Reuses the cached prefix of the tokens and runs the rest in chunks.
+  // Reuses the cached prefix of `tokens` and runs the rest in chunks.
   SequencePages run(const Tokens& tokens, int chunk = 20, std::string_view salt = {}) {
     SequencePages pages(pool, window);
     pages.resume(cache.find(tokens, salt));
@@ -65,7 +65,7 @@ TEST(PrefixCache, ASequenceContinuesAfterTheWholePagesOfAnother) {
     EXPECT_EQ(first.full().pages[page], second.full().pages[page]);
     EXPECT_EQ(first.sliding().pages[page], second.sliding().pages[page]);
   }
-  // The last four tokens, which each sequence ran itself.
+  // The page of the last four tokens, which each sequence ran itself, is not shared.
   EXPECT_NE(first.full().pages[3], second.full().pages[3]);
   EXPECT_EQ(kv.pool.num_free(), 20 - 2 * 5);
 }
@@ -122,7 +122,7 @@ TEST(PrefixCache, PagesThatTwoFilledAtTheSameTimeBecomeOne) {
 }
 
 TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
-  Kv kv(40, 64);  // position 320 sees 257 .. 320: pages 8, 9 and its own
+  Kv kv(40, 64);  // position 320 attends to 257 .. 320: pages 8, 9 and its own
   const SequencePages pages = kv.run(text(330));
   const Prefix known = kv.cache.find(text(330));
   EXPECT_EQ(known.full.size(), 10u);
@@ -130,13 +130,13 @@ TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
   EXPECT_EQ(known.first_sliding_page(), 8);
 }
 
-// The full pages of the text leave room for little more than one window of sliding pages, so only the end
-// of the text can be continued.
+// The full pages of the text leave room for little more than one window of sliding pages. So only the end of
+// the text can be continued.
 TEST(PrefixCache, WhereTheSlidingPagesAreGoneNothingIsShared) {
   Kv kv(32 + 4, 64);
   kv.run(text(1000), 8);
   EXPECT_EQ(kv.num_found(text(1000)), 992);
-  EXPECT_EQ(kv.num_found(text(500)), 0);  // although its full pages are cached
+  EXPECT_EQ(kv.num_found(text(500)), 0);  // although the full pages of these tokens are cached
   EXPECT_EQ(kv.num_found(text(500) + text(500, 5000)), 0);
 }
 
@@ -150,7 +150,7 @@ TEST(PrefixCache, WhatIsTouchedOutlivesWhatWasUsedLater) {
     kv.feed(pages, text(pages.length() + 1), 1);
   }
   EXPECT_EQ(kv.num_found(text(200)), 192);
-  EXPECT_EQ(kv.num_found(text(700)), 192);  // all sliding pages in between were reclaimed
+  EXPECT_EQ(kv.num_found(text(700)), 192);  // all sliding pages between 192 and 700 were reclaimed
 }
 
 // After clear(), pages hold other texts that may not be in the cache yet.
@@ -170,17 +170,17 @@ TEST(PrefixCache, AfterClearNoSlidingPageOfAnEarlierTextIsTouched) {
 TEST(PrefixCache, ATextIsForgottenFromItsEnd) {
   Kv kv(20, 16);
   {
-    const SequencePages pages = kv.run(text(320));  // 10 pages of each kind: all
+    const SequencePages pages = kv.run(text(320));  // 10 pages of each kind, that is all pages
     kv.cache.touch_sliding(pages.full().pages);
   }
   EXPECT_EQ(kv.num_found(text(400)), 320);
-  kv.run(text(64, 9000));  // reclaims two of each kind
+  kv.run(text(64, 9000));  // reclaims two pages of each kind
   EXPECT_EQ(kv.pool.num_free(), 20);
   EXPECT_EQ(kv.num_found(text(400)), 256);
   EXPECT_EQ(kv.num_found(text(65, 9000)), 64);
 }
 
-// To continue a long text, the full pages must all be cached, but of the sliding pages only those of its end.
+// To continue a long text, all its full pages must be cached, but only the sliding pages at its end.
 TEST(PrefixCache, SlidingPagesThatWereNotUsedAgainGoBeforeFullPages) {
   Kv kv(20, 16);
   kv.run(text(320));
@@ -203,7 +203,7 @@ TEST(PrefixCache, OfTwoTextsTheOneUsedLongerAgoIsForgottenFirst) {
   kv.run(text(128));
   kv.run(text(128, 5000));
   kv.run(text(128));         // used again, so the other text is now older
-  kv.run(text(128, 10000));  // takes 8 pages, of which 4 were not worth keeping
+  kv.run(text(128, 10000));  // takes 8 pages, 4 of them pages that were not worth keeping
   EXPECT_EQ(kv.num_found(text(129)), 128);
   EXPECT_LT(kv.num_found(text(129, 5000)), 128);
   EXPECT_EQ(kv.num_found(text(129, 10000)), 128);

@@ -1,5 +1,5 @@
-// Makes each allocation of an engine fail once. At most one request may fail, the others get their usual
-// answers, and no pages are held afterwards.
+// Makes each allocation of an engine fail once. At most one request may fail, the other requests get their
+// usual answers, and no pages are held afterwards.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -14,8 +14,8 @@ namespace {
 class EngineMemory : public EngineAnswers {};
 INSTANTIATE_TEST_SUITE_P(AllWays, EngineMemory, testing::ValuesIn(kAllWays));
 
-// Prompts that share pages, one with log-probabilities of its prompt, and one request more than can run at
-// once.
+// Returns prompts that share pages, one of them with log-probabilities of its prompt. One request more than
+// can run at the same time.
 std::vector<GenerationRequest> some_requests() {
   std::vector<GenerationRequest> requests;
   const Tokens shared(static_cast<size_t>(kPageTokens) + 3, token_of('a'));

@@ -1,4 +1,4 @@
-// Makes allocations of this program fail: those of all threads that are not spared. Replaces operator new.
+// Makes allocations of this program fail, in all threads that are not spared. Replaces operator new.
 // failing_memory_test.cpp has the definitions.
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace nibble::test {
 
-// Which allocations fail. They are counted from 1; those below `min_bytes` neither count nor fail.
+// The allocations that fail. Allocations are counted from 1; those below `min_bytes` neither count nor fail.
 struct Failures {
-  int64_t first{0};  // 0: none, but they are counted
+  int64_t first{0};  // 0: no allocation fails, but all are counted
   int64_t number{1};
   size_t min_bytes{0};
   static constexpr int64_t kAll{std::numeric_limits<int64_t>::max()};
 };
 
-// Makes these allocations fail from now on, during this object's lifetime.
+// Makes these allocations fail during this object's lifetime.
 class FailingMemory {
  public:
   explicit FailingMemory(const Failures& failures);
@@ -25,7 +25,7 @@ class FailingMemory {
   FailingMemory(const FailingMemory&) = delete;
   FailingMemory& operator=(const FailingMemory&) = delete;
 
-  int64_t num_allocations() const;  // so far
+  int64_t num_allocations() const;  // allocations so far
   bool has_failed() const;
 };
 

@@ -1,4 +1,4 @@
-// JSON survives that memory is short for a moment: core/json_fwd.h says where it would not.
+// Tests that JSON survives a short lack of memory. core/json_fwd.h describes the danger.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,8 +12,8 @@
 namespace nibble {
 namespace {
 
-// Runs f() in its own thread, once for each of its allocations, with that one failing. Returns the number of
-// runs that threw std::bad_alloc.
+// Runs f() in its own thread, once for each of its allocations, which then fails. Returns the number of runs
+// that threw std::bad_alloc.
 template <typename Prepare, typename F>
 int fail_each(const Prepare& prepare, const F& f) {
   test::spare_this_thread();

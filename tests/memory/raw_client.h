@@ -1,4 +1,4 @@
-// A client of a server in this process that never waits for ever, and says how an answer ended.
+// A client of a server in this process. It never waits without limit, and reports how an answer ended.
 #pragma once
 
 #include <arpa/inet.h>
@@ -17,14 +17,14 @@ namespace nibble::test {
 
 struct RawAnswer {
   enum class End {
-    kComplete,  // by its length or its last chunk
-    kClosed,    // the connection was closed before that
-    kSilence,   // neither came in time
-    kGarbage,   // no HTTP
+    kComplete,  // ended by its length or its last chunk
+    kClosed,    // the connection was closed before the end
+    kSilence,   // no end came in time
+    kGarbage,   // the answer was not HTTP
   };
   End end{End::kClosed};
   int status{0};
-  std::string body;  // without the lines of its chunks
+  std::string body;  // without the lines between its chunks
 };
 
 class RawClient {
@@ -53,7 +53,7 @@ class RawClient {
     return read(patience);
   }
 
-  // A server that closes the connection meanwhile may have answered before.
+  // Stops at an error: a server that closes the connection now may have answered already.
   void send(std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(handle_, bytes.data(), bytes.size(), MSG_NOSIGNAL);

@@ -1,6 +1,6 @@
-// Makes allocations of a server fail while it answers a request: one, eight in a row, or all large ones.
-// The request gets the right answer, an error, or a closed connection. The next one is answered right, and
-// nothing is held afterwards.
+// Makes allocations of a server fail while it answers a request: one allocation, eight in a row, or all large
+// ones. The request gets the right answer, an error, or a closed connection. The next request gets the right
+// answer, and nothing is held afterwards.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -31,17 +31,17 @@ using namespace nlohmann::literals;
 
 constexpr std::chrono::seconds kPatience{20};  // longer than JSON waits for memory
 
-// What the model answers, whatever the prompt; set while the server is idle.
+// The model's answer to every prompt. Set while the server is idle.
 std::atomic<const std::vector<TokenId>*> script{nullptr};
 
 // Returns the script's tokens after the last "<|start|>assistant", then letters. A constraint may choose
-// others.
+// other tokens.
 std::vector<float> model_with_a_script(std::span<const TokenId> context) {
   static const TokenId start = tiny().special("<|start|>").value();
   std::vector<float> logits(kToyVocab, 0.0f);
   const auto last = std::find(context.rbegin(), context.rend(), start);
   const auto num_since =
-      static_cast<size_t>(last - context.rbegin());  // behind <|start|>, one is "assistant"
+      static_cast<size_t>(last - context.rbegin());  // of the tokens after <|start|>, one is "assistant"
   const std::vector<TokenId>& told = *script.load();
   const size_t place = last == context.rend() ? context.size() - 1 : num_since - 1;
   logits[place < told.size() ? static_cast<size_t>(told[place]) : 64 + place % 20] = 1000;
@@ -51,7 +51,7 @@ std::vector<float> model_with_a_script(std::span<const TokenId> context) {
 struct Case {
   std::string name, method, path, body;
   std::string answer{"<|channel|>analysis<|message|>Let me see.<|end|><|start|>assistant"};
-  bool is_same{true};  // the answer to the same request is the same, but for numbers and ids
+  bool is_same{true};  // whether the answer to the same request is the same, except numbers and ids
   friend void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 };
 
@@ -59,7 +59,7 @@ const std::string kWeather{
     R"({"type": "object", "properties": {"city": {"type": "string", "description": "the name of a city"},
         "unit": {"enum": ["celsius", "fahrenheit"]}}, "required": ["city"], "additionalProperties": false})"};
 
-// "@" in a body is replaced by a number that differs in each call, so that no grammar is cached.
+// "@" in a body is replaced by a number that differs in each call, so no grammar is found in the cache.
 std::vector<Case> cases() {
   const std::string hi = R"("messages": [{"role": "user", "content": "Say hello"}])";
   const std::string final = "<|channel|>final<|message|>Hello there, my friend.<|return|>";
@@ -119,7 +119,7 @@ std::vector<Case> cases() {
   };
 }
 
-// The value without what differs from call to call.
+// Removes the members whose values differ from call to call.
 void scrub(Object& value) {
   constexpr std::string_view kNames[] = {"id",
                                          "created",
@@ -147,7 +147,7 @@ void scrub(Object& value) {
     for (Object& part : value) scrub(part);
 }
 
-// The JSON of a body: its lines without "data: ", or all of it. Those of several choices come in any order.
+// The JSON of a body: its lines without "data: ", or all of it. Lines of several choices come in any order.
 std::string scrubbed(std::string_view body) {
   std::vector<std::pair<int, std::string>> lines;
   while (!body.empty()) {
@@ -174,7 +174,7 @@ std::string scrubbed(std::string_view body) {
   return text;
 }
 
-// The names of the metrics that a text has.
+// Returns the names of the metrics in a text.
 std::string helps(const std::string& text) {
   std::string found;
   for (size_t at = 0; (at = text.find("# HELP ", at)) != std::string::npos; ++at)
@@ -188,11 +188,11 @@ class ServerMemoryOfConnections : public testing::Test {
     test::spare_this_thread();
     spdlog::set_default_logger(
         std::make_shared<spdlog::logger>("tests", std::make_shared<spdlog::sinks::null_sink_mt>()));
-    spdlog::set_level(spdlog::level::debug);  // so that lines of the log are made
+    spdlog::set_level(spdlog::level::debug);  // makes the server write all lines of its log
   }
   ~ServerMemoryOfConnections() override { spdlog::set_level(spdlog::level::err); }
 
-  // What is lost of these, a few requests notice.
+  // Limits so small that a few requests notice if something is lost.
   static ServerOptions options() {
     ServerOptions options = test::any_port();
     options.limits.max_connections = 3;
@@ -216,7 +216,7 @@ class ServerMemoryOfConnections : public testing::Test {
       body.replace(at, 1, fmt::format("{:06}", num_asked_));
     return test::RawClient(running_.server.port()).ask(asked.method, asked.path, body, kPatience);
   }
-  // Asks while allocations fail. Returns how many there were; none if no allocation was left to fail.
+  // Sends a request while allocations fail. Returns the number of allocations; nullopt if none failed.
   std::optional<int64_t> ask(const Case& asked, const test::Failures& failures, RawAnswer& answer) {
     const test::FailingMemory memory(failures);
     answer = ask(asked);
@@ -269,7 +269,7 @@ class ServerMemoryOfConnections : public testing::Test {
     check_nothing_is_held();
   }
 
-  // Ends the server, which waits for requests that are still counted.
+  // Checks that the server ends: it waits for requests that are still counted.
   void check_ends() {
     ::kill(::getpid(), SIGTERM);
     running_.thread.join();
@@ -287,7 +287,7 @@ class ServerMemory : public ServerMemoryOfConnections, public testing::WithParam
 INSTANTIATE_TEST_SUITE_P(All, ServerMemory, testing::ValuesIn(cases()),
                          [](const auto& tested) { return tested.param.name; });
 
-// Returns the most allocations of a case that fail, each in a run of its own. NIBBLE_MEMORY_TESTS raises it.
+// Returns how many allocations of a case fail, each in its own run. NIBBLE_MEMORY_TESTS raises the number.
 int64_t num_tried() {
   const char* given = std::getenv("NIBBLE_MEMORY_TESTS");
   return given ? std::atoll(given) : 60;
@@ -296,7 +296,7 @@ int64_t num_tried() {
 TEST_P(ServerMemory, AnAllocationThatFailsEndsAtMostItsRequest) {
   const Case& asked = GetParam();
   ask(asked);
-  ASSERT_NO_FATAL_FAILURE(check_works());  // metrics have labels for both from now on
+  ASSERT_NO_FATAL_FAILURE(check_works());  // from now on metrics have labels for both
   const RawAnswer right = ask(asked);
   ASSERT_EQ(right.status, 200) << right.body;
   ASSERT_NO_FATAL_FAILURE(check_same(asked, ask(asked), right));
@@ -317,7 +317,7 @@ TEST_P(ServerMemory, AnAllocationThatFailsEndsAtMostItsRequest) {
   ASSERT_NO_FATAL_FAILURE(check_ends());
 }
 
-// Requests that need large pieces of memory, for their bodies, what is made of them, or the answers.
+// Requests that need large pieces of memory for their bodies, for the data made of them, or for the answers.
 std::vector<Case> large_cases() {
   std::string text, numbers;
   for (int i = 0; i < 40'000; ++i) text += "word ";
@@ -353,7 +353,7 @@ TEST_P(ServerMemoryInBursts, ALackOfLargePiecesEndsAtMostItsRequest) {
   ASSERT_NO_FATAL_FAILURE(check_ends());
 }
 
-// Connections that are closed with no request, with half of one, or after a request whose answer is not read.
+// Connections that are closed without a request, within one, or after one whose answer is not read.
 TEST_F(ServerMemoryOfConnections, AConnectionThatIsClosedLeavesNothing) {
   const std::string request = R"({"prompt": "a", "max_tokens": 30, "stream": true})";
   const std::string head = fmt::format(

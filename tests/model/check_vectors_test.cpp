@@ -18,7 +18,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A checkpoint of the small model in which a test replaces one value.
+// A checkpoint of the small model, in which a test replaces one value.
 class CheckVectors : public testing::Test {
  protected:
   CheckVectors() {

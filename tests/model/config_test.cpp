@@ -20,7 +20,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// The fields of the released config.json of gpt-oss-20b.
+// The config.json that was released with gpt-oss-20b.
 const char kReleased20b[] = R"({
   "architectures": ["GptOssForCausalLM"], "attention_bias": true, "attention_dropout": 0.0, "eos_token_id": 200002,
   "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2880, "initial_context_length": 4096,
@@ -118,7 +118,7 @@ TEST(Config, OpenAisSpellingSaysTheSame) {
     "num_attention_heads": 64, "num_key_value_heads": 8, "sliding_window": 128, "initial_context_length": 4096,
     "rope_theta": 150000, "rope_scaling_factor": 32.0, "rope_ntk_alpha": 1, "rope_ntk_beta": 32})";
   Config expected = *named_config("gpt-oss-20b");
-  expected.eos.clear();  // OpenAI's file names no EOS token
+  expected.eos.clear();  // OpenAI's file has no EOS token
   EXPECT_EQ(parse_config(original, "original/config.json"), expected);
 
   const std::string more = R"({"rope_attn_factor": 2, )" + original.substr(1);
@@ -145,7 +145,7 @@ TEST(Config, FieldsOfTrainingAndBookkeepingAreIgnored) {
   object["unsloth_version"] = "2025.8.1";
   object["dtype"] = "bfloat16";
   object["id2label"] = {{"0", "LABEL_0"}};
-  object["not_yet_known"] = nullptr;  // null means absent
+  object["not_yet_known"] = nullptr;  // null means that the field is absent
   EXPECT_EQ(parse(object), *named_config("gpt-oss-20b"));
 }
 
@@ -343,7 +343,7 @@ TEST(Config, ALongValueIsShownInPartAndOnOneLine) {
   object["model_type"] = "two\nlines";
   EXPECT_THAT(error_of([&] { parse(object); }), HasSubstr("'model_type' is \"two\\nlines\";"));
   std::string long_text;
-  // 2 bytes each, which the cut must not split.
+  // Characters of 2 bytes, which the cut of the message must not split.
   for (int i = 0; i < 100; ++i) long_text += "\xC3\xA9";
   object["model_type"] = long_text;
   EXPECT_EQ(error_of([&] { parse(object); }),

@@ -1,4 +1,4 @@
-// Turns matrices of a checkpoint into FP8 as compressed-tensors stores it, and back.
+// Converts matrices of a checkpoint to FP8 as compressed-tensors stores it, and back.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace nibble {
 struct Fp8Scales {
   bool is_per_row{true};
   DType dtype{DType::kBf16};
-  bool is_power_of_two{false};  // rounds scales up, so that BF16 holds the values exactly
+  bool is_power_of_two{false};  // rounds scales up to a power of two, so that BF16 holds the values exactly
 };
 
 inline std::vector<float> float_values(const OwnedTensor& tensor) {
@@ -48,12 +48,12 @@ inline OwnedTensor float_tensor(const std::vector<float>& values, const Shape& s
   return tensor;
 }
 
-// Quantises LAYER.weight (BF16) to E4M3 and adds LAYER.weight_scale: the largest magnitude / 448.
+// Quantises LAYER.weight (BF16) to E4M3, and adds LAYER.weight_scale: the largest magnitude divided by 448.
 inline void make_fp8(OwnedTensors& tensors, const std::string& layer, const Fp8Scales& scales) {
   OwnedTensor& weight = tensors.at(layer + ".weight");
   const std::vector<float> values = float_values(weight);
   const uint64_t rows = weight.shape[0], cols = weight.shape[1];
-  const uint64_t scale_rows = scales.is_per_row ? 1 : rows;  // rows that share a scale
+  const uint64_t scale_rows = scales.is_per_row ? 1 : rows;  // number of rows that share a scale
   weight = {DType::kF8E4M3, {rows, cols}, std::vector<std::byte>(values.size())};
   std::vector<float> stored;
   for (uint64_t row = 0; row < rows; row += scale_rows) {
@@ -85,7 +85,7 @@ inline void undo_fp8(OwnedTensors& tensors, const std::string& layer, DType dtyp
   tensors.erase(layer + ".weight_scale");
 }
 
-// Names of the layers that may be FP8, without ".weight".
+// Returns the names of the layers that may be FP8, without ".weight".
 inline std::vector<std::string> fp8_layers(int num_layers) {
   std::vector<std::string> layers{"lm_head"};
   for (int n = 0; n < num_layers; ++n)
@@ -94,7 +94,7 @@ inline std::vector<std::string> fp8_layers(int num_layers) {
   return layers;
 }
 
-// `quantization_config` of compressed-tensors for FP8 weights with dynamic FP8 activations.
+// Returns the `quantization_config` of compressed-tensors for FP8 weights with dynamic FP8 activations.
 inline nlohmann::json fp8_quantization() {
   return nlohmann::json::parse(R"({"quant_method": "compressed-tensors", "format": "float-quantized",
     "quantization_status": "compressed", "global_compression_ratio": null, "ignore": ["model.embed_tokens"],

@@ -1,4 +1,4 @@
-// Checkpoints whose dense layers are FP8: what is read, and which scales are refused.
+// Tests checkpoints whose dense layers are FP8: which are read, and which scales are refused.
 #include "tests/model/fp8_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using testing::Not;
 
 const std::string kQ{"model.layers.1.self_attn.q_proj"}, kV{"model.layers.1.self_attn.v_proj"};
 
-// A checkpoint of the small model with BF16 matrices, which tests turn into FP8 and then open.
+// A checkpoint of the small model with BF16 matrices. Tests turn matrices into FP8, then open the file.
 class Fp8Checkpoint : public testing::Test {
  protected:
   Fp8Checkpoint() {
@@ -36,7 +36,7 @@ class Fp8Checkpoint : public testing::Test {
     return file;
   }
   Weights open() const { return open_weights(write()); }
-  // The error of opening, which must be one line and name the file.
+  // Returns the error of opening the checkpoint. It must be one line with the name of the file.
   std::string error_of_opening() const {
     const std::string error = error_of([&] { open(); });
     EXPECT_THAT(error, AllOf(HasSubstr("model.safetensors: "), Not(HasSubstr("\n"))));
@@ -56,7 +56,7 @@ class Fp8Checkpoint : public testing::Test {
 TEST_F(Fp8Checkpoint, AScaleOfATensorBecomesTheScaleOfEachRow) {
   OwnedTensor& v = tensors_.at(kV + ".weight");
   std::vector<float> values = float_values(v);
-  for (float& value : values) value /= 4;  // so that q and v have different scales
+  for (float& value : values) value /= 4;  // makes the scales of q and v different
   v = float_tensor(values, v.shape, DType::kBf16);
   for (const std::string& layer : fp8_layers(config_.num_layers))
     make_fp8(tensors_, layer, {.is_per_row = false});

@@ -1,5 +1,5 @@
-// Compares with figures for gpt-oss-20b and -120b that were computed without this code, from the architecture
-// and the sizes of the released files.
+// Compares costs with figures for gpt-oss-20b and -120b that were computed without this code, from the
+// architecture and the sizes of the released files.
 #include "model/ops.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(StepCost, OtherFormatsAreOtherData) {
   formats.qkv = formats.attention_output = formats.unembedding = Format::kMxfp4;
   EXPECT_EQ(total(step_costs(k20b, formats, 1, 1)).weight_bytes, 1'921'878'528u);
   EXPECT_EQ(total(step_costs(k120b, formats, 1, 1)).weight_bytes, 2'748'893'184u);
-  // FP8 has one byte per element and 4 bytes per row.
+  // FP8 takes one byte per element and 4 bytes per row.
   formats.qkv = formats.attention_output = formats.unembedding = Format::kE4m3;
   EXPECT_EQ(total(step_costs(k20b, formats, 1, 1)).weight_bytes,
             3'708'089'088u - (637'009'920u + 579'133'440u) + 4u * (24 * (5120 + 2880) + 201'088));
@@ -82,7 +82,7 @@ TEST(KvCache, HoldsThisMuch) {
 
 TEST(StepCost, TokensOfAStepShareWeightsButNotWork) {
   const Cost one = total(step_costs(k20b, {}, 1, 1000)), many = total(step_costs(k20b, {}, 1000, 1000));
-  // Every expert, but only a few rows of the embedding.
+  // A thousand tokens read every expert, but only a few rows of the embedding.
   EXPECT_LT(many.weight_bytes, total_bytes(tensor_specs(k20b)));
   EXPECT_GT(many.weight_bytes, total_bytes(tensor_specs(k20b)) - size_t{201088} * 2880 * 2);
   EXPECT_GT(many.flops, 600 * one.flops);
@@ -100,7 +100,7 @@ TEST(StepCost, SequencesShareWeightsButNotTheirCaches) {
 }
 
 TEST(StepCost, ADecodedTokenComputesTwiceItsActiveParameters) {
-  // Each active weight is used in one product, except for the embedding row, biases, norms and sinks.
+  // Each active weight is used in one product, except the embedding row, biases, norms and sinks.
   const auto costs = step_costs(k20b, {}, 1, 1);
   const size_t weights = 637'009'920 + 579'133'440 + 2'211'840 + 24 * 99'532'800ull;
   EXPECT_EQ(total(costs).flops - of(costs, Operation::kRmsNorm).flops - of(costs, Operation::kAttend).flops,
@@ -108,7 +108,7 @@ TEST(StepCost, ADecodedTokenComputesTwiceItsActiveParameters) {
 }
 
 TEST(Attend, SeesWhatTheMaskLeaves) {
-  // 5 tokens at positions 7 to 11 with a window of 4 see 4 positions each, and positions 4 to 11 together.
+  // With a window of 4, the 5 tokens at positions 7 to 11 attend to 4 positions each, in all to 4 to 11.
   const Attend sliding{.num_tokens = 5,
                        .context = 12,
                        .window = 4,

@@ -1,4 +1,4 @@
-// Tests the descriptions of FP8 weights in a config.json that are accepted, and those that are refused.
+// Tests which descriptions of FP8 weights in a config.json are accepted and which are refused.
 #include "model/quantization_fields.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ struct Wrong {
   const char *path, *value, *message;
 };
 
-// Each of these fields gives the bytes of the weights another meaning, or adds scales that nibble lacks.
+// Each of these fields gives the bytes of weights another meaning, or adds scales that nibble can't use.
 TEST(QuantizationFields, AFieldThatChangesTheWeightsIsRefusedByName) {
   const Wrong wrongs[] = {
       {"/format", "\"pack-quantized\"", "'format' is \"pack-quantized\"; expected \"float-quantized\" or"},

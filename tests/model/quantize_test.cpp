@@ -39,12 +39,12 @@ Row quantised(const std::vector<float>& values) {
 TEST(QuantiseE4m3, GivesTheLargestMagnitudeTheLargestCode) {
   const Row row = quantised({1.75f, -3.5f, 0.0f, 0.4375f});  // 3.5 / 448 = 2^-7
   EXPECT_EQ(row.scale, 0x1p-7f);
-  // 224, -448, 0 and 56 = 2^5 1.75: exponents 7, 8, 5 (bias 7) and mantissas 6/8.
+  // The codes are 224, -448, 0 and 56 = 2^5 1.75: exponents 7, 8, 5 (bias 7) and mantissas 6/8.
   EXPECT_THAT(row.codes, ElementsAre(0x76, 0xFE, 0x00, 0x66));
 }
 
 TEST(QuantiseE4m3, RoundsToTheNearestAndTiesToEven) {
-  // The scale is 1. Codes between 16 and 32 are 2 apart, so 17 and 19 are ties and 17.1 is not.
+  // The scale is 1. Codes between 16 and 32 are 2 apart, so 17 and 19 are ties, but 17.1 is not.
   const Row row = quantised({448.0f, 17.0f, 19.0f, 17.1f, -17.0f});
   EXPECT_EQ(row.scale, 1.0f);
   std::vector<float> values;
@@ -52,8 +52,8 @@ TEST(QuantiseE4m3, RoundsToTheNearestAndTiesToEven) {
   EXPECT_THAT(values, ElementsAre(448.0f, 16.0f, 20.0f, 18.0f, -16.0f));
 }
 
-// The error of a code is at most half a step: 2^-4 of the value, or 2^-10 below 2^-6, in units of the scale.
-// The division adds a rounding of 2^-24.
+// The error of a code is at most half a step, in units of the scale: 2^-4 of the value, or 2^-10 for values
+// below 2^-6. The division adds a rounding of 2^-24.
 TEST(QuantiseE4m3, IsWithinHalfAStepOfEveryValue) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<float> values(97);
@@ -139,7 +139,7 @@ TEST(QuantiseDense, ChangesTheGroupsThatAreNamedAndNothingElse) {
 }
 
 TEST(QuantiseDense, CountsItsBytesBeforehand) {
-  // Three layers have qkv [160, 64] and o [64, 96], and lm_head is [99, 64].
+  // Each of three layers has qkv [160, 64] and o [64, 96]. lm_head is [99, 64].
   const Config config = small_config();
   const ConvertedBytes fp8 = converted_bytes(config, kAllFp8);
   EXPECT_EQ(fp8.before, 2u * (3 * (160 * 64 + 64 * 96) + 99 * 64));

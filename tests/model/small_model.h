@@ -74,7 +74,7 @@ inline void write_text(const std::filesystem::path& file, const std::string& tex
   std::ofstream(file, std::ios::binary) << text;
 }
 
-// Writes one safetensors file, with config.json next to it.
+// Writes one safetensors file, and config.json next to the file.
 inline void write_checkpoint(const std::filesystem::path& file, const OwnedTensors& tensors,
                              const std::string& config) {
   std::vector<SafetensorsEntry> entries;
@@ -85,7 +85,7 @@ inline void write_checkpoint(const std::filesystem::path& file, const OwnedTenso
   write_text(file.parent_path() / "config.json", config);
 }
 
-// Returns the bytes of every field by name, to compare models from different sources.
+// Returns the bytes of every field by name, so that models from different sources can be compared.
 inline std::map<std::string, std::string> bytes_of(const Weights& weights) {
   std::map<std::string, std::string> all;
   const auto add = [&](const std::string& name, const void* data, size_t bytes) {

@@ -40,7 +40,7 @@ std::vector<float> mxfp4_row(const Matrix& matrix, int row) {
   return values;
 }
 
-// The expected values were read from the files with a few lines of Python that know only the file format.
+// The expected values were read from the files with a few lines of Python that use only the file format.
 TEST(OpenWeights, TheBundledModelHoldsTheseValues) {
   const Weights weights = open_weights(kTiny);
   EXPECT_EQ(weights.source, kTiny);
@@ -124,7 +124,7 @@ TEST(Format, SaysItsBytes) {
   EXPECT_EQ(name(Format::kE4m3), "FP8");
 }
 
-// A checkpoint of the small model, which tests damage and then open.
+// A checkpoint of the small model. Tests damage the checkpoint and then open it.
 class OpenWeightsFrom : public testing::Test {
  protected:
   OpenWeightsFrom() {
@@ -147,7 +147,7 @@ class OpenWeightsFrom : public testing::Test {
     node.key() = to;
     tensors_.insert(std::move(node));
   }
-  // Concatenates the tensors of `parts` under OpenAI's name.
+  // Concatenates the tensors of `parts` to a tensor with OpenAI's name, `to`.
   void join(const std::vector<std::string>& parts, const std::string& to) {
     OwnedTensor joined = tensor(parts[0]);
     for (size_t i = 1; i < parts.size(); ++i) {

@@ -23,7 +23,7 @@ Config batch_config() {
   return config;
 }
 
-// A prompt chunk from position 40 on, and a token at position 3.
+// A step with a prompt chunk from position 40 on, and a token at position 3.
 struct Steps {
   std::vector<TokenId> prompt{5, 6, 7, 999}, chat{8};
   std::vector<PageId> full{PageId{3}, PageId{19}}, sliding{PageId{9}}, other_full{PageId{0}},
@@ -76,10 +76,10 @@ TEST(BatchCode, RefusesWhatABackendCouldNotRun) {
   steps.sliding[0] = PageId{31};
   EXPECT_THAT(refusal_of(steps), HasSubstr("page 31"));
   steps = {};
-  steps.runs[0].first_position = 61;  // its last token would be in a third page
+  steps.runs[0].first_position = 61;  // the run's last token would be in a third page
   EXPECT_THAT(refusal_of(steps), HasSubstr("pages 0 to 1 do not cover positions"));
   steps = {};
-  steps.runs[0].first_position = 40;  // its window reaches position 25, in the first page
+  steps.runs[0].first_position = 40;  // the run's window reaches position 25, in the first page
   EXPECT_THAT(refusal_of(steps), HasSubstr("pages 1 to 1 do not cover positions"));
   steps = {};
   steps.runs[0].first_position = 4096;

@@ -1,4 +1,4 @@
-// Nodes as threads of a test that join over the loopback device.
+// Runs nodes as threads of a test, which join over the loopback device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace nibble::nodes {
 
-// Started before any node's thread logs. Refusals are not logged: tests read the messages that followers get.
+// Starts the log before nodes' threads log. Refusals are not logged: tests read the followers' messages.
 inline const bool kLogIsStarted = [] {
   log::start(spdlog::level::err, log::Format::kText);
   return true;
@@ -29,8 +29,8 @@ inline constexpr const char* kTestSecret{"a secret of some bytes"};
 
 inline Facts test_facts() { return {"0.1.0", "shape", "weights", "formats", "kernels", "links", "split"}; }
 
-// Returns a free port of the loopback device. It is below 32768, because the kernel assigns higher ones to
-// any process (ip_local_port_range), which could take the port before the head binds it.
+// Returns a free port of the loopback device, below 32768. Higher ports may be given to any process by the
+// kernel (ip_local_port_range), so another process could take such a port before the head binds it.
 inline tcp::endpoint free_address() {
   asio::io_context io;
   std::random_device random;
@@ -46,7 +46,7 @@ inline tcp::endpoint free_address() {
   }
 }
 
-// Two arbitrary shares.
+// Returns two shares, one per node.
 inline std::vector<Share> shares_of_two() {
   Config config = *named_config("gpt-oss-20b");
   return shares_of(config, std::vector<int>{1, 1}, "20b", {"--nodes"});
@@ -62,11 +62,11 @@ inline NodeOptions node_options(const tcp::endpoint& head, const std::vector<Sha
           .patience = std::chrono::seconds(20)};
 }
 
-// Makes the backend of a rank; its links are in the options.
+// Makes the backend of a rank. Its links are in the options.
 using MakeRank =
     std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights> whole, const BackendOptions&)>;
 
-// Follower threads, which run the head's batches until it ends.
+// Threads of followers, which run the head's batches until the head ends.
 class Followers {
  public:
   Followers(std::shared_ptr<const Weights> whole, const std::vector<NodeOptions>& nodes,
@@ -79,7 +79,7 @@ class Followers {
         try {
           const auto backend = make_rank(whole, mine);
           follow(*backend, *links, whole->config);
-        } catch (const NodeLost&) {  // the head learns of it
+        } catch (const NodeLost&) {  // the head gets the error too
         }
       });
   }
@@ -91,7 +91,7 @@ class Followers {
   std::vector<std::thread> threads_;
 };
 
-// The head's backend with its followers, as the backend under test.
+// The head's backend with its followers, tested like any backend.
 class SharedBackend final : public Backend {
  public:
   SharedBackend(std::shared_ptr<const Weights> whole, const std::vector<int>& parts, BackendOptions options,
@@ -102,7 +102,7 @@ class SharedBackend final : public Backend {
               return cpu::make(share_of(*all, mine.links->share()), mine, own);
             },
             split) {}
-  // `group`: the group of the ranks' devices.
+  // `group`: group of the ranks' devices.
   SharedBackend(std::shared_ptr<const Weights> whole, const std::vector<int>& parts, BackendOptions options,
                 const MakeRank& make_rank, ExpertSplit split = ExpertSplit::kUnits,
                 const GroupId& group = {}) {

@@ -1,4 +1,4 @@
-// Tests which nodes may join a group, the messages to those that may not, and how a group ends.
+// Tests which nodes may join a group, the messages to nodes that may not, and how a group ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(Secret, ProofIsHmacSha256OfPurposeAndMessage) {
   const Digest proof = secret.prove("purpose", bytes);
   std::string digits;
   for (const uint8_t byte : proof) digits += fmt::format("{:02x}", byte);
-  // hmac.new(b'a secret of some bytes', b'purpose\0message', hashlib.sha256)
+  // Computed by Python's hmac.new(b'a secret of some bytes', b'purpose\0message', hashlib.sha256).
   EXPECT_EQ(digits, "1610e21872e97e546056d32b2c50834b98061b5a463e64a07b0959a2d5a00540");
   EXPECT_TRUE(secret.is_proof(proof, "purpose", bytes));
   EXPECT_FALSE(secret.is_proof(proof, "another", bytes));
@@ -67,7 +67,7 @@ TEST(Identity, DistinguishesModels) {
   EXPECT_NE(identity_of(config), identity_of(other));
 }
 
-// A head that waits for one follower, and the refusals that a follower gets.
+// A head that waits for one follower, and the refusals that followers get.
 class Join : public testing::Test {
  protected:
   const tcp::endpoint head_ = free_address();
@@ -119,7 +119,7 @@ tcp::socket connected(asio::io_context& io, const tcp::endpoint& head) {
   return socket;
 }
 
-// Strangers send nothing, noise, or an incomplete greeting.
+// Strangers send nothing, random bytes, or an incomplete greeting.
 TEST_F(Join, IsNotHinderedByStrangers) {
   auto head = lead();
   asio::io_context io;
@@ -136,7 +136,7 @@ TEST_F(Join, IsNotHinderedByStrangers) {
 TEST_F(Join, IsRefusedByAFollowerWhoseHeadDoesNotHaveTheSecret) {
   asio::io_context io;
   tcp::acceptor acceptor(io, head_);
-  // The impostor repeats the greeting's magic number as a challenge and welcomes any node.
+  // The impostor repeats the greeting's magic number as a challenge, and welcomes any node.
   const auto impostor = std::async(std::launch::async, [&] {
     tcp::socket socket = acceptor.accept();
     std::vector<uint8_t> hello(44), request(32 + 4 + kNumFacts * kFactBytes),
@@ -212,7 +212,7 @@ TEST_F(Join, AHeadThatIsDoneEndsWhoWaitsForASteps) {
   EXPECT_EQ(loss_of([&] { follower->check_alive(); }), "nothing was lost");
 }
 
-// A node that has joined and then sends nothing, as if its cable was pulled.
+// A node joins and then sends nothing, as if its cable was unplugged.
 TEST_F(Join, ASilentNodeIsLostAfterThreeSeconds) {
   auto head = lead();
   asio::io_context io;

@@ -1,5 +1,5 @@
-// Tests a model that nodes share over the loopback device: the contract of backends, and the logits of the
-// whole model.
+// Tests a model that nodes share over the loopback device: the backend contract, and whether logits equal
+// those of the whole model.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,13 +36,13 @@ const Fulfilment kTwo = shared_by("Two", {1, 1}, cpu::ExpertActivations::kDefaul
 
 std::string name_of_case(const testing::TestParamInfo<Fulfilment>& info) { return info.param.name; }
 
-// Model b has 3 KV heads and 3.5 tiles of intermediate columns.
+// Random model b has 3 KV heads and 3.5 tiles of intermediate columns.
 INSTANTIATE_TEST_SUITE_P(OfNodes, BackendBits,
                          testing::Combine(testing::Values(kThree, kThreeOfExperts), testing::Values("b")),
                          [](const auto& info) { return std::get<0>(info.param).name; });
 INSTANTIATE_TEST_SUITE_P(OfNodes, BackendOutputs, testing::Values(kTwo, kTwoOfExperts), name_of_case);
 
-// 8 KV heads; 9.5 tiles of intermediate columns; 9.4 strips of the vocabulary.
+// Returns a config with 8 KV heads, 9.5 tiles of intermediate columns and 9.4 strips of the vocabulary.
 Config config_for_nodes() {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 2;
@@ -76,8 +76,8 @@ double relative_error(const std::vector<float>& got, const std::vector<float>& e
   return std::sqrt(error / norm);
 }
 
-// With float activations, ranks differ from the whole model by float32 sums, and by the keys and values whose
-// rounding to BF16 those sums decide: one of some thousands, by 2^-8 (derived in
+// With float activations, ranks differ from the whole model by float32 sums, and by keys and values whose
+// rounding to BF16 depends on these sums: one of some thousands differs by 2^-8 (derived in
 // tests/backend/cpu/golden_test.cpp).
 TEST(SharedBackend, HasTheLogitsOfTheWholeModelAndTheSameBitsInEachRun) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(config_for_nodes(), "eight heads"));
@@ -103,7 +103,7 @@ TEST(SharedBackend, HasTheLogitsOfTheWholeModelAndTheSameBitsInEachRun) {
     expect_whole(parts, ExpertSplit::kWhole);
 }
 
-// More experts per token than nodes, and different numbers of experts per node.
+// There are more experts per token than nodes, and different numbers of experts per node.
 TEST(SharedBackend, OfWholeExpertsHasTheWholeModelsLogitsForEitherKindOfActivations) {
   Config config = config_for_nodes();
   config.num_experts = 11;
@@ -117,16 +117,16 @@ TEST(SharedBackend, OfWholeExpertsHasTheWholeModelsLogitsForEitherKindOfActivati
          std::vector<std::vector<int>>{{1, 1}, {7, 1}, {1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}}) {
       const std::vector<float> shared = logits_of(
           std::make_unique<SharedBackend>(weights, parts, options_of_node(), own, ExpertSplit::kWhole), ids);
-      // Where float32 sums decide the rounding of an activation to int8, it differs by one step: 1/254 of the
-      // largest of its block.
+      // If float32 sums decide how an activation is rounded to int8, it may differ by one step: 1/254 of the
+      // largest activation of its block.
       EXPECT_LT(relative_error(shared, whole), activations == cpu::ExpertActivations::kFloat ? 1e-3 : 1e-2)
           << parts.size();
     }
   }
 }
 
-// Covers each format of the dense matrices. Each rank quantises its own part: the scales of FP8 in `o` are
-// those of the rank's columns.
+// Covers each format of the dense matrices. Each rank quantises its own part, so an FP8 scale in `o` belongs
+// to the rank's columns of a row.
 TEST(SharedBackend, HasTheWholeModelsLogitsInEachFormat) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(config_for_nodes(), "eight heads"));
   const std::vector<TokenId> ids = random_ids(45, weights->config.vocab, 2);

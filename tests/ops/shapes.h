@@ -1,10 +1,10 @@
-// The edge shapes that every kernel row runs: at the end of a tile, a panel, a page or a window, one below
-// and one above.
+// The edge shapes with which every kernel row is run: at the end of a tile, a panel, a page or a window, one
+// less and one more.
 #pragma once
 
 namespace nibble::shapes {
 
-// Tiles have 1, 2 or 4 tokens, blocks of tokens 24. An MXFP4 block has 32 columns, a KV page 32 positions.
+// Tiles have 1, 2 or 4 tokens, blocks of tokens 24. MXFP4 blocks have 32 columns, KV pages 32 positions.
 inline constexpr int kTokens[]{1, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000};
 
 // Columns of a contraction. kOddCols are not whole blocks, which only BF16 allows.
@@ -13,7 +13,7 @@ inline constexpr int kOddCols[]{2, 40, 100};
 
 inline constexpr int kRows[]{1, 3, 4, 5, 33};
 
-// Positions that a row sees, including its own.
+// Positions to which a row attends, including its own.
 inline constexpr int kWindows[]{1, 16, 31, 32, 33, 100, 128};
 
 inline constexpr int kNumSequences[]{1, 2, 3, 5, 8, 16};

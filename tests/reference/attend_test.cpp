@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNoSink{-1e30f};
 
-// Runs one query of one head of 4 at `position`. Scores are half of q . k.
+// Runs one query of one head of 4 elements at `position`. Scores are half of q . k.
 std::vector<float> attend_one(const OneSequenceKv& kv, int position, std::vector<float> q, float sink,
                               std::optional<int> window = {}) {
   const std::vector<float> sinks{sink};
@@ -25,7 +25,7 @@ std::vector<float> attend_one(const OneSequenceKv& kv, int position, std::vector
 
 TEST(Attend, TwoKeysByHand) {
   const OneSequenceKv kv(1, 1, 4);
-  kv.key(0)[0] = 1;  // scores 1 and 0, sink 0
+  kv.key(0)[0] = 1;  // scores are 1 and 0, the sink is 0
   kv.value(0)[0] = 1;
   kv.value(1)[1] = 1;
   const std::vector<float> out = attend_one(kv, 1, {2, 0, 0, 0}, 0);
@@ -37,7 +37,7 @@ TEST(Attend, TwoKeysByHand) {
 
 TEST(Attend, TheSinkIsAColumnWithoutAValueAndNotScaled) {
   const OneSequenceKv kv(1, 1, 4);
-  kv.value(0)[0] = 1;  // score 0
+  kv.value(0)[0] = 1;  // the score is 0
   EXPECT_FLOAT_EQ(attend_one(kv, 0, {0, 0, 0, 0}, kNoSink)[0], 1);
   EXPECT_FLOAT_EQ(attend_one(kv, 0, {0, 0, 0, 0}, 0)[0], 0.5f);
   EXPECT_FLOAT_EQ(attend_one(kv, 0, {0, 0, 0, 0}, std::log(3.0f))[0], 0.25f);
@@ -67,7 +67,7 @@ TEST(Attend, AWindowCountsItsOwnPosition) {
     kv.value(first)[1] = 1;      // just inside the window
     const std::vector<float> out = attend_one(kv, position, {0, 0, 0, 0}, 0, window);
     EXPECT_EQ(out[0], 0) << window;
-    // All scores and the sink are equal.
+    // All scores and the sink have the same value.
     EXPECT_FLOAT_EQ(out[1], 1.0f / static_cast<float>(window + 1)) << window;
   }
 }
@@ -90,7 +90,7 @@ TEST(Attend, NeighbouringQueryHeadsShareAKeyValueHeadAndHaveTheirOwnSinks) {
   for (int head = 0; head < 4; ++head) EXPECT_FLOAT_EQ(out.view()(0, 4 * head), expected[head]) << head;
 }
 
-// Runs the same keys and values with pages in another order, of which the first were freed.
+// Runs the same keys and values with the pages in another order; the first pages were freed.
 TEST(Attend, FindsPositionsThroughThePageTableOfItsKind) {
   const OneSequenceKv in_order(4, 1, 4);
   const Array<float, 4> keys({6, 1, kPageTokens, 4}), values({6, 1, kPageTokens, 4});

@@ -1,5 +1,5 @@
 // Compares draft heads in the three public formats with golden data of another implementation (NumPy,
-// float32, one slot at a time): alone, and in the reference backend.
+// float32, one slot at a time): both the head alone, and the head in the reference backend.
 #include "reference/draft_head.h"
 
 #include <gtest/gtest.h>
@@ -15,9 +15,9 @@
 namespace nibble::reference {
 namespace {
 
-// Two float32 implementations of the head, the golden one and PyTorch's, differ by up to 2.3e-5 in a logit
-// (tests/golden/README.md). The reference rounds less than either, and each of the two may be that far from
-// exact.
+// Two float32 implementations of the head, PyTorch's and the golden one, differ by up to 2.3e-5 in a logit
+// (tests/golden/README.md). The reference rounds less than both, and each of the two may differ from the
+// exact value by that much.
 constexpr float kHeadTolerance{4.6e-5f};
 constexpr int kNumPages{kPagesOfRounds}, kDepth{kDraftDepth};
 

@@ -1,5 +1,5 @@
-// Compares the forward pass with golden data of other implementations: transformers in float32, and one in
-// double precision.
+// Compares the forward pass with golden data of other implementations: transformers in float32, and an
+// implementation in double.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 const std::filesystem::path kRoot{test::source_path()};
 constexpr GoldenTolerance kTolerance{};
 
-// A sequence with its pages and its answer so far.
+// A sequence, its pages, and its answer so far.
 struct Sequence {
   SequencePages pages;
   std::vector<TokenId> answer;
@@ -36,9 +36,9 @@ class Model {
 
   Sequence start() { return {SequencePages(pool_, weights_.config.window), {}}; }
 
-  // Runs a new sequence and returns the logits of every position. Its likeliest next token becomes the first
-  // token of the continuation. Hidden states are those of the last `num_hidden_rows` positions, in the layout
-  // of the golden data.
+  // Runs a new sequence and returns the logits of every position. The likeliest next token becomes the first
+  // token of the continuation. `hidden_states` gets those of the last `num_hidden_rows` positions, in the
+  // layout of the golden data.
   Array<float, 2> prefill(Sequence& sequence, const std::vector<TokenId>& ids, int num_hidden_rows,
                           std::vector<float>& hidden_states) {
     EXPECT_TRUE(sequence.pages.reserve(static_cast<int>(ids.size())));
@@ -59,7 +59,7 @@ class Model {
     return logits;
   }
 
-  // Decodes one more token of every sequence.
+  // Decodes one more token for every sequence.
   void decode(std::vector<Sequence>& sequences) {
     std::vector<BatchRow> rows;
     std::vector<int> outputs;
@@ -78,7 +78,7 @@ class Model {
   }
 
  private:
-  static constexpr int kNumPages{800};  // 12,800 positions: all prompts at once, and 64 more tokens each
+  static constexpr int kNumPages{800};  // 12,800 positions: all prompts together, with 64 more tokens each
 
   TokenId likeliest(const float* logits) const {
     return static_cast<TokenId>(std::max_element(logits, logits + weights_.config.vocab) - logits);
@@ -156,7 +156,7 @@ TEST_F(GoldenOfTheMiniatureModel, TheLikeliestTokensOfEveryPositionAreTheSame) {
     EXPECT_EQ(f.difference.num_top_wrong, 0) << f.prompt;
     num_compared += f.difference.num_top_compared;
   }
-  EXPECT_GT(num_compared, 25'000);  // of 29,950; the rest are near ties
+  EXPECT_GT(num_compared, 25'000);  // of 29,950; the others are near ties
 }
 
 TEST_F(GoldenOfTheMiniatureModel, GreedyContinuationsAreTheSame) {
@@ -172,8 +172,8 @@ TEST_F(GoldenOfTheMiniatureModel, HiddenStatesAfterEachLayerAgree) {
   EXPECT_EQ(num_prompts, 11);
 }
 
-// Models of other shapes, with weights large enough for sinks, biases and clamps to matter. Compares the
-// logits of every position.
+// Compares the logits of every position, for models of other shapes whose weights are large enough for sinks,
+// biases and clamps to matter.
 TEST(GoldenOfRandomModels, LogitsOfEveryPositionAgree) {
   for (const char* name : {"a", "b"}) {
     const std::filesystem::path folder = kRoot / "tests/golden/random" / name;

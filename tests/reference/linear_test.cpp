@@ -56,8 +56,8 @@ TEST(WeightRow, OfBf16IsTheUpperHalfOfFloat32) {
   EXPECT_EQ(row[1], 3);
 }
 
-// Two rows of two blocks, all zero except for the second block of the second row. The values of the codes are
-// those of E2M1 in the OCP MX specification.
+// Two rows of two blocks, all zero except the second block of the second row. The codes have the values of
+// E2M1 in the OCP MX specification.
 TEST(WeightRow, OfMxfp4IsEvenElementInTheLowNibbleTimesThePowerOfTwoOfItsBlock) {
   std::vector<uint8_t> codes(2 * 2 * 16), scales{127, 127, 127, 129};
   for (int i = 0; i < 8; ++i)
@@ -72,7 +72,7 @@ TEST(WeightRow, OfMxfp4IsEvenElementInTheLowNibbleTimesThePowerOfTwoOfItsBlock) 
   for (const float element : row) EXPECT_EQ(element, 0);
 }
 
-// 0x38 is 1, 0x01 is the smallest subnormal number, 0xFE is -448 (OCP FP8).
+// By OCP FP8, code 0x38 is 1, 0x01 is the smallest subnormal number, and 0xFE is -448.
 TEST(WeightRow, OfFp8IsTheCodesValueTimesTheScaleOfItsRow) {
   const std::vector<uint8_t> codes{0x38, 0x38, 0x38, /**/ 0x38, 0x01, 0xFE};
   const std::vector<float> scales{0.25f, 3};

@@ -22,7 +22,7 @@ inline View<const float, 2> rows_view(const std::vector<float>& elements, ptrdif
   return {elements.data(), {rows, static_cast<ptrdiff_t>(elements.size()) / rows}};
 }
 
-// Pages 0, 1, 2, ... of one layer, which belong to one sequence in this order.
+// Pages 0, 1, 2, ... of one layer. They belong to one sequence in this order.
 class OneSequenceKv {
  public:
   OneSequenceKv(int num_pages, int num_kv_heads, int head_dim)

@@ -11,7 +11,7 @@
 namespace nibble::reference {
 namespace {
 
-// H = 2, two query heads and one KV head of 2. Every projection copies h and adds its own bias.
+// H = 2, two query heads and one KV head with 2 elements. Every projection copies h and adds its own bias.
 TEST(Qkv, RotatesQueriesAndKeysButNotValuesAndAppendsAtThePosition) {
   const std::vector<float> scale{1, 1}, twice{1, 0, 0, 1, 1, 0, 0, 1}, once{1, 0, 0, 1};
   const std::vector<float> q_bias{0, 0, 1, 1}, k_bias{2, 2}, v_bias{3, 3};
@@ -23,7 +23,7 @@ TEST(Qkv, RotatesQueriesAndKeysButNotValuesAndAppendsAtThePosition) {
   layer.k_bias = vector_of(k_bias);
   layer.v_bias = vector_of(v_bias);
   const RopeTable rope{{0.01f}, 2};
-  const std::vector<float> x{1, -1};  // root mean square 1: h = x
+  const std::vector<float> x{1, -1};  // the root mean square is 1, so h = x
   const OneSequenceKv kv(2, 1, 2);
   const BatchRow rows[]{kv.row(40)};
   const Array<float, 3> q({1, 2, 2});
@@ -61,7 +61,7 @@ TEST(Unembed, GivesTheLogitsOfTheRequestedRowsInTheirOrder) {
   for (int row = 0; row < 2; ++row)
     for (int token = 0; token < 3; ++token)
       EXPECT_EQ(logits.view()(row, token), expected[row][token]) << row << token;
-  EXPECT_FLOAT_EQ(normed.view()(0, 0), 3 / std::sqrt(12.5f));  // the other rows are normalised too
+  EXPECT_FLOAT_EQ(normed.view()(0, 0), 3 / std::sqrt(12.5f));  // rows without logits are normalised too
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The forward pass of a model that ranks share (model/shares/share.h), with the reference's operations. Each
-// rank has only copies of its shares. After attention and after the experts the ranks sum their results, in
-// the order of ranks.
+// Runs the forward pass of a model that ranks share (model/shares/share.h), with the reference's operations.
+// Each rank has only copies of its shares. After attention and after the experts, the ranks' results are
+// added in the order of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct ReferenceRank {
 
 void fill(View<float, 2> x, float value) { std::fill_n(x.data, x.shape[0] * x.shape[1], value); }
 
-// Adds `own` of all ranks in rank order, after x if `has_x`, and gives every rank the sum.
+// Adds `own` of all ranks in the order of ranks, after x if `has_x`, and gives every rank the sum.
 void add_up(std::vector<ReferenceRank>& ranks, const std::vector<std::vector<float>>& own, bool has_x) {
   std::vector<float> sum(own.front().size());
   for (size_t i = 0; i < sum.size(); ++i) {
@@ -95,7 +95,7 @@ std::vector<float> shared_logits(const Weights& whole, std::span<const int> part
   return logits;
 }
 
-// 8 KV heads; 9.5 tiles of intermediate columns.
+// The model has 8 KV heads and 9.5 tiles of intermediate columns.
 TEST(Ranks, HaveTheLogitsOfTheWholeModel) {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 2;
@@ -129,7 +129,7 @@ TEST(Ranks, HaveTheLogitsOfTheWholeModel) {
       norm += std::pow(expected, 2);
     }
     EXPECT_GT(norm, 1) << parts.size();
-    // Sums have one more rounding to float32 per rank, twice in a layer.
+    // Sums have one more float32 rounding per rank, twice in each layer.
     EXPECT_LT(std::sqrt(error / norm), 1e-6) << parts.size();
   }
 }

@@ -66,8 +66,8 @@ TEST_F(ReferenceBackendTest, RefusesACacheThatIsNotItsOwn) {
   EXPECT_THROW(plan(weights->config, options), InputError);
 }
 
-// 3 full and 3 sliding layers. A layer's page holds keys and values of 2 heads, 32 positions, 64 elements of
-// 4 bytes.
+// The model has 3 full and 3 sliding layers. A layer's page holds keys and values of 2 heads, 32 positions,
+// 64 elements of 4 bytes.
 TEST_F(ReferenceBackendTest, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   const MemoryPlan planned = plan(weights->config, {.num_pages = 14, .max_batch_tokens = 16});
   EXPECT_EQ(planned.weight_bytes, 0u);

@@ -12,8 +12,8 @@ namespace {
 
 const RopeConfig kGptOss{};  // theta 150000, factor 32 from 4096, corners not rounded
 
-// Results of the formula in arbitrary precision, rounded to ten digits: half a unit in the last digit is
-// 5e-10 relative, and float32 adds 6e-8.
+// Results of the formula in arbitrary precision, rounded to ten digits. Half a unit of the last digit is a
+// relative error of 5e-10; float32 adds 6e-8.
 constexpr double kExact[32]{1.0,
                             6.890443059e-01,
                             4.747820555e-01,
@@ -54,7 +54,7 @@ TEST(Rope, FrequenciesOfGptOssAreThoseOfTheFormula) {
   EXPECT_NEAR(table.concentration, 1.3465735902799727, 1e-15);
 }
 
-// Rounded corners (8 and 18), as in llama.cpp, change the frequencies between them by up to 76 %.
+// If corners are rounded (to 8 and 18), as in llama.cpp, the frequencies between them change by up to 76 %.
 TEST(Rope, TruncatedCornersAreWholeDimensions) {
   RopeConfig truncated = kGptOss;
   truncated.truncate = true;

@@ -55,7 +55,7 @@ TEST(RoundingToInt8, ANanShows) {
   EXPECT_TRUE(std::isnan(rounded(x)[9]));
 }
 
-// Only weights stored in MXFP4 or Q8_0 take int8 inputs.
+// Only products with weights stored in MXFP4 or Q8_0 take int8 inputs.
 TEST(Rounding, IsOfProductsWithBlocksAlone) {
   Matrix matrix;
   for (const Format format : {Format::kF32, Format::kBf16, Format::kE4m3, Format::kMxfp4}) {

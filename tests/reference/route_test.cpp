@@ -14,7 +14,7 @@ struct Chosen {
   std::vector<float> weights;
 };
 
-// The router matrix is zero, so the logits are its bias.
+// Routes with a router matrix of zeros, so the logits are its bias.
 Chosen route_by_bias(const std::vector<float>& bias, int experts_per_token) {
   const std::vector<float> x{1, 1}, scale{1, 1}, zero(2 * bias.size());
   LayerWeights layer;

@@ -1,4 +1,4 @@
-// Tests which requests are answered, by their Host and by the Origin of the page that makes them, and the
+// Tests which requests are answered, by their Host and by the Origin of the page that sends them, and the
 // headers of a refusal.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Tests the limit on the memory of all request bodies together, and how long they count.
+// Tests the limit on the memory of all request bodies together, and how long a body counts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ ServerOptions room_for_three_bodies() {
   return options;
 }
 
-// Takes the whole budget for bodies once the I/O thread has freed it. Fails if a part of it is never freed.
+// Takes the whole budget for bodies, when the I/O thread has freed it. Fails if a part of it is never freed.
 void expect_all_room_for_bodies(const Running& running) {
   std::string answer;
   for (int i = 0; i < 1000 && !answer.starts_with("HTTP/1.1 200 "); ++i) {
@@ -54,7 +54,7 @@ TEST(Server, BodiesShareOneLimitAndShortOnesAreTakenNextToLargeOnes) {
     writer->send(all_but_the_end);
   }
   std::string answer;
-  // The bytes sent may not have arrived yet.
+  // Waits because the bytes of the first request may not have arrived yet.
   test::wait_until([&] {
     const Connection refused(port);
     answer = refused.announce("/v1/completions", kMega);
@@ -121,7 +121,7 @@ TEST(Server, AConversationThatIsGoneOnWithIsCountedAsABody) {
     connection.post("/v1/responses", R"({"max_output_tokens": 4, )" + more + "}");
     return connection.read();
   };
-  // Reasoning of finished turns is stored but not part of the prompt.
+  // The reasoning of finished turns is stored, but is not part of the prompt.
   const std::string told =
       respond(R"("input": [{"type": "reasoning", "content": [{"type": "reasoning_text", "text": ")" +
               std::string(kMega / 2, 'x') +

@@ -1,4 +1,4 @@
-// A client of a server in this process. It sends and reads raw bytes.
+// A client of a server in this process that sends and reads raw bytes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -43,7 +43,7 @@ class Connection {
         "POST {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}", path,
         body.size(), body));
   }
-  // Reads until `end` has arrived, the connection ends, or a minute has passed.
+  // Reads until `end` arrives, the connection ends, or a minute has passed.
   std::string read_until(std::string_view end) const {
     const auto latest = Clock::now() + kPatience;
     std::string text;

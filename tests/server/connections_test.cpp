@@ -1,4 +1,4 @@
-// Tests connections that compete for places, and clients that leave.
+// Tests connections that compete for places, and clients that disconnect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,9 +39,9 @@ TEST(Connections, TheOneThatIsSilentForLongestGivesWay) {
   const Connection third(port);
   third.send(kHealth);
   EXPECT_THAT(third.read_until(kAnswered), StartsWith("HTTP/1.1 200 "));
-  EXPECT_EQ(idle.read(), "");  // it was closed,
+  EXPECT_EQ(idle.read(), "");  // the idle connection was closed,
   half.send("TP/1.1\r\nHost: localhost\r\n\r\n");
-  // The connection with half a request was not closed.
+  // but not the connection with half a request.
   EXPECT_THAT(half.read_until(kAnswered), StartsWith("HTTP/1.1 200 "));
 }
 
@@ -145,7 +145,7 @@ TEST(Connections, AnswersThatCanNeverBeGivenAreRefusedBeforeTheirPromptsAreToken
     prompts += std::string(i > 0 ? "," : "") + "\"" + std::string(100, 'a') + "\"";
   EXPECT_THAT(running.ask("{\"prompt\": [" + prompts + "]}"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the request needs 1000 answers at once")));
-  // The last prompt alone would be refused, if it were read.
+  // The last prompt alone would be refused if it was read.
   EXPECT_THAT(running.ask("{\"prompt\": [" + prompts + ", \"\"]}"), HasSubstr("1001 answers at once"));
 }
 

@@ -1,5 +1,5 @@
-// Tests how requests of several clients share one engine: which waits for which, and which share prefixes.
-// Steps are counted, never timed.
+// Tests how requests of several clients share one engine: which request waits for which, and which share
+// prefixes. Steps are counted, never timed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,11 +23,11 @@ TEST(ServerFairness, AShortRequestIsAnsweredWhileALongPromptRuns) {
   Running running(model_with_a_fault, room_for(64, 4));
   running.backend.is_gated = true;
   const Connection slow(running.server.port()), quick(running.server.port());
-  slow.post("/v1/completions", completion(3200, 1));  // 50 steps
+  slow.post("/v1/completions", completion(3200, 1));  // takes 50 steps
   running.wait_for_step(1);
   quick.post("/v1/completions", completion(20, 2));
   running.wait_for_answers(2);
-  running.backend.gate.release(3);  // the running step, and one for each token
+  running.backend.gate.release(3);  // one for the running step, and one for each token
   EXPECT_THAT(quick.read(), HasSubstr("\"text\":\"!!\""));
   EXPECT_LE(running.backend.num_begun, 4);
   running.open_gate();

@@ -1,4 +1,4 @@
-// Tests an operator's limits for one request: answer tokens and time.
+// Tests the limits that an operator sets for one request: number of answer tokens, and time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,12 +41,12 @@ TEST(ServerLimits, AStrictServerRefusesARequestForMoreTokens) {
   EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 20})"), StartsWith("HTTP/1.1 200 "));
 }
 
-// A server with a request timeout of one second, on a clock that the test sets.
+// A server with a request timeout of one second, measured by a clock that the test sets.
 struct Timed {
   static ServerOptions options(const std::atomic<int>& now_ms) {
     ServerOptions options = any_port();
     options.request_timeout = 1s;
-    options.keep_alive = 1ms;  // the server checks the clock at this interval
+    options.keep_alive = 1ms;  // the interval at which the server checks the clock
     options.now = [&now_ms] {
       return std::chrono::steady_clock::time_point(std::chrono::milliseconds(now_ms));
     };

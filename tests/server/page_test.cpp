@@ -218,7 +218,7 @@ TEST(Page, IsCompressedForWhoAcceptsThat) {
   const std::string body = body_of(answer), plain = body_of(page_answer(server, "GET /status"));
   EXPECT_THAT(plain, StartsWith("<!doctype html>"));
   EXPECT_LT(body.size(), plain.size() / 2);
-  // The last four bytes are the length of the text.
+  // By the format of gzip, the last four bytes are the length of the text.
   EXPECT_EQ(static_cast<unsigned char>(body[body.size() - 4]) +
                 256u * static_cast<unsigned char>(body[body.size() - 3]),
             plain.size());

@@ -1,4 +1,4 @@
-// Tests the order in which jobs run, and which jobs never run.
+// Tests in which order jobs run, and which jobs never run.
 #include "server/service/parse_pool.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kShort{1000}, kLong{8 << 20};
 
-// Records the order of jobs. The gated jobs wait until the test opens the gate.
+// Records the order of jobs. Gated jobs wait until the test opens the gate.
 class ParsePoolOfTwo : public testing::Test {
  protected:
   ParsePool::JobPtr add(size_t num_bytes, int number) {
@@ -65,11 +65,11 @@ TEST_F(ParsePoolOfTwo, AShortJobRunsWhileLongOnesRunAndWait) {
 
 TEST_F(ParsePoolOfTwo, TheShortestRunsFirstAndNowAndThenTheOldest) {
   add_gated(kLong);
-  add_gated(kShort);  // the second job taken
+  add_gated(kShort);  // this is the second job taken
   for (int i = 0; i < 10; ++i) add(100'000 - static_cast<size_t>(i), i);
-  gate_.release(1);  // ends one of the two; the other thread stays occupied
+  gate_.release(1);  // ends one of the two jobs; the other thread stays occupied
   wait_for(10);
-  // Five jobs by size, then the oldest, because it is the eighth job taken.
+  // Five jobs run by size, then the oldest job, because it is the eighth job taken.
   EXPECT_EQ(order_, std::vector({9, 8, 7, 6, 5, 0, 4, 3, 2, 1}));
   gate_.release(1);
 }
@@ -84,7 +84,7 @@ TEST_F(ParsePoolOfTwo, AJobThatIsDroppedBeforeItBeginsDoesNotRun) {
   gate_.release(2);
   wait_for(1);
   EXPECT_EQ(order_, std::vector({2}));
-  pool_.drop(dropped);  // no effect
+  pool_.drop(dropped);  // has no effect
 }
 
 TEST_F(ParsePoolOfTwo, AnErrorOfTheWorkReachesWhoWaitsForIt) {

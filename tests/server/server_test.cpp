@@ -1,5 +1,5 @@
-// Tests the server over sockets, with an engine whose toy model can be made to wait or fail.
-// tests/e2e/test_serve.py tests it with a real model.
+// Tests the server over sockets. Its engine runs a toy model that can be made to wait or fail.
+// tests/e2e/test_serve.py tests the server with a real model.
 #include "server/server.h"
 
 #include <gmock/gmock.h>
@@ -84,7 +84,7 @@ TEST(Server, CountsStepsByWayOfLaunchAndLaunchesByKernelIfTheBackendDoes) {
   const auto metrics_after_an_answer = [&] {
     EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
                 HasSubstr("\"text\":\"!!!!\""));
-    // The last step is counted too.
+    // Waits until the last step is counted too.
     test::wait_until([&] { return running.engine.state().num_running == 0; });
     return running.server.metrics().text(running.engine.state());
   };
@@ -167,7 +167,7 @@ TEST(Server, AStreamWithoutNewsSendsComments) {
 }
 
 TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
-  // The prompt takes 100 steps, and only one request may run.
+  // The prompt takes 100 steps, and only one request may run at a time.
   Running running(model_with_a_fault, room_for(4, 1), any_port(), 1);
   running.backend.is_gated = true;
   Connection connection(running.server.port());
@@ -178,12 +178,12 @@ TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
   running.wait_for_step(3);
   EXPECT_THAT(running.ask(R"({"prompt": "a"})"), HasSubstr("Retry-After: "));
   connection.close();
-  running.wait_until_someone_has_gone();  // during the blocked step
+  running.wait_until_someone_has_gone();  // while the step is blocked
   running.open_gate();
   std::string answer;
   test::wait_until([&] {
     answer = running.ask(R"({"prompt": "a", "max_tokens": 1})");
-    // Compares the status only: ids and times may contain these digits.
+    // Compares only the status, because ids and times may contain these digits.
     return !answer.starts_with("HTTP/1.1 429 ");
   });
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
@@ -205,7 +205,7 @@ TEST(Server, WhoDoesNotTakeTheAnswerIsLeft) {
   options.limits.write_timeout = 1s;
   Running running(model_with_a_fault, room_for(512, 16), options);
   const Connection connection(running.server.port());
-  // The text of a million of the longest tokens is more than the kernel buffers for a connection.
+  // The text of a million longest tokens is more than the kernel buffers for a connection.
   TokenId longest{0};
   for (TokenId token = 0; token < tiny().num_tokens(); ++token)
     if (!tiny().is_special(token) && tiny().bytes(token).size() > tiny().bytes(longest).size())
@@ -252,7 +252,7 @@ TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
       ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a b\r\nContent-Length: "
           "0\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 503 "));
-  // An id that could corrupt a log is replaced.
+  // An id that could corrupt a log is replaced by the server's own.
   EXPECT_THAT(refused, HasSubstr("\r\nX-Request-Id: req-"));
   EXPECT_THAT(refused, HasSubstr("\r\nRetry-After: 1\r\n"));
   EXPECT_THAT(
@@ -286,7 +286,7 @@ TEST(Server, ReportsItsStateAndItsSetup) {
   EXPECT_THAT(told, HasSubstr("\"state\":\"ready\""));
   EXPECT_THAT(told, HasSubstr("\"engine\":{\"running\":1,"));
   EXPECT_THAT(told, HasSubstr("\"generated_tokens\":1,"));
-  EXPECT_THAT(told, HasSubstr("\"step_rows\":2,"));  // the tokens of "abc"
+  EXPECT_THAT(told, HasSubstr("\"step_rows\":2,"));  // the rows are the tokens of "abc"
   EXPECT_THAT(told, testing::ContainsRegex(
                         "\"answers\":.\\{\"seconds\":[0-9.e-]+,\"tokens\":1\\},\\{\"seconds\":[0-9.e-]+,"
                         "\"tokens\":0\\}"));
@@ -314,7 +314,7 @@ TEST(Server, ReportsWhenARequestReachedEachStage) {
   running.ask(R"({"prompt": "abc", "max_tokens": 2, "temperature": 0, "stream": true})");
   const nlohmann::json requests = status_of(running)["requests"];
   ASSERT_EQ(requests.size(), 2u);
-  EXPECT_EQ(requests[0]["output_tokens"], 2);  // newest first
+  EXPECT_EQ(requests[0]["output_tokens"], 2);  // the newest request is first
   EXPECT_EQ(requests[1]["output_tokens"], 4);
   for (const auto& request : requests) EXPECT_EQ(request["status"], 200);
   const auto stages = [](const nlohmann::json& request, const std::vector<const char*>& names) {
@@ -372,7 +372,7 @@ TEST(Server, WhatCanNotBeRunIsTheClientsFaultNotTheEngines) {
   EXPECT_THAT(answer, HasSubstr("pages of the KV cache"));
 }
 
-// ./test runs this under TSan, because here the threads of server and engine interact.
+// ./test runs this with ThreadSanitizer, because the threads of server and engine interact here.
 TEST(Server, ManyClientsAreAnsweredWhileOthersLeave) {
   Running running(model_with_a_fault, room_for(64, 4));
   std::vector<std::thread> clients;

@@ -28,13 +28,13 @@ TEST(Server, EndsInTheMiddleOfEverything) {
   running.backend.is_gated = true;
   std::vector<std::unique_ptr<Connection>> connections;
   const std::string padding(1 << 20, 'x');
-  // At shutdown some may still wait to be parsed.
+  // At shutdown some of these requests may still wait to be parsed.
   for (int i = 0; i < 20; ++i) {
     connections.push_back(std::make_unique<Connection>(running.server.port()));
     connections.back()->post("/v1/completions",
                              R"({"prompt": "abc", "pad": ")" + (i < 3 ? "" : padding) + "\"}");
   }
-  // Otherwise the server may have nothing to wait for.
+  // Without a running step, the server may have nothing to wait for.
   running.wait_for_step(1);
   ::kill(::getpid(), SIGTERM);
   running.thread.join();
@@ -63,7 +63,7 @@ TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
   EXPECT_EQ(running.end, ServerEnd::kComplete);
 }
 
-// These tests run in a process of their own, because it exits in the middle of its work.
+// Each test runs in its own process, which exits in the middle of its work.
 class EndOfTheProcess : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -80,7 +80,7 @@ TEST_F(EndOfTheProcess, ASecondSignalEndsItInTheDelay) {
   EXPECT_EXIT(body(), testing::ExitedWithCode(130), "");
 }
 
-// Sends a request whose step never ends, as on a GPU that hangs.
+// Sends a request whose step never ends, as if the GPU hung.
 std::unique_ptr<Connection> ask_a_model_that_hangs(Running& running) {
   running.backend.is_gated = true;
   auto connection = std::make_unique<Connection>(running.server.port());

@@ -1,7 +1,7 @@
 // Tests that the chunks of a stream add up to the whole answer of the same tokens, however the text is split
-// into tokens. The streams are those of tests/data/harmony_parse.jsonl, well-formed and not, and mutations of
-// them, each split at random, 10,000 in all. (reply_test and chat_answer_test test the parts; this test
-// compares the JSON that a client gets.)
+// into tokens. The streams are those of tests/data/harmony_parse.jsonl, well-formed or not, and mutations of
+// these streams, each split at random: 10,000 in all. (reply_test and chat_answer_test test the parts. This
+// test compares the JSON that a client gets.)
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -32,7 +32,7 @@ const std::map<std::string, TokenId, std::less<>>& ordinary() {
   return by_bytes;
 }
 
-// Splits the same bytes into other tokens; control tokens stay.
+// Splits the same bytes into other tokens. Control tokens stay.
 std::vector<TokenId> cut_anew(const std::vector<TokenId>& tokens, Random& random) {
   std::vector<TokenId> cut;
   std::string text;
@@ -40,7 +40,7 @@ std::vector<TokenId> cut_anew(const std::vector<TokenId>& tokens, Random& random
     for (size_t begin = 0; begin < text.size();) {
       size_t length = 1 + random.below(std::min<size_t>(12, text.size() - begin));
       while (!ordinary().contains(std::string_view(text).substr(begin, length)))
-        --length;  // each byte is a token
+        --length;  // a single byte is always a token
       cut.push_back(ordinary().find(std::string_view(text).substr(begin, length))->second);
       begin += length;
     }
@@ -66,8 +66,8 @@ std::vector<std::vector<TokenId>> recorded_streams() {
   return streams;
 }
 
-// Mutates a stream as a bad model would: tokens lost, doubled or replaced, and control tokens in the wrong
-// place.
+// Mutates a stream as a bad model would: tokens are lost, doubled or replaced, and control tokens are in
+// wrong places.
 std::vector<TokenId> mutilated(std::vector<TokenId> tokens, Random& random) {
   static const std::vector<TokenId> control = tiny().encode(
       "<|start|><|channel|><|message|><|end|><|call|><|return|><|constrain|>", SpecialTokens::kRecognise);
@@ -95,10 +95,10 @@ const std::vector<OfferedTool>& tools() {
   return offered;
 }
 
-// Compares objects without regard to the order of members.
+// Compares objects regardless of the order of members.
 using Message = nlohmann::json;
 
-// Returns the message of the whole answer, without the ids of calls, which are random.
+// Returns the message of the whole answer without the ids of calls, which are random.
 Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
                       const std::vector<std::string>& stop) {
   ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<OfferedTool>(), {.strings = stop});
@@ -179,7 +179,7 @@ TEST(StreamDifferential, AStreamAndAWholeAnswerAreOneMessageHoweverTheTextIsCut)
     num_reasonings += message.contains("reasoning");
     num_contents += message["content"].is_string() && message["content"] != "";
   }
-  // The comparison needs enough streams of each kind.
+  // The comparison is only worth something with enough streams of each kind.
   EXPECT_GT(num_cut, kNumSplits / 2);
   EXPECT_GT(num_calls, kNumSplits / 20);
   EXPECT_GT(num_contents, kNumSplits / 4);

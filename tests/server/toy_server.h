@@ -1,4 +1,4 @@
-// A server on an engine whose toy model can be made to wait or fail.
+// A server whose engine runs a toy model that can be made to wait or fail.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +23,7 @@
 
 namespace nibble::server {
 
-// Runs steps one by one as the test releases them, or all of them.
+// Runs steps one by one as the test releases them, or all of them without waiting.
 class GatedBackend : public ToyBackend {
  public:
   using ToyBackend::ToyBackend;
@@ -99,8 +99,8 @@ struct Running {
         [&] { return server.metrics().text(std::nullopt).find("status=\"499\"") != std::string::npos; });
   }
 
-  // For a closed gate: wait_for_step() returns when the step with this number has begun, wait_for_answers()
-  // when the engine works on `number` answers.
+  // To be called while the gate is closed. wait_for_step() returns when the step with this number has begun,
+  // wait_for_answers() when the engine works on `number` answers.
   void wait_for_step(int number) const {
     test::wait_until([&] { return backend.num_begun >= number; });
   }
@@ -130,7 +130,7 @@ struct Running {
   ServerEnd end{ServerEnd::kCancelled};
 };
 
-// A model that answers "!" without end, and throws if the context begins with an X.
+// A model that answers "!" without end. Throws if the context begins with an X.
 inline std::vector<float> model_with_a_fault(std::span<const TokenId> context) {
   static const TokenId x = tiny().encode("X", SpecialTokens::kOrdinary)[0];
   if (context.front() == x) throw std::runtime_error("the device is on fire");

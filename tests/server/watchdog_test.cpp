@@ -1,4 +1,4 @@
-// Tests the messages that a server sends to the service manager that started it.
+// Tests the messages that a server sends to the service manager by which it was started.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -18,8 +18,8 @@ using test::any_port;
 using test::Connection;
 using testing::StartsWith;
 
-// The service manager's socket, named in NOTIFY_SOCKET during this object's lifetime. The watchdog interval
-// of 50 ms is long enough to read every message: the kernel keeps 11, and the server drops a message if there
+// The service manager's socket. NOTIFY_SOCKET has its name during this object's lifetime. At a watchdog
+// interval of 50 ms every message can be read: the kernel keeps 11, and the server drops a message if there
 // is no room for it for 200 ms.
 class ServiceManager {
  public:
@@ -41,7 +41,7 @@ class ServiceManager {
     ::unsetenv("WATCHDOG_USEC");
     ::close(handle_);
   }
-  // Waits for the next message, for a minute at most.
+  // Waits for the next message, at most for a minute.
   std::string next() const { return receive(0); }
   std::string next_but_watchdogs() const {
     std::string message;
@@ -51,7 +51,7 @@ class ServiceManager {
     });
     return message;
   }
-  // Reads the messages that have arrived and returns their number.
+  // Reads the messages that have arrived. Returns their number.
   size_t take_all() const {
     size_t count = 0;
     while (!receive(MSG_DONTWAIT).empty()) ++count;

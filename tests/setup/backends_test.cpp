@@ -15,7 +15,7 @@ double relative_l2(const std::vector<KernelChoice>& kernels) {
   return find_backend("cpu").accuracy.tolerance(config, golden, kernels).relative_l2;
 }
 
-// Dense layers of a Q8_0 file run in int8; those of a BF16 file run in float.
+// The dense layers of a Q8_0 file run in int8, those of a BF16 file in float.
 TEST(Backends, TheCpusDistanceFromGoldenDataIsThatOfTheKernelsThatRun) {
   const std::vector<KernelChoice> in_float{{Operation::kQkv, "BF16", "F32", "dot", ""},
                                            {Operation::kProject, "BF16", "F32", "dot", ""},
@@ -23,14 +23,14 @@ TEST(Backends, TheCpusDistanceFromGoldenDataIsThatOfTheKernelsThatRun) {
                                            {Operation::kUnembed, "BF16", "F32", "dot", ""}};
   double last = relative_l2(in_float);
   std::vector<KernelChoice> kernels = in_float;
-  // Each adds one more int8 operation.
+  // Each of these changes adds one more int8 operation.
   for (const size_t changed : {2, 1, 0, 3}) {
     kernels[changed].activations = "INT8";
     EXPECT_GT(relative_l2(kernels), last) << name(kernels[changed].operation);
     last = relative_l2(kernels);
   }
   std::vector<KernelChoice> mixed = in_float;
-  mixed.push_back({Operation::kProject, "Q8_0", "INT8", "strip", ""});  // one layer among others
+  mixed.push_back({Operation::kProject, "Q8_0", "INT8", "strip", ""});  // one layer of several
   EXPECT_GT(relative_l2(mixed), relative_l2(in_float));
 }
 

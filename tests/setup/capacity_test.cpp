@@ -14,7 +14,7 @@ namespace nibble {
 namespace {
 
 TEST(Capacity, TheContextIsAsRequestedUpToTheModelsMaximum) {
-  const Config config = *named_config("gpt-oss-20b");  // 131,072
+  const Config config = *named_config("gpt-oss-20b");  // the model's maximum is 131,072
   EXPECT_EQ(context_of(config, resolve({})), kDefaultContext);
   Settings settings;
   settings.context = 131072;
@@ -30,19 +30,19 @@ TEST(Capacity, TheContextIsAsRequestedUpToTheModelsMaximum) {
 TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = backend_options(config, resolve({}), {1025, 3});
-  // Full layers: 1,025 positions take 33 pages of 32. Sliding layers: a window of 128 spans up to 5 pages,
-  // and chunks share the step's 512 rows, 16 pages.
+  // In full layers, 1,025 positions take 33 pages of 32. In sliding layers, a window of 128 spans up to 5
+  // pages, and chunks share the step's 512 rows, 16 pages.
   EXPECT_EQ(options.num_pages, 3 * 33 + 3 * (5 + 5 + 2) + 2 * 16);
   // Three sequences that share all their pages still have a page table each.
   EXPECT_GE(options.max_table_pages, 3 * (33 + 5));
-  // A window and a chunk of 512 span at most 127 + 512 positions: 20 pages, and one more if they do not begin
-  // at a page boundary.
+  // A window and a chunk of 512 span at most 127 + 512 positions: 20 pages, and one more if they begin inside
+  // a page.
   EXPECT_GE(backend_options(config, resolve({}), {1025, 1}).num_pages, 33 + 21);
   // A short context needs no more pages than it has.
   EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_pages, 2 + 2);
 }
 
-// A backend whose memory is 1,000 bytes of weights and 10 bytes for each page.
+// A backend whose memory is 1,000 bytes of weights and 10 bytes per page.
 MemoryPlan plan_of_pages(const Config&, const BackendOptions& options, const OwnOptions&) {
   return {.weight_bytes = 1000, .kv_bytes = static_cast<size_t>(10 * options.num_pages)};
 }
@@ -64,7 +64,7 @@ class ServingCapacity : public testing::Test {
   BackendRow row_{find_backend("cpu")};
   ResolvedSettings setup_{resolve({})};
   const Model model_{open_model("synthetic:gpt-oss-20b", {})};
-  const Capacity capacity_{3200, 4};  // 100 pages each, and 5 for the window
+  const Capacity capacity_{3200, 4};  // 100 pages for each sequence, and 5 for its window
 };
 
 TEST_F(ServingCapacity, ADevicesCacheTakesWhatTheWeightsLeave) {
@@ -88,11 +88,11 @@ TEST_F(ServingCapacity, AsManySequencesFitAsTheirPagesDo) {
   EXPECT_EQ(most(bytes(7)), 7);
   EXPECT_EQ(most(bytes(7) - 1), 6);
   EXPECT_EQ(most(bytes(1) - 1), 0);
-  // All pages that a step can address.
+  // This is the number of pages that a step can address.
   EXPECT_EQ(most(size_t{1} << 40), (1 << 20) / 100);
 }
 
-// Two GPUs, of which the first has three quarters of everything.
+// Plans for two GPUs. The first GPU has three quarters of everything.
 std::vector<MemoryPlan> plans_of_two(const Config& config, const BackendOptions& options,
                                      const OwnOptions& own) {
   const MemoryPlan whole = plan_of_pages(config, options, own);
@@ -108,12 +108,12 @@ TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
   const int of_whole = num_pages(whole), of_half = num_pages(whole / 2);
   row_.device->plans = &plans_of_two;
   ASSERT_GT(of_half, 1000);
-  // If one GPU has exactly its part of the memory, the other one may have more: the capacity is that of one
-  // GPU of the whole size.
+  // If one GPU has exactly its part of the memory and the other at least its own, the capacity is that of one
+  // GPU with all of the memory.
   EXPECT_NEAR(pages(whole * 3 / 4, whole / 4), of_whole, 1);
   EXPECT_NEAR(pages(whole * 3 / 4, whole), of_whole, 1);
   EXPECT_NEAR(pages(whole, whole / 4), of_whole, 1);
-  // A small GPU fills up first, even if another one could take more.
+  // A small GPU is full first, even if another one has room for more.
   EXPECT_NEAR(pages(whole, whole / 8), of_half, 1);
   EXPECT_EQ(pages(whole, 0), 105);
   EXPECT_EQ(most_sequences(model_, setup_, 3200, std::array<size_t, 2>{whole, 0}), 0);

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Opens the drafters that the flags request, for a given model. Returns the error.
+// Opens the drafters that the flags request, for a given model. Returns the error text.
 std::string refusal_beside(const char* model, const char* how, const char* tokenizer = nullptr) {
   Settings settings;
   settings.backend = "reference";
@@ -28,7 +28,7 @@ std::string refusal_beside(const char* model, const char* how, const char* token
 TEST(DraftModel, HasTheVocabularyOfTheModelItDraftsFor) {
   EXPECT_THAT(refusal_beside("tiny", "model=synthetic:gpt-oss-20b"),
               HasSubstr("synthetic:gpt-oss-20b has a vocabulary of 201088 tokens and tiny one of 4096"));
-  // The same number of tokens, but different ones: synthetic weights have the vocabulary of the 256 bytes.
+  // Both have as many tokens, but different ones: synthetic weights have a vocabulary of the 256 bytes.
   const std::string config = "synthetic:" + test::source_path("models/tiny-gpt-oss/config.json");
   EXPECT_THAT(refusal_beside("tiny", ("model=" + config).c_str()), HasSubstr("differs between synthetic:"));
   EXPECT_EQ(refusal_beside(config.c_str(), ("model=" + config).c_str()), "accepted");
@@ -47,7 +47,7 @@ TEST(DraftModel, TakesMemoryInAdditionToTheModel) {
   EXPECT_GT(setup.draft_model_bytes, weight_bytes(model.config));
   EXPECT_LT(memory_budgets(setup).front(), budget);
   EXPECT_GT(setup.draft_model->options.num_pages, 4 * 1024 / kPageTokens);
-  // Keys and values are bounded for any number of sequences.
+  // The draft model's cache is limited for any number of sequences.
   open_drafters(setup, model, {131072, 4096});
   const auto& [drafting, room] = *setup.draft_model;
   EXPECT_LE(setup.backend->memory.plan(drafting.config, room, setup.own).kv_bytes, kMostDraftCacheBytes);

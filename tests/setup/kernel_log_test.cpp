@@ -1,4 +1,4 @@
-// Tests the lines of the log that name the kernels of a loaded model.
+// Tests the log lines that name the kernels of a loaded model.
 #include "setup/kernel_log.h"
 
 #include <gmock/gmock.h>

@@ -19,7 +19,7 @@ TEST(Load, WhatDoesNotFitIsRefusedWithTheFiguresBeforeItIsMade) {
   Settings settings;
   settings.context = 131072;
   const ResolvedSettings setup = resolve(settings);
-  // 1,024 full contexts are 5 TB of keys and values: more memory than any machine that runs this test has.
+  // 1,024 full contexts take 5 TB of keys and values, more memory than any machine that runs this test has.
   const BackendOptions options = backend_options(model.config, setup, {131072, 1024});
   EXPECT_THAT(
       error_of([&] { load(model, setup, options); }),

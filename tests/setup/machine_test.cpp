@@ -16,7 +16,7 @@ TEST(Machine, SaysWhatThisOneIs) {
   EXPECT_FALSE(machine.device);
 }
 
-// A machine may report no caches and no clocks; sizes that it reports are plausible.
+// A machine may report no caches and no clocks. Sizes that it reports are plausible.
 TEST(Machine, ReportedCachesAreSmallerThanTheMemory) {
   const Machine machine = describe_machine(std::nullopt);
   if (!machine.cache_bytes) GTEST_SKIP() << "this machine tells no caches";

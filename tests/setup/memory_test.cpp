@@ -38,7 +38,7 @@ TEST(Memory, DenseLayersThatAreFp8InTheCheckpointCountAsFp8) {
   ResolvedSettings setup = resolve({});
   EXPECT_EQ(kept_weight_bytes(fp8, {}, setup),
             kept_weight_bytes(tiny, {}, setup) - bytes.before + bytes.after);
-  // Converted layers are in the plan, so they are not counted twice.
+  // The backend's plan already has the converted layers, so they are not counted twice.
   setup.options.dense = {Format::kMxfp4, Format::kBf16, Format::kMxfp4};
   EXPECT_EQ(kept_weight_bytes(fp8, {}, setup), kept_weight_bytes(tiny, {}, setup));
 }
@@ -60,7 +60,7 @@ std::vector<DeviceMemory> memory_of_exhausted_host(const OwnOptions&) {
 
 class MemoryBudget : public testing::Test {
  protected:
-  // The budget in gigabytes of a device with this memory.
+  // Returns the budget in gigabytes on a device with this memory.
   size_t budget(std::vector<DeviceMemory> (*memory)(const OwnOptions&),
                 std::optional<double> utilization = {}) {
     BackendRow row{find_backend("cpu")};
@@ -98,8 +98,8 @@ TEST(MemoryBudgetOfAPrediction, LeavesTheSystemFourGigabytesOfAHostsMemoryWithAn
   EXPECT_EQ(memory_budget(own, 1.0), 120 * kGigabyte);
 }
 
-// Weights converted from a GGUF file stay in memory, even if a backend converts them again. Blocks that a
-// backend uses as stored are not converted.
+// Weights that were converted from a GGUF file stay in memory, even if a backend converts them again. Blocks
+// that a backend uses as stored are not converted.
 TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {
   const std::filesystem::path file =
       std::filesystem::path(testing::TempDir()) / fmt::format("nibble_load_{}.gguf", ::getpid());
@@ -117,8 +117,8 @@ TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {
   EXPECT_EQ(kept_weight_bytes(model, plan, resolve(settings)), weight_bytes(model.config));
   EXPECT_EQ(formats_of(model, resolve(settings)).qkv, Format::kBf16);
   settings.experts_activations = "int8";
-  // 6 layers with q [512, 256], k and v [128, 256], o [256, 512]; embedding and lm_head [4096, 256]. A block
-  // is 34 bytes, its BF16 values are 64 bytes.
+  // The file has 6 layers with q [512, 256], k and v [128, 256], o [256, 512]; embedding and lm_head [4096,
+  // 256]. A block has 34 bytes, its BF16 values have 64 bytes.
   const size_t num_blocks = (6 * (768 * 256 + 256 * 512) + 2 * 4096 * 256) / 32;
   EXPECT_EQ(kept_weight_bytes(model, plan, resolve(settings)),
             weight_bytes(model.config) - 30 * num_blocks - 1000);

@@ -37,7 +37,7 @@ class ModelSourceTest : public testing::Test {
     setenv("HOME", home_.c_str(), 1);
     fs::remove_all(folder_);
   }
-  // Writes a model of Ollama's store with the tag `tag` of `name`, a folder in manifests. Returns the blob.
+  // Writes a model into Ollama's store with the tag `tag` of `name`, a folder in manifests. Returns the blob.
   fs::path write_ollama(const fs::path& store, const std::string& name, const std::string& tag) {
     const std::string digest(64, 'a');
     write(store / "manifests" / name / tag,
@@ -90,7 +90,7 @@ TEST_F(ModelSourceTest, ACacheEntryWithoutRefsIsItsNewestSnapshot) {
   write(snapshots / "only/config.json", "{}");
   EXPECT_EQ(find_model("openai/gpt-oss-20b", places_).path, folder_ / snapshots / "only");
 
-  // The newest is neither the first nor the last by name.
+  // By name, the newest snapshot is neither the first nor the last.
   write(snapshots / "before/config.json", "{}");
   write(snapshots / "zero/config.json", "{}");
   const auto now = fs::file_time_type::clock::now();
@@ -154,7 +154,7 @@ TEST_F(ModelSourceTest, AFolderWithOneGgufModelIsThatFile) {
   write("models/a/sub/other.gguf", "");
   EXPECT_THAT(refusal((folder_ / "models/a").string()),
               HasSubstr("has 2 models; give the path of one: sub/other.gguf, weights.gguf"));
-  write("models/a/model.safetensors", "");  // a checkpoint: GGUF files in it are copies
+  write("models/a/model.safetensors", "");  // the folder is a checkpoint, so GGUF files in it are copies
   EXPECT_EQ(find_model((folder_ / "models/a").string(), places_).path, folder_ / "models/a");
 }
 

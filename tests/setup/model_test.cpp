@@ -14,7 +14,7 @@ TEST(OpenedModel, ACheckpointIsOpenedWithItsConfiguration) {
   const Model model = open_model(kTiny, {});
   ASSERT_TRUE(model.weights);
   EXPECT_EQ(model.config.num_layers, 6);
-  EXPECT_EQ(weight_bytes(model.config), 13306656u);  // total_size of its index
+  EXPECT_EQ(weight_bytes(model.config), 13306656u);  // total_size of the index
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST_F(NodesTest, HaveHalfOfTheWeightsAndOfTheCacheEach) {
   EXPECT_EQ(config_here(model.config, resolve(uneven)).num_kv_heads, 2);
 }
 
-// Mapped weights are read in parts. Synthetic weights are made as a whole, of which the share is then copied.
+// Mapped weights are read in parts. Synthetic weights are made as a whole, and then the share is copied.
 TEST_F(NodesTest, NeedTheMemoryOfTheirShare) {
   const Model tiny = open_model(test::source_path("models/tiny-gpt-oss"), {}),
               made = open_model("synthetic:gpt-oss-20b", {});
@@ -91,7 +91,7 @@ TEST_F(NodesTest, TellWhatDecidesResults) {
   EXPECT_EQ(difference([](Settings& s) { s.threads = 7; }), "none");
   EXPECT_EQ(difference([](Settings& s) { s.expert_parallel = true; }),
             "node 1 has a different split than node 0: parts 1,1, whole experts; node 0 has parts 1,1");
-  // The longest possible text is sent and compared in full.
+  // The longest possible text is sent and compared completely.
   Settings eight = of_node(1);
   eight.nodes = 8;
   eight.expert_parallel = true;

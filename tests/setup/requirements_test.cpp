@@ -41,7 +41,7 @@ TEST(Requirements, EveryRowOfAnOperationHasToMeetIt) {
               AllOf(HasSubstr("experts up"), HasSubstr("mxfp4/f32"), HasSubstr("up tiles")));
 }
 
-// read_requirements() refuses these before a model is opened.
+// read_requirements() refuses these words before a model is opened.
 TEST(Requirements, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
   const auto refusal_on_reading = [](std::string_view list) {
     return error_of([&] { read_requirements(list); });
@@ -64,7 +64,7 @@ TEST(Requirements, AnOperationOfAnotherBackendIsAnsweredWithThoseOfThisOne) {
                                             HasSubstr("expected one of qkv, experts")));
 }
 
-// --require must accept every operation and format that a backend names.
+// --require must accept every operation and format that a backend reports.
 TEST(Requirements, EverythingThatABackendReportsCanBeRequired) {
   Config config;
   config.num_layers = 1;

@@ -142,7 +142,7 @@ TEST(Resolve, GpusShareAModelInTheRequestedParts) {
               HasSubstr("--tensor-parallel-size 2: 2 GPUs, but --tensor-split has parts for 3"));
 }
 
-// Settings for the first of two nodes, with a secret that is long enough.
+// Returns settings of the first of two nodes, with a secret that is long enough.
 Settings first_of_two(const char* backend) {
   Settings settings = on_backend(backend);
   settings.nodes = 2;
@@ -252,7 +252,7 @@ Settings with_layers(const std::string& fp8, const std::string& mxfp4) {
 
 TEST(Resolve, ALayerThatTwoFlagsNameIsRefused) {
   EXPECT_THAT(refusal(with_layers("all", "lm_head")), HasSubstr("both name lm_head"));
-  // Means the experts, which --fp8-layers does not change.
+  // "moe" means the experts, which --fp8-layers does not change.
   EXPECT_EQ(refusal(with_layers("all", "moe")), "accepted");
 }
 

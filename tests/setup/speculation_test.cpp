@@ -31,7 +31,7 @@ TEST(Speculate, SaysWhichDraftersTakePart) {
   EXPECT_EQ(read_speculation({}).drafters.size(), speculate("auto").drafters.size());
   EXPECT_EQ(speculate("auto").drafters.size(), 3u);
   EXPECT_TRUE(speculate("auto").by_cost);
-  EXPECT_EQ(speculate("ngram").drafters.size(), 2u);  // ngram, and the prediction of the request
+  EXPECT_EQ(speculate("ngram").drafters.size(), 2u);  // ngram, and the request's prediction
   EXPECT_FALSE(speculate("suffix").by_cost);
 }
 

@@ -1,4 +1,4 @@
-// Tests that a tuning is read only by the build, on the machine and for the model that it was measured with.
+// Tests that a tuning is only used by the build, on the machine and for the model with which it was measured.
 #include "setup/tuning.h"
 
 #include <gmock/gmock.h>

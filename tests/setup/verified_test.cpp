@@ -1,4 +1,4 @@
-// Tests where the report of nibble verify is stored, and how it is read.
+// Tests where the report of `nibble verify` is stored, and how it is read.
 #include "setup/verified.h"
 
 #include <gmock/gmock.h>

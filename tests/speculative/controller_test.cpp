@@ -17,10 +17,10 @@ namespace {
 
 // Returns the seconds of a step of `num_sequences` sequences and `num_more_rows` additional rows.
 using Cost = std::function<double(int num_sequences, int num_more_rows)>;
-const Cost kByRows = [](int n, int more) { return 0.001 * (n + more); };  // a CPU: each row costs the same
-// A 120b model on a GPU.
+const Cost kByRows = [](int n, int more) { return 0.001 * (n + more); };  // a CPU: all rows cost the same
+// A 120b model on a GPU: a row costs 0.37 of a step.
 const Cost kByBytes = [](int n, int more) { return 0.001 * (1 + 0.37 * (n - 1 + more)); };
-// A GPU where rows share experts: 64 sequences read nearly all of them anyway.
+// A GPU whose rows share experts: 64 sequences read nearly all experts anyway.
 const Cost kByExperts = [](int n, int more) {
   return 0.0013 + 0.0136 * (1 - std::pow(1 - 4.0 / 128, n + more)) + 6e-6 * (n + more);
 };
@@ -41,14 +41,14 @@ TEST(Acceptance, IsTheShareOfThoseThatWereRightLately) {
   EXPECT_LT(acceptance.chance(2, 0.3, 2), 0.1);
   for (int n = 0; n < 20; ++n) count(acceptance, 0, true);
   EXPECT_LT(acceptance.chance(0, 0.3, 2), 0.2);
-  count(acceptance, 3, false);  // the proposal ended; none of it was wrong
+  count(acceptance, 3, false);  // the proposal ended before a wrong token
   EXPECT_GT(acceptance.chance(2, 0, 0), 0.09);
 }
 
 TEST(StepCosts, AreTheMiddleOfWhatWasMeasuredAndALineBetween) {
   StepCosts costs;
   EXPECT_FALSE(costs.plain(1));
-  // Another process took the machine during the second step.
+  // The machine was busy with another process during the second step.
   for (const double seconds : {1.0, 9.0, 1.0}) costs.add(1, 0, seconds, false);
   EXPECT_EQ(costs.plain(1), 1.0);
   EXPECT_FALSE(costs.plain(2));
@@ -56,7 +56,7 @@ TEST(StepCosts, AreTheMiddleOfWhatWasMeasuredAndALineBetween) {
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 4), 3.0);
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 8), 5.0);
   EXPECT_GT(*costs.seconds(1, 16), 6.0);
-  costs.add(1, 2, 0.5, false);  // a step with more rows is never assumed to be faster
+  costs.add(1, 2, 0.5, false);  // but a step with more rows is never assumed to be faster
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 2), 1.0);
 }
 
@@ -68,7 +68,7 @@ TEST(StepCosts, DistinguishStepsOfDifferentSizes) {
     EXPECT_LE(*costs.plain(num), 1.125 * num) << num;
     EXPECT_GE(*costs.plain(num), num) << num;
   }
-  // The cost of more rows is stored apart from the cost of the plain step. So it also applies to other
+  // The cost of additional rows is stored apart from the cost of the plain step. So it also applies to other
   // numbers of sequences, and with a chain.
   costs.add(64, 8, *costs.plain(64) + 10, false);
   costs.add(64, 8, *costs.plain(64) + 15, true);
@@ -78,9 +78,8 @@ TEST(StepCosts, DistinguishStepsOfDifferentSizes) {
 }
 
 // Simulates an engine with drafts, and one without for comparison. `chance(n)`: probability that a draft of
-// the n-th token is right. With `chain_share` a draft head makes the drafts: drafts of one step can be
-// checked in the next, and each drafted token adds this share of a plain step to the step. Otherwise every
-// step has `depth` drafts.
+// the n-th token is right. With `chain_share` a draft head makes the drafts: each drafted token takes this
+// share of a plain step's time, and can be checked in the next step. Otherwise every step has `depth` drafts.
 struct Played {
   double seconds{0}, plain_seconds{0};
   int num_steps{0}, num_tokens{0};
@@ -91,8 +90,8 @@ Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
   Controller controller(chain_share ? Chain::kHead : Chain::kNone);
   std::mt19937 random(7);
   Played played;
-  // As in a speculator, probabilities are learned from the tokens that come, drafted or not, per sequence and
-  // over all.
+  // As in a speculator, acceptance is learned from all new tokens, drafted or not: for each sequence, and for
+  // all sequences together.
   Acceptance of_all(0.995);
   std::vector<Acceptance> acceptance(static_cast<size_t>(num_sequences), Acceptance(0.8));
   while (played.num_tokens < num_tokens) {
@@ -127,7 +126,7 @@ Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
     played.plain_seconds += cost(num_sequences, 0) * step.num_tokens / num_sequences;
     played.num_tokens += step.num_tokens;
     ++played.num_steps;
-    if (is_disturbed && random() % 50 == 0) step.seconds *= 30;  // another program had the processor
+    if (is_disturbed && random() % 50 == 0) step.seconds *= 30;  // another program used the processor
     controller.add(step);
   }
   return played;
@@ -151,13 +150,13 @@ TEST(Controller, WithAHeadNeverLosesMoreThanAFiftiethEither) {
 }
 
 TEST(Controller, TurnsAHeadOnWhereItPays) {
-  // With a probability of 0.9 at every position, drafts at a twentieth of a step and rows at 0.37 of a step,
+  // With a probability of 0.9 at every position, a draft that takes 0.05 of a step and a row that takes 0.37,
   // the best fixed depth is 4: 4.1 tokens in 1 + 4 (0.37 + 0.05) steps, a gain of 1.53.
   const Played likely = play_head(kByBytes, 0.05, 1, 8000, [](int) { return 0.9; });
   EXPECT_LT(likely.seconds, likely.plain_seconds / 1.35);
   const Played free = play_head(kFree, 0.03, 1, 8000, [](int) { return 0.95; });
   EXPECT_LT(free.seconds, free.plain_seconds / 3);
-  // 16 sequences, a probability of 0.8: four drafts each give 3.4 tokens in 1.67 plain steps.
+  // 16 sequences, probability 0.8: four drafts per sequence give 3.4 tokens in 1.67 plain steps.
   const Played many = play_head(kFree, 0.03, 16, 32000, [](int) { return 0.8; });
   EXPECT_LT(many.seconds, many.plain_seconds / 1.8);
 }
@@ -193,7 +192,7 @@ TEST(Controller, GainsWhereDraftsAreGoodAndRowsCheap) {
   EXPECT_LT(certain.seconds, certain.plain_seconds / 6);
   const Played likely = play(kByBytes, 1, 4000, 12, [](int) { return 0.9; });
   EXPECT_LT(likely.seconds, 0.8 * likely.plain_seconds);
-  // At best 1.7 tokens for 1.37 steps; the formula is in https://arxiv.org/abs/2211.17192.
+  // At best drafts give 1.7 tokens in 1.37 steps, by the formula of https://arxiv.org/abs/2211.17192.
   const Played fair = play(kByBytes, 1, 4000, 12, [](int) { return 0.7; });
   EXPECT_LT(fair.seconds, 0.9 * fair.plain_seconds);
 }
@@ -214,10 +213,10 @@ TEST(Controller, ComesNearTheBestFixedNumberOfDraftsForAnyProbability) {
         const auto play_tokens = [&](int num_tokens) {
           return play(cost, num_sequences, num_tokens * num_sequences, 16, [&](int) { return chance; });
         };
-        // Leaves out the first tokens, during which it learns; the longer run begins with the same tokens.
+        // Leaves out the first tokens, in which the controller learns; the longer run begins with them too.
         const Played first = play_tokens(200), all = play_tokens(num_sequences == 1 ? 2000 : 400);
         const double speed = (all.num_tokens - first.num_tokens) / (all.seconds - first.seconds);
-        // The random draws give up to 2 % less than the expectation.
+        // Random draws make this up to 2 % less than the expectation.
         EXPECT_GT(speed, 0.96 * best)
             << "cost " << num_cost << ", chance " << tenths << "/10, " << num_sequences << " sequences";
       }
@@ -281,7 +280,7 @@ TEST(Controller, FindsOutWhenCostsHaveFallen) {
 
 // ---- the speculator: choosing the drafter ----
 
-// Always proposes the same token.
+// A drafter that always proposes the same token.
 struct Fixed final : Drafter {
   explicit Fixed(TokenId given) : token(given) {}
   void push(std::span<const TokenId>) override {}
@@ -333,8 +332,8 @@ struct Branching final : Drafter {
   }
 };
 
-// Returns the choice after an answer in which 1 came for six tokens in ten and 2 for most others, for this
-// step cost.
+// Returns the choice for this step cost after an answer in which 1 came for six tokens in ten, and 2 for most
+// others.
 Speculator::Choice choice_of_branches(const Cost& cost) {
   Speculator speculator(
       {.drafters = {[](const DrafterSources&) { return std::make_unique<Branching>(); }}, .topk = 2});
@@ -365,8 +364,8 @@ TEST(Speculator, DraftsATreeOnlyWhereItGainsMoreThanAChain) {
   EXPECT_GE(chain.tokens.size(), 1u);
   EXPECT_LE(chain.tokens.size(), 2u);
   for (size_t i = 0; i < chain.parents.size(); ++i) EXPECT_EQ(chain.parents[i], static_cast<int>(i) - 1);
-  // 1, then 1 after it (0.36), 2 instead of the first 1 (0.35), and 2 after the first 1 (0.21): each gains
-  // more than a row costs.
+  // The tree has 1, then 1 after it (probability 0.36), 2 instead of the first 1 (0.35), and 2 after the
+  // first 1 (0.21). Each draft gains more than a row costs.
   EXPECT_GE(tree.tokens.size(), 4u);
   EXPECT_EQ(std::count(tree.parents.begin(), tree.parents.end(), -1), 2);
   EXPECT_EQ(std::count(tree.parents.begin(), tree.parents.end(), 0), 2);

@@ -1,4 +1,4 @@
-// Simulates a whole speculator (what it learns about its drafter, and its controller) on drafts with a given
+// Simulates a whole speculator (its controller, and its statistics of the drafter) on drafts with a given
 // probability of being right. Compares it with no drafts and with fixed numbers of drafts. No real time is
 // measured.
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include "core/random.h"
 #include "speculative/speculator.h"
 
-// A namespace of its own: controller_test.cpp uses some of the same names and may be compiled into the same
-// file.
+// A namespace of its own, because controller_test.cpp has some of the same names and may be compiled into the
+// same file.
 namespace nibble::speculative::forced {
 namespace {
 
@@ -48,8 +48,8 @@ const NamedCost kByExperts{"by experts", [](int num_rows) {
                            }};
 const NamedCost kFree{"free", [](int num_rows) { return 1 + 0.01 * num_rows; }};
 
-// The generated text is all 0. Whether a draft is right depends only on its sequence and position, so all
-// numbers of drafts see the same sequence.
+// The generated text is all 0. Whether a draft is right depends only on sequence and position, so runs with
+// any number of drafts can be compared.
 struct Text {
   std::function<double(int position)> chance;
   bool is_easy(uint64_t sequence, int position) const {
@@ -83,7 +83,7 @@ struct Played {
   double speed() const { return num_tokens / ms; }
 };
 
-// Runs with `depth` drafts per sequence in each step, or with the controller's choice if it is not set.
+// Runs with `depth` drafts per sequence in each step. Without `depth`, the controller chooses the number.
 Played play(const Cost& cost, int num_sequences, const Text& text, std::optional<int> depth, int num_tokens) {
   Played played;
   uint64_t num_drafters = 0;
@@ -125,7 +125,7 @@ Text with_chance(double chance) {
   return {[=](int) { return chance; }};
 }
 
-// Returns the speed with `auto`, divided by the best speed of the fixed depths (0: no drafts).
+// Returns the speed with the controller, divided by the best speed of the fixed depths (0: no drafts).
 double of_the_best(const Cost& cost, int num_sequences, double chance, int num_tokens) {
   const Text text = with_chance(chance);
   double best = 0;
@@ -142,7 +142,7 @@ TEST(ForcedAcceptance, AutoIsNowhereBelowTheBestOfNoneAndFixedNumbersOfDrafts) {
     }
 }
 
-// The controller's estimate of a drafter fluctuates with its last drafts. That must not stop drafts that pay
+// The controller's estimate of a drafter fluctuates with its last drafts. It must not stop drafts that gain
 // only a little. The draws are fixed: if a sequence's few counts are taken as they are (kTakenForChance of 0
 // in speculator.cpp), probabilities 0.5 and 0.55 reach 0.973 and 0.978; with it the minimum is 0.985.
 TEST(ForcedAcceptance, ASmallGainIsKept) {
@@ -150,7 +150,7 @@ TEST(ForcedAcceptance, ASmallGainIsKept) {
     EXPECT_GT(of_the_best(kOfH200Now.cost, 1, chance, 40000), 0.983) << "chance " << chance;
 }
 
-// This smoothing must not hide from the controller that drafts become right or wrong.
+// Smoothing the estimate must not hide from the controller that drafts become right or wrong.
 TEST(ForcedAcceptance, ShortGoodTimesAreUsed) {
   const Text in_turns{[](int position) { return position / 50 % 2 == 0 ? 1.0 : 0.0; }};
   const double none = play(kOfH200Now.cost, 1, in_turns, 0, 20000).speed();

@@ -15,7 +15,7 @@
 
 namespace {
 
-// Returns the numbers of the lines with inline assembly. Comments may mention it.
+// Returns the numbers of lines with inline assembly. Comments may mention inline assembly.
 std::vector<int> lines_with_assembly(std::istream& text) {
   static const std::regex kAssembly(R"(\b(asm|__asm|__asm__)\b)");
   std::vector<int> found;

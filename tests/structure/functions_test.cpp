@@ -1,5 +1,5 @@
-// Checks the size of functions in src/: at most 60 lines and 5 parameters. Those that were longer when the
-// test was written are listed with their size, which may only shrink.
+// Checks the size of functions in src/: at most 60 lines and 5 parameters. Larger functions that existed when
+// the test was written are listed with their size, which may only shrink.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,11 +47,11 @@ std::vector<Found> functions_over(int most, int FunctionText::*size) {
   return found;
 }
 
-// Fails for each function that is over the limit and not listed, larger than listed, or listed without need.
+// Fails for each function that exceeds the limit but is not listed, exceeds its row, or is listed in vain.
 void expect_listed(const std::vector<Found>& found, int FunctionText::*size, std::vector<Exception> listed) {
   for (const Found& it : found) {
     const int actual = it.function.*size;
-    // Rows of overloads lie from small to large, so the first that fits is the right one.
+    // Listed overloads are sorted by size, so the first row that fits is the right one.
     const auto row = std::find_if(listed.begin(), listed.end(), [&](const Exception& exception) {
       return exception.path == it.path && exception.function == it.function.name && actual <= exception.most;
     });

@@ -24,7 +24,7 @@ struct Folder {
   std::string_view path;
   int floor;
 };
-// The interface of backends lies one floor below the backends, so that the reference can implement it too.
+// The interface of backends is one level below the backends, so that the reference can implement it too.
 constexpr Folder kFolders[] = {
     {"core", 0},                                                                //
     {"formats", 1},     {"text", 1},                                            //
@@ -51,7 +51,7 @@ struct Room {
   int level;
 };
 constexpr Room kRooms[] = {
-    // Commands share the rooms below them and do not see each other, except for bench, which contains `bench
+    // Commands share the rooms below them and do not include each other, except bench, which contains `bench
     // serve`.
     {"cli/standard_streams", 0},
     {"cli/start_line/", 0},
@@ -72,13 +72,13 @@ constexpr Room kRooms[] = {
     {"cli/tune/", 3},
     {"cli/verify/", 3},  //
     {"cli/bench/", 4},   //
-    // Its configuration and its reports are rooms of their own.
+    // The configuration and the reports of serve are rooms of their own.
     {"cli/serve", 4},
     {"cli/main", 5},
     // Kernels lie in rooms by operation, above what they share: instructions, layouts of weights and
-    // activations, the chip, and pipelines. Arguments and launch functions (args.h) of an operation are
-    // seen by the others, its kernels are not; except for the device code of routing, which the experts'
-    // kernels use too. The host's part of a step is above the kernels.
+    // activations, the chip, and pipelines. Other operations may include the arguments and launch functions
+    // (args.h) of an operation, but not its kernels, except the device code of routing, which the experts'
+    // kernels use. The host's part of a step is above the kernels.
     {"backend/cuda/ptx/", 0},
     {"backend/cuda/layout/", 1},
     {"backend/cuda/cuda_options", 2},
@@ -116,22 +116,22 @@ constexpr Room kRooms[] = {
     {"backend/cuda/cuda_backend", 17},
     {"backend/cuda/tune/", 18},  //
     // A compiled grammar is a program over automata, which share classes of characters with the vocabulary.
-    // The compilers from texts in several languages and the matcher that runs programs for masks do not see
-    // each other.
+    // Compilers of several languages, and the matcher that runs programs for masks, do not include each
+    // other.
     {"grammar/limits", 0},       //
     {"grammar/vocabulary/", 1},  //
     {"grammar/automata/", 2},    //
     {"grammar/program/", 3},     //
     {"grammar/languages/", 4},   //
     {"grammar/matching/", 4},    //
-    // The folder itself holds the definition of a model: config, weights, operations. The rooms for
-    // checkpoint files, draft heads, golden data and shares of several machines do not see each other.
+    // The folder itself defines a model: config, weights, operations. The rooms for checkpoint files, draft
+    // heads, golden data and shares of several machines do not include each other.
     {"model/", 0},  //
     {"model/checkpoint/", 1},
     {"model/draft_head/", 1},
     {"model/golden/", 1},
     {"model/shares/", 1},  //
-    // http knows nothing of OpenAI's API, api knows nothing of an engine, and the table of routes names every
+    // http has no code of OpenAI's API, api has no code of an engine, and the table of routes names every
     // endpoint.
     {"server/http/", 0},
     {"server/page/", 0},
@@ -143,8 +143,8 @@ constexpr Room kRooms[] = {
     {"server/signals", 1},
     {"server/routes", 4},
     {"server/server", 5},  //
-    // Flags become values first, and the model's files are found and opened. The resolved settings hold the
-    // values. From them and a model follow the share of a node, then the memory, the capacity and the loaded
+    // First, flags become values, and the model's files are found and opened. The resolved settings hold the
+    // values. Settings and model give the share of a node, then the memory, the capacity and the loaded
     // backend. The drafters, one of which is a second model, need all of these.
     {"setup/backends", 0},
     {"setup/commit", 0},  // generated
@@ -178,7 +178,7 @@ bool lies_in(std::string_view file, std::string_view folder) {
   return file.starts_with(folder) && file.size() > folder.size() && file[folder.size()] == '/';
 }
 
-// Returns the longest folder of the table that contains `file` ("backend/cpu/isa/avx2.cpp").
+// Returns the folder with the longest path that contains `file` (such as "backend/cpu/isa/avx2.cpp").
 std::optional<Folder> folder_of(std::string_view file) {
   std::optional<Folder> best;
   for (const Folder& folder : kFolders)
@@ -193,7 +193,7 @@ bool has_rooms(std::string_view folder) {
 
 std::string_view stem_of(std::string_view file) { return file.substr(0, file.rfind('.')); }
 
-// Returns the room of `file`, named by its folder or, for a file outside the room folders, by its stem.
+// Returns the room of `file`. It is named by its folder or, for a file outside the room folders, by its stem.
 std::optional<Room> room_of(std::string_view file) {
   const std::string_view stem = stem_of(file);
   const std::string_view folder = file.substr(0, file.rfind('/'));
@@ -207,7 +207,7 @@ std::optional<Room> room_of(std::string_view file) {
   return best;
 }
 
-// Returns what is wrong with an include inside one folder, or an empty text.
+// Returns the complaint about an include inside one folder; an empty text if the include is allowed.
 std::string complaint_about_rooms(std::string_view file, std::string_view target) {
   const std::optional<Room> from = room_of(file), to = room_of(target);
   if (!from || !to) return std::string(from ? target : file) + ": lies in no room of the table in " __FILE__;
@@ -371,7 +371,7 @@ TEST(Rooms, AFolderThatIsNoRoomOfTheTableIsFound) {
   EXPECT_THAT(complaints_about("cli/run.cpp", "cli/drawer/things.h"), testing::SizeIs(1));
 }
 
-// The stems that the files of each stem include.
+// For each stem, the stems that its files include.
 using Stems = std::map<std::string, std::set<std::string>>;
 
 void add_includes(Stems& stems, const std::string& file, std::istream& text) {
@@ -380,7 +380,7 @@ void add_includes(Stems& stems, const std::string& file, std::istream& text) {
     if (stem_of(target) != stem) stems[stem].emplace(stem_of(target));
 }
 
-// Follows includes depth first, and finds a circle where an include leads back to a stem of its own path.
+// Follows includes depth first. Finds a circle if an include leads back to a stem of its own path.
 class CircleSearch {
  public:
   explicit CircleSearch(const Stems& stems) : stems_(stems) {
@@ -406,7 +406,7 @@ class CircleSearch {
 
   const Stems& stems_;
   std::vector<std::string> path_, circles_;
-  std::set<std::string> done_;  // no circle but those found leads through these
+  std::set<std::string> done_;  // stems through which no other circles lead
 };
 
 std::vector<std::string> circles_of(const std::map<std::string, std::string>& texts) {

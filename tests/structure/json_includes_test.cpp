@@ -1,4 +1,4 @@
-// The allocator of core/json_fwd.h must precede the first use of nlohmann::json, so no other file may include
+// The allocator of core/json_fwd.h must precede the first use of nlohmann::json. So no other file may include
 // the library's headers.
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ enum class Kind { kCode, kComment, kLiteral };
 
 bool is_word(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_'; }
 
-// The end of the token that starts at `at`: a comment, a literal or one character of code.
+// Returns the end of the token that starts at `at`: a comment, a literal or one character of code.
 size_t end_of_token(std::string_view source, size_t at, Kind& kind) {
   const auto end_of = [&](std::string_view mark, size_t from) {
     const size_t found = source.find(mark, from);
@@ -45,7 +45,7 @@ size_t end_of_token(std::string_view source, size_t at, Kind& kind) {
   return at + 1;
 }
 
-// The source with all but the tokens of one kind blanked out.
+// Returns the source with all tokens blanked out except those of one kind.
 std::string only(Kind wanted, std::string_view source) {
   std::string text(source);
   for (size_t at = 0; at < source.size();) {
@@ -59,7 +59,7 @@ std::string only(Kind wanted, std::string_view source) {
   return text;
 }
 
-// Blanks out preprocessor directives with their continuation lines.
+// Blanks out preprocessor directives and their continuation lines.
 void blank_directives(std::string& code) {
   bool goes_on = false;
   for (size_t at = 0; at < code.size();) {
@@ -103,8 +103,8 @@ size_t end_of_parens(std::string_view head, size_t open) {
   return head.size();
 }
 
-// Returns the signature before a brace, without `template <...>` and without uses of macros above it. Moves
-// `first` to its beginning.
+// Returns the signature before a brace, without `template <...>` and without macro uses above it. Moves
+// `first` to the signature's beginning.
 std::string_view signature(std::string_view code, size_t& first, size_t brace) {
   for (;;) {
     while (first < brace && std::isspace(static_cast<unsigned char>(code[first]))) ++first;
@@ -123,7 +123,7 @@ bool opens_scope(std::string_view head) {
   return std::regex_search(head.begin(), head.end(), kScope);
 }
 
-// The parenthesis that opens the parameters of a function; none where the head is not one of a function.
+// Returns the position of the parenthesis that opens a function's parameters; nullopt for other heads.
 std::optional<size_t> parameters_of(std::string_view head) {
   int depth = 0;
   for (size_t i = 0; i < head.size(); ++i) {
@@ -185,12 +185,12 @@ std::vector<FunctionText> functions_of(std::string_view source) {
   blank_directives(code);
   const std::string_view view = code;
   std::vector<FunctionText> functions;
-  size_t first = 0;  // of what precedes the next brace
+  size_t first = 0;  // start of the text before the next brace
   for (size_t i = 0; i < view.size(); ++i) {
     if (view[i] == ';' || view[i] == '}') first = i + 1;
     if (view[i] == ':' && view.substr(0, i).ends_with("public")) first = i + 1;
     if (view[i] == ':' && view.substr(0, i).ends_with("private")) first = i + 1;
-    if (view[i] == '(') i = end_of_parens(view, i) - 1;  // default arguments may hold braces
+    if (view[i] == '(') i = end_of_parens(view, i) - 1;  // default arguments may contain braces
     if (view[i] != '{') continue;
     const std::string_view head = signature(view, first, i);
     if (opens_scope(head)) {

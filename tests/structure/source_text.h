@@ -1,5 +1,5 @@
-// Parses C++ and CUDA source text as far as tests of its style need: its comments, and where functions begin
-// and end.
+// Parses C++ and CUDA source text as far as style tests need: its comments, and where functions begin and
+// end.
 #pragma once
 
 #include <string>
@@ -8,26 +8,26 @@
 
 namespace nibble::test {
 
-// Returns the source with every comment, string and character literal blanked out. Line breaks stay, so line
-// numbers do too.
+// Returns the source with every comment, string and character literal blanked out. Line breaks stay, so that
+// line numbers stay too.
 std::string code_of(std::string_view source);
-// The reverse: returns the source with everything but the text of comments blanked out.
+// Returns the source with everything blanked out except the text of comments.
 std::string comments_of(std::string_view source);
 
 struct FunctionText {
-  std::string name;  // as written before its parameters: "Engine::Impl::finish"
-  int first_line;    // of its signature, without a template's parameters
-  int num_lines;     // up to its closing brace
+  std::string name;  // as written before the parameters: "Engine::Impl::finish"
+  int first_line;    // first line of the signature, after a template's parameters
+  int num_lines;     // number of lines up to the closing brace
   int num_parameters;
 };
-// The functions that a file defines, in order; a lambda belongs to the function around it.
+// Returns the functions that a file defines, in order. A lambda is part of the function around it.
 std::vector<FunctionText> functions_of(std::string_view source);
 
 struct SourceFile {
   std::string path;  // relative to the checkout
   std::string text;
 };
-// The C++ and CUDA files below a folder of the checkout, sorted by path.
+// Returns the C++ and CUDA files below a folder of the checkout, sorted by path.
 std::vector<SourceFile> source_files(std::string_view folder);
 
 }  // namespace nibble::test

@@ -1,4 +1,4 @@
-// Checks how comments are written: no wider than code, and in plain words (docs/glossary.md lists the
+// Checks the form of comments: lines no wider than code, and plain words (docs/glossary.md lists the
 // replacements).
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ TEST(Comments, AreNoWiderThanCode) {
     for (const SourceFile& file : source_files(folder)) expect_narrow_comments(file);
 }
 
-// Words that the glossary replaces. Each has a plain use as well ("behind a proxy"), so a few may stay; the
-// limits may only shrink.
+// Words that the glossary replaces. Each word has a plain use as well ("behind a proxy"), so a few may stay.
+// The limits may only shrink.
 struct Word {
   const char* pattern;
   const char* instead;

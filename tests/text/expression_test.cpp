@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 
 TEST(Expression, WhitespaceIsUnicodesAndSoWithoutTheMongolianVowelSeparator) {
-  // All characters of White_Space, which has not changed since Unicode 6.3.
+  // These are all characters of White_Space, which has not changed since Unicode 6.3.
   for (const std::string space :
        {"\t",     "\n",     "\v",     "\f",     "\r",     " ",      "\u0085", "\u00A0", "\u1680",
         "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007", "\u2008",
@@ -31,7 +31,7 @@ TEST(Expression, WhitespaceIsUnicodesAndSoWithoutTheMongolianVowelSeparator) {
 
 TEST(Expression, CategoriesAreThoseOfUnicode16) {
   // All are newer than Unicode 14: U+1C89 and U+10D50 are capitals, U+1C8A and U+10D70 their lower-case
-  // letters, U+10D69 a mark, U+10D40 a digit. U+31350 is an ideograph of 15.0; U+323B0 is not assigned yet.
+  // letters, U+10D69 a mark, U+10D40 a digit. U+31350 is an ideograph of 15.0; U+323B0 is unassigned.
   EXPECT_THAT(pieces("\\p{Lu}\\p{Ll}", "\u1C89\u1C8A\U00010D50\U00010D70"),
               ElementsAre("\u1C89\u1C8A", "\U00010D50\U00010D70"));
   EXPECT_THAT(pieces("[^\\p{L}]+", "a\U00010D50\U00010D40\U00010D69b"),

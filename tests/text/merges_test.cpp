@@ -32,8 +32,8 @@ std::vector<TokenId> tokens_by(const Merges& merges, std::string_view piece) {
   return ids;
 }
 
-// The definition of BPE, computed naively: find the leftmost pair with the lowest priority number, merge it,
-// and start again.
+// Applies the definition of BPE naively: finds the leftmost pair with the lowest priority number, merges it,
+// and starts again.
 std::vector<TokenId> by_definition(const Rules& rules, std::string_view piece) {
   std::vector<TokenId> ids;
   for (const char byte : piece) ids.push_back(static_cast<uint8_t>(byte));
@@ -70,7 +70,7 @@ TEST(Merges, APairIsTakenOnce) {
   EXPECT_TRUE(merges.add('b', 'a', {2, 258}));
 }
 
-// Priorities are random and independent of ids, as a file may have them. Results collide, so several pairs
+// Priorities are random and independent of ids, as in some files. Merge results collide, so several pairs
 // make the same token. Short and long pieces run different code.
 TEST(Merges, ShortAndLongPiecesFollowTheDefinition) {
   size_t num_merged = 0;
@@ -96,7 +96,7 @@ TEST(Merges, ShortAndLongPiecesFollowTheDefinition) {
       ASSERT_EQ(tokens_by(merges, piece), expected) << "seed " << seed << ", " << piece;
     }
   }
-  EXPECT_GT(num_merged, 10'000u);  // else the test compares too little
+  EXPECT_GT(num_merged, 10'000u);  // otherwise the test compares too little
 }
 
 }  // namespace

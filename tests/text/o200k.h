@@ -1,5 +1,5 @@
-// The full-size vocabulary for tests and benchmarks: the rank file, and an equivalent tokenizer.json. It is
-// made without nibble's loaders, so that it can test them.
+// The full-size vocabulary for tests and benchmarks, as a rank file and as an equivalent tokenizer.json. The
+// files are made without nibble's loaders, so that they can test the loaders.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ inline std::string from_base64(const std::string& digits) {
   return bytes;
 }
 
-// Returns the tokens by rank.
+// Returns the tokens, ordered by rank.
 inline std::vector<std::string> tokens_of(const std::string& ranks) {
   std::vector<std::string> tokens;
   std::istringstream lines(ranks);
@@ -69,7 +69,7 @@ inline std::string byte_level(std::string_view bytes) {
   return text;
 }
 
-// Returns a tokenizer.json like gpt-oss's without /model, as JSON that a test can change.
+// Returns a tokenizer.json like gpt-oss's, but with an empty /model, as JSON that a test can change.
 inline nlohmann::json pipeline() {
   auto json = nlohmann::json::parse(file_bytes(test::source_path("models/tiny-gpt-oss/tokenizer.json")));
   json["model"]["vocab"] = nlohmann::json::object();
@@ -78,8 +78,8 @@ inline nlohmann::json pipeline() {
   return json;
 }
 
-// Returns a tokenizer.json with the merges of gpt-oss's file: every way to split a token into two tokens is a
-// merge, ordered by the token, then by the rank of the left half (which determines the right half).
+// Returns a tokenizer.json with the merges of gpt-oss's file. Every way to split a token into two tokens is a
+// merge. The order is by token, then by the rank of the left half (which determines the right half).
 inline nlohmann::json tokenizer_json(const std::vector<std::string>& tokens) {
   auto json = pipeline();
   std::unordered_map<std::string_view, size_t> rank_of;

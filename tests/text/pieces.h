@@ -1,4 +1,4 @@
-// Helpers for the tests of expressions and of the pre-tokeniser.
+// Helpers for tests of expressions and of the pre-tokeniser.
 #pragma once
 
 #include <string>

@@ -48,8 +48,8 @@ TEST(PreTokeniser, OnePieceMayBeAMegabyte) {
   }
 }
 
-// Long runs that an alternative scans to the end before one letter makes it fail. If each position of a run
-// were tried again, these would take minutes.
+// Long runs that an alternative scans to the end, before one letter makes it fail. If each position of a run
+// was tried again, this would take minutes.
 TEST(PreTokeniser, NoRunIsScannedAgainFromEachOfItsPlaces) {
   std::string text;
   for (int i = 0; i < 10; ++i) {
@@ -67,12 +67,12 @@ TEST(PreTokeniser, NoRunIsScannedAgainFromEachOfItsPlaces) {
 }
 
 TEST(PreTokeniser, AnExpressionThatNeedsMoreStackThanMachineCodeHasStillMatches) {
-  const std::string text(1'000'000, 'a');  // needs one stack frame per letter
+  const std::string text(1'000'000, 'a');  // the expression needs one stack frame per letter
   EXPECT_THAT(pieces("(?:a|ab)*c|a+", text), ElementsAre(text));
 }
 
 TEST(PreTokeniser, AnExpressionThatTakesTooLongIsGivenUp) {
-  // 2^99 ways to divide the letters, none of which matches.
+  // There are 2^99 ways to divide the letters, none of which matches.
   const std::string text = std::string(100, 'a') + "!b";
   EXPECT_THROW(pieces("(?:a+)+b", text), InputError);
 }

@@ -28,7 +28,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-// Returns a rank file with the single bytes at ranks 0 to 255, then `more`.
+// Returns a rank file with the single bytes at ranks 0 to 255, then the tokens of `more`.
 std::string rank_file(const std::vector<std::string>& more) {
   std::string file;
   for (int byte = 0; byte < 256; ++byte)
@@ -51,7 +51,7 @@ TEST(Tiktoken, TheLowestRankMergesFirst) {
 }
 
 TEST(Tiktoken, AWholePieceThatIsATokenIsTaken) {
-  // No merge makes this token.
+  // No merge can make this token.
   const Tokenizer tokenizer = Tokenizer::from_tiktoken(rank_file({"wxyz"}), "test.tiktoken");
   EXPECT_THAT(tokenizer.encode("wxyz", SpecialTokens::kOrdinary), ElementsAre(256));
   EXPECT_THAT(tokenizer.encode("wxyzw", SpecialTokens::kOrdinary), ElementsAre('w', 'x', 'y', 'z', 'w'));
@@ -70,7 +70,7 @@ TEST(Tiktoken, TheOrderOfLinesAndTheLastLineEndDoNotMatter) {
 TEST(Tiktoken, HarmonysTokensFollowTheLastRank) {
   const Tokenizer tokenizer = Tokenizer::from_tiktoken(rank_file({}), "test.tiktoken");
   EXPECT_EQ(tokenizer.num_tokens(), 256 + 21);
-  // The same distances as in the bundled vocabulary, whose special tokens begin at 4064.
+  // The distances are the same as in the bundled vocabulary, whose special tokens begin at 4064.
   const Tokenizer bundled = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   for (TokenId distance = 0; distance < 21; ++distance) {
     const TokenId id = 256 + distance;
@@ -107,8 +107,8 @@ TEST(Tiktoken, AFileThatIsCutShortIsRefused) {
   const std::string file = rank_file({"ab", "cd"});
   const size_t bytes_end = rank_file({}).size();
   for (size_t size = 0; size < file.size(); ++size) {
-    // Whole lines that contain all 256 bytes are a valid vocabulary, because the file does not say how many
-    // lines it should have.
+    // A file cut after any line that follows all 256 bytes is a valid vocabulary, because a file does not say
+    // how many lines it should have.
     const bool is_whole_lines = size + 1 >= bytes_end && (file[size] == '\n' || file[size - 1] == '\n');
     EXPECT_EQ(error(file.substr(0, size)) == "accepted", is_whole_lines) << size;
   }

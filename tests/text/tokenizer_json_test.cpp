@@ -1,4 +1,4 @@
-// Tests which tokenizer.json files are accepted and which are refused. Each test changes one thing in a small
+// Tests which tokenizer.json files are accepted and which are refused. Each test makes one change to a small
 // valid file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 
-// A file with the single bytes, " a" = 256, "ab" = 257, " ab" = 258.
+// Returns a file with the single bytes, " a" = 256, "ab" = 257 and " ab" = 258.
 json small_file() {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.push_back({char(byte)});
@@ -28,7 +28,7 @@ json small_file() {
   return file;
 }
 
-// A function, because braces would make JSON objects.
+// Makes JSON arrays of pairs. Braces would make JSON objects instead.
 json pairs(const std::vector<std::array<const char*, 2>>& list) {
   json merges = json::array();
   for (const auto& [left, right] : list) merges.push_back(json::array({left, right}));
@@ -87,7 +87,7 @@ TEST(TokenizerJson, MergesAreTakenInTheFilesOrder) {
   file["model"]["ignore_merges"] = false;
   file["model"]["merges"] = pairs({{"\u0120", "a"}, {"a", "b"}});
   EXPECT_THAT(ids(file, " ab"), ElementsAre(256, 'b'));
-  file["model"]["merges"] = pairs({{"a", "b"}, {"\u0120", "a"}});  // in reverse order of ids
+  file["model"]["merges"] = pairs({{"a", "b"}, {"\u0120", "a"}});  // in the reverse order of ids
   EXPECT_THAT(ids(file, " ab"), ElementsAre(' ', 257));
 }
 
@@ -98,7 +98,7 @@ TEST(TokenizerJson, IgnoreMergesTakesAWholePieceThatMergingWouldNotMake) {
   EXPECT_THAT(ids(file, " ab"), ElementsAre(258));
   file["model"]["ignore_merges"] = false;
   EXPECT_THAT(ids(file, " ab"), ElementsAre(' ', 257));
-  file["model"].erase("ignore_merges");  // Hugging Face's default is false
+  file["model"].erase("ignore_merges");  // false is Hugging Face's default
   EXPECT_THAT(ids(file, " ab"), ElementsAre(' ', 257));
 }
 
@@ -152,7 +152,7 @@ TEST(TokenizerJson, APipelineThatEncodesOtherwiseIsRefused) {
               HasSubstr("'Digits'; nibble supports only 'ByteLevel'"));
   EXPECT_THAT(error_with(parts + "/1/add_prefix_space", true), HasSubstr("add_prefix_space is true"));
   EXPECT_THAT(error_with(parts + "/1/use_regex", true), HasSubstr("use_regex is true"));
-  // add_prefix_space is true by default.
+  // add_prefix_space is true if it is absent.
   EXPECT_THAT(error_with(parts + "/1", {{"type", "ByteLevel"}}), HasSubstr("add_prefix_space is true"));
   EXPECT_THAT(error_with("/post_processor/type", "TemplateProcessing"), HasSubstr("/post_processor/type"));
   EXPECT_THAT(error_with("/decoder", nullptr), HasSubstr("/decoder/type must be a string"));
@@ -179,7 +179,7 @@ TEST(TokenizerJson, ABadVocabularyIsRefused) {
   EXPECT_THAT(error_with("/model/vocab/\u4E16", 400), HasSubstr("is not written in the byte-level alphabet"));
   EXPECT_THAT(error_with("/model/vocab/a b", 400), HasSubstr("is not written in the byte-level alphabet"));
   EXPECT_THAT(error_with("/model/vocab/", 400), HasSubstr("token '' is not written"));
-  // The message stays one line.
+  // The message must stay one line.
   EXPECT_THAT(error_with("/model/vocab/a\nb", 400), HasSubstr("token 'a\\x0ab' is not written"));
   json file = small_file();
   file["model"]["vocab"].erase("\u0100");

@@ -1,4 +1,4 @@
-// Tests encoding and decoding with two real vocabularies: o200k's and the bundled one.
+// Tests encoding and decoding with two real vocabularies: o200k's and the bundled model's.
 #include "text/tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -79,7 +79,7 @@ TEST(Tokenizer, ARankFileAndATokenizerJsonGiveTheSameIds) {
   }
 }
 
-// The split expression splits 12 tokens that are valid text; every other token that is valid text is encoded
+// The split expression splits 12 tokens that are valid text. Every other token that is valid text is encoded
 // as itself.
 TEST(Tokenizer, NearlyEveryTokenThatIsTextIsOneToken) {
   int num_cut = 0;
@@ -92,7 +92,7 @@ TEST(Tokenizer, NearlyEveryTokenThatIsTextIsOneToken) {
   EXPECT_EQ(num_cut, 12);
 }
 
-// For o200k, looking up a whole piece is only a shortcut: merging reaches every token too.
+// For o200k, looking up a whole piece is only a shortcut: merging would reach every token too.
 TEST(Tokenizer, MergingAloneMakesTheSameTokensAsWholePieces) {
   json file = test::tokenizer_json(test::tokens_of(test::file_bytes(test::o200k_path())));
   file["model"]["ignore_merges"] = false;
@@ -169,7 +169,7 @@ TEST(Tokenizer, AnyBytesComeBack) {
   }
 }
 
-// Texts that are a single piece, or in which a match begins often and then fails. Quadratic time in any of
+// Texts that are a single piece, or in which a match begins often and then fails. With quadratic time, any of
 // these would take minutes at this length.
 TEST(Tokenizer, AMegabyteOfAnythingIsEncoded) {
   constexpr size_t kTextBytes{1'000'000};
@@ -185,8 +185,8 @@ TEST(Tokenizer, AMegabyteOfAnythingIsEncoded) {
   EXPECT_EQ(o200k().decode(ordinary(o200k(), letters)), letters);
 }
 
-// One piece of 1000 spaces; the ids are those of Hugging Face's tokenizers 0.23.3. (The longest o200k token
-// is 128 spaces.)
+// One piece of 1000 spaces. The ids are those of Hugging Face's tokenizers 0.23.3. (The longest o200k token
+// has 128 spaces.)
 TEST(Tokenizer, ALongRunIsSplitAsByHuggingFace) {
   EXPECT_THAT(ordinary(o200k(), std::string(1000, ' ')),
               ElementsAre(72056, 72056, 72056, 72056, 72056, 72056, 72056, 9344, 27240));
@@ -209,7 +209,7 @@ TEST(Tokenizer, ManyThreadsMayEncodeAtOnce) {
 
 TEST(Tokenizer, WhatIsNoVocabularyIsRefused) {
   EXPECT_THROW(Tokenizer::open("/nowhere/tokenizer.json"), InputError);
-  EXPECT_THROW(Tokenizer::open(test::source_path("tests")), InputError);  // a folder without tokenizer.json
+  EXPECT_THROW(Tokenizer::open(test::source_path("tests")), InputError);  // the folder has no tokenizer.json
   EXPECT_THROW(Tokenizer::open(test::source_path("models/tiny-gpt-oss/config.json")), InputError);
   EXPECT_THROW(Tokenizer::open(test::source_path("models/tiny-gpt-oss/model-00000-of-00001.safetensors")),
                InputError);

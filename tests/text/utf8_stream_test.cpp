@@ -33,11 +33,11 @@ TEST(Utf8Stream, WhatStillWaitsAtTheEndIsOneReplacement) {
   EXPECT_EQ(stream.push("\xF0\x9F\x98"), "");
   EXPECT_EQ(stream.finish(), FFFD);
   EXPECT_FALSE(stream.is_waiting());
-  EXPECT_EQ(stream.push("\x80"), FFFD);  // a new text: the old half character is forgotten
+  EXPECT_EQ(stream.push("\x80"), FFFD);  // in a new text, the old half character is forgotten
 }
 
 TEST(Utf8Stream, EachMaximalIllFormedPartBecomesOneReplacement) {
-  // Table 3-8 of the Unicode Standard, and the tables like it in section 3.9.
+  // These are Table 3-8 of the Unicode Standard, and similar tables of section 3.9.
   EXPECT_EQ(streamed({"\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"}), FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A");
   EXPECT_EQ(streamed({"\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"}), FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A");
   EXPECT_EQ(streamed({"\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"}), FFFD FFFD FFFD FFFD FFFD "A" FFFD FFFD "B");

@@ -38,7 +38,7 @@ TEST(Utf8, EveryCodePointIsOneCharacterAndItsStartsAreIncomplete) {
 }
 
 TEST(Utf8, NoOtherBytesAreACharacter) {
-  size_t num_characters = 0;  // strings of 1 to 3 bytes that are one character
+  size_t num_characters = 0;  // number of strings of 1 to 3 bytes that are one character
   for (uint32_t bytes = 0; bytes < 1 << 24; ++bytes) {
     const std::string text{char(bytes >> 16), char(bytes >> 8), char(bytes)};
     const Utf8Part part = first_utf8_part(text);

@@ -63,7 +63,7 @@ Activations make_activations(const Config& config, int max_rows, int num_threads
                              const ActivationKinds& kinds) {
   Buffer storage(activations_bytes(config, max_rows, num_threads, kinds));
   std::memset(storage.data(), 0,
-              storage.bytes());  // padding to whole blocks stays zero: no operation writes it
+              storage.bytes());  // padding to whole blocks must be zero
   Arena arena{.base = storage.data()};
   Activations a = lay_out(config, max_rows, num_threads, kinds, arena);
   a.storage = std::move(storage);

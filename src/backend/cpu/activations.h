@@ -1,4 +1,4 @@
-// The activations of the largest step, in float32. T: rows of the step; model/config.h has the other letters.
+// Activations of the largest step, in float32. T: rows of the step; model/config.h has the other letters.
 // Dimensions marked * are in split order, zero-padded to whole blocks of 32 elements (isa/kernels.h).
 #pragma once
 
@@ -10,10 +10,11 @@
 
 namespace nibble::cpu {
 
-// Rows that a work item multiplies by its panel of weights at once: as int8 (20b: 0.25 MB) they stay in L2.
+// Number of rows of activations that a work item multiplies at once by its panel of weights: as int8 (20b:
+// 0.25 MB) they stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
-// Maximum number of partial softmaxes that are stored for merging: enough for one row at position 131,071.
+// Maximum number of partial softmaxes that are stored for merging; enough for one row at position 131,071.
 inline constexpr int kParts{256};
 
 struct Activations {

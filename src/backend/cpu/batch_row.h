@@ -13,7 +13,7 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   const Run* run{nullptr};
-  std::vector<int> path{};  // cache slots of the row's last positions if drafts branch (backend/draft_tree.h)
+  std::vector<int> path{};  // slots of the last positions up to the row's, if drafts branch (draft_tree.h)
 
   int slot(int seen) const { return slot_of(seen, position, path); }
   const PageTableView& pages(LayerKind kind) const {

@@ -36,7 +36,7 @@ void check_fits(const PackedModel& model) {
         weights.source, config.head_dim, kMaxHeadDim);
   const Kernels kernels = choose_kernels(Isa::kPortable);
   const auto check = [&](const char* what, const Matrix& matrix) {
-    if (matrix.is_gone()) return;  // packed into strips; every instruction set has a kernel for these
+    if (matrix.is_gone()) return;  // packed into strips, for which every instruction set has a kernel
     if (!std::holds_alternative<Elements>(matrix.stored) || !kernels.dot(matrix.format()))
       throw InputError(
           "{}: {} is {}, for which the CPU backend has no kernel (it takes BF16, FP8 and MXFP4): try "
@@ -125,7 +125,7 @@ class CpuBackend final : public Backend {
   std::optional<HeadDrafter> drafter_;
 };
 
-// Lists the kernels by operation, once for each weight format that some layer has.
+// Lists the kernels by operation: one for each weight format that some layer has.
 std::vector<KernelChoice> CpuBackend::kernels() const {
   const Kernels& kernels = machine_.kernels;
   const Weights& weights = *model_.weights;
@@ -191,7 +191,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
   const std::vector<BatchRow> rows = rows_of(batch);
   if (traced)
     clock.set_on_end([&, layer = -1](Operation operation) mutable {
-      if (operation == Operation::kUnembed) return;  // follows below: its logits come in blocks of rows
+      if (operation == Operation::kUnembed) return;  // handled below: its logits come in blocks of rows
       layer += operation == Operation::kQkv;
       traced->push_back(
           {layer, operation, traced_values({rows, config(), kv_, activations_}, layer, operation)});
@@ -243,7 +243,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
 
 bool takes_int8(const CpuOptions& options) {
   if (options.expert_activations == ExpertActivations::kDefault)
-    return isa_of(options.isa) != Isa::kPortable;  // portable int8 products are no faster than float ones
+    return isa_of(options.isa) != Isa::kPortable;  // portable int8 is no faster than float
   return options.expert_activations == ExpertActivations::kInt8;
 }
 
@@ -258,7 +258,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
   const bool in_strips = int8 && is_for_strips(options.experts);
   const size_t packed = in_strips ? expert_bytes(config, options.experts) : 0;
   MemoryPlan plan{
-      .weight_bytes = converted.after + packed,  // all other weights are used where the file is mapped
+      .weight_bytes = converted.after + packed,  // other weights are used where the file is mapped
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
       .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_pages),

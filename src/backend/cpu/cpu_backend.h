@@ -15,7 +15,7 @@ bool takes_int8(const CpuOptions& options);
 bool runs_experts(Format format, const CpuOptions& options);
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOptions& cpu_options = {});
-// Changes the tuning of a backend that make() returned. Called between steps only.
+// Changes the tuning of a backend that make() returned. Must be called between steps.
 void retune(Backend& backend, const CpuTuning& tuning);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CpuOptions& cpu_options = {});

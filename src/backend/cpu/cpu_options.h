@@ -1,33 +1,33 @@
-// Options that only the CPU backend has, passed in addition to BackendOptions.
+// Options of the CPU backend alone, in addition to BackendOptions.
 #pragma once
 
 #include <string>
 
 namespace nibble::cpu {
 
-// How a step's work is divided; results are the same bits for all values. The defaults were measured
+// Division of a step's work. Results are the same bits for all values. The defaults were measured
 // (docs/decisions/0010); `nibble tune` finds the fastest values for another machine.
 struct CpuTuning {
   // Weight rows per work item in steps of fewer than kManyTokens tokens. Small work items balance the load
-  // among threads; large ones read longer contiguous parts of memory.
+  // among threads; large work items read longer contiguous parts of memory.
   int panel_rows{32};
   // Weight rows per work item in larger steps, where all items read all activations from a shared cache.
   int large_panel_rows{96};
-  // Number of tokens from which AMX multiplies a panel. 0: the number in the kernel table.
+  // Number of tokens from which on AMX multiplies a panel. 0: the number in the kernel table.
   int tile_from_tokens{0};
 
   bool operator==(const CpuTuning&) const = default;
 };
 
 inline constexpr int kManyTokens{64};
-inline constexpr int kMinPanelRows{16};  // rows of the widest strip; the rows of a panel are a multiple of it
-inline constexpr int kMaxPanelRows{192};  // sizes the arrays on the stack that hold a panel
+inline constexpr int kMinPanelRows{16};   // rows of the widest strip; panels have a multiple of 16 rows
+inline constexpr int kMaxPanelRows{192};  // bound of the arrays on the stack that hold a panel
 
-// Type of activations for experts in MXFP4. kDefault: int8, unless only portable kernels can run (no faster).
+// Type of activations for MXFP4 experts. kDefault: int8, except if only portable kernels can run (no faster).
 enum class ExpertActivations { kDefault, kFloat, kInt8 };
 
 struct CpuOptions {
-  std::string isa{};  // "portable", "avx2", ...; empty: the best that the machine supports
+  std::string isa{};  // "portable", "avx2", ...; empty: the best set of the machine
   ExpertActivations expert_activations{ExpertActivations::kDefault};
   CpuTuning tuning{};
 };

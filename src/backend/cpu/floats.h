@@ -1,5 +1,5 @@
-// Vectors of four floats by compiler extension, since GCC does not vectorise plain loops that compare floats,
-// and a branch-free e^x with the same bits on every machine:
+// Vectors of four floats by a compiler extension, because GCC does not vectorise loops that compare floats.
+// Also a branch-free e^x, which has the same bits on every machine:
 //   e^x = 2^n e^r      n = x / ln 2, rounded      r = x - n ln 2, |r| <= ln 2 / 2: polynomial of degree 7
 // Error: at most 2 ulp (tests/backend/cpu/floats_test.cpp). x is clamped to [-87, 88]; e^NaN is NaN.
 #pragma once
@@ -25,13 +25,13 @@ inline Floats greater(Floats a, Floats b) { return a < b ? b : a; }
 
 inline Floats fast_exp(Floats x) {
   constexpr float kLog2E{1.44269504f}, kLn2High{0.693359375f}, kLn2Low{-2.12194440e-4f};
-  // Adding kWhole rounds a number to the nearest integer; the low bits of the sum are then that integer.
+  // Adding kWhole rounds a number to the nearest integer, which is then in the low bits of the sum.
   constexpr float kWhole{0x1.8p23f};
   x = lesser(greater(x, broadcast(-87)), broadcast(88));
   const Floats shifted = x * kLog2E + kWhole;
   const Floats n = shifted - kWhole;
   const Floats r = (x - n * kLn2High) - n * kLn2Low;
-  // 1 + r + r^2 / 2 + ...: coefficients, and ln 2 in two parts, from expf in Cephes (S. L. Moshier).
+  // 1 + r + r^2 / 2 + ...: coefficients and ln 2 in two parts, as in expf of Cephes (S. L. Moshier).
   Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;

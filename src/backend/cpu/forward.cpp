@@ -29,7 +29,7 @@ void forward(const ForwardArgs& args) {
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
-  // Attention and experts each add to x. Ranks all-reduce x, so all except the first start from x = 0.
+  // Attention and experts both add to x. Then ranks all-reduce x, so all except the first start from x = 0.
   const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
   const auto begin_half = [&, links = links] {
     if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);
@@ -70,7 +70,7 @@ void forward(const ForwardArgs& args) {
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
     const auto block = outputs.subspan(o, std::min<size_t>(kOutputRows, outputs.size() - o));
     const View<float, 2> logits = first(a.logits, std::ssize(block));
-    View<float, 2> own = logits;  // the columns of this rank's share of the vocabulary
+    View<float, 2> own = logits;  // columns of this rank's share of the vocabulary
     if (links) own.data += links->share().vocab.first;
     unembed({machine, x, block, weights.final_norm, weights.unembedding,
              packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, own});

@@ -25,12 +25,12 @@ struct ForwardArgs {
   std::span<const int> outputs;  // indices of the rows whose logits are needed
   KvCache& kv;                   // receives keys and values of all rows
   const Activations& activations;
-  // Called with the logits [n, V] of outputs [first, first + n), where n <= kOutputRows. May overwrite them.
+  // Called with the logits [n, V] of outputs [first, first + n), n <= kOutputRows. May overwrite the logits.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
   WorkClock& clock;  // records the time of each operation
-  // If set, is called after each layer with the residual stream.
+  // If set, called after each layer with the residual stream.
   std::function<void(int layer, View<const float, 2> x)> tap{};
-  // Set if the weights are one rank's share; then only rank 0 calls take_logits.
+  // Set if the weights are one rank's share. Then only rank 0 calls take_logits.
   RankLinks* links{nullptr};
 };
 void forward(const ForwardArgs& args);

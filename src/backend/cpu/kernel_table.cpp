@@ -37,13 +37,14 @@ constexpr const char* kEmulated{"right under emulation, measured nowhere"};
 // On x86, __builtin_cpu_supports() also checks that the operating system saves the wide registers.
 #if NIBBLE_X86
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx_vnni() {  // by CPUID (leaf 7, subleaf 1): clang 14's builtin does not know this name
+bool has_avx_vnni() {  // reads CPUID (leaf 7, subleaf 1): clang 14's builtin does not know this name
   unsigned eax{}, ebx{}, ecx{}, edx{};
   return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
 }
 bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
-// AMX int8 and the AVX-512 subsets of its kernels. Linux grants tiles (8 KB per thread) only on request.
+// Whether AMX int8, and the AVX-512 subsets that the AMX kernels use, are available. Linux grants tiles (8 KB
+// per thread) only on request.
 bool has_amx() {
   static const bool has = [] {
     unsigned eax, ebx, ecx, edx;
@@ -84,7 +85,7 @@ constexpr IsaRow kIsas[]{
 #endif
 };
 
-// Best first. For each format, the first row wins that the machine supports and the requested set allows.
+// Best first. For each format, the first row is used that the machine supports and the requested set allows.
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86

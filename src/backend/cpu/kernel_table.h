@@ -1,4 +1,4 @@
-// The table of CPU kernels. A backend chooses its rows of the table once, when it is created.
+// The table of CPU kernels. A backend chooses its rows once, when it is created.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace nibble::cpu {
 
-// Instruction sets by architecture, slowest first. A machine uses kernels of the last set that it supports,
-// or of earlier sets where that set has none.
+// Instruction sets by architecture, slowest first. A machine uses the kernels of the last set that it
+// supports. If that set lacks a kernel, an earlier set's kernel is used.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
@@ -24,7 +24,7 @@ struct IsaRow {
 std::span<const IsaRow> isa_rows();  // the sets of this build's architecture, slowest first
 std::string_view name(Isa isa);
 bool is_available(Isa isa);
-// Parses an option; empty: the best of this machine. Throws InputError if the name is unknown or unsupported.
+// Parses an option; empty: this machine's best set. InputError if the name is unknown or not supported.
 Isa isa_of(std::string_view option);
 
 struct DotRow {
@@ -41,12 +41,12 @@ struct WeighRow {
   const char* name;
   const char* reason;
 };
-// A kernel for int8 activations and weights in strips. strip_rows depends only on the instruction set.
+// A kernel for int8 activations and weights in strips. strip_rows is a property of the instruction set.
 struct StripRow {
   Isa isa;
   Format format;  // format of the weights
   int strip_rows;
-  // This row is the fastest from this number of tokens per panel on.
+  // From this number of tokens per panel on, this row is the fastest.
   int from_tokens;
   StripKernel kernel;
   const char* name;
@@ -58,7 +58,7 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// Kernels of an instruction set. Per format: the table's first supported row up to this set; null if absent.
+// Kernels for an instruction set. By format: the table's first supported row up to this set; null if absent.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
@@ -76,7 +76,7 @@ struct Kernels {
   }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
-// If tile_from_tokens > 0, it replaces the from_tokens of all rows that have one above 1.
+// If tile_from_tokens is above 0, it replaces from_tokens in all rows whose from_tokens is above 1.
 Kernels choose_kernels(Isa isa, int tile_from_tokens = 0);
 
 }  // namespace nibble::cpu

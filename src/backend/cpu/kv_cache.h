@@ -1,6 +1,6 @@
 // Keys and values of all layers, in BF16 or FP8, in pages of kPageTokens positions:
 //   layer [page] [keys, values] [kv head] [position in the page] [D]
-// The keys of one head in one page are the rows of a matrix, so attention uses the dot kernels of linear
+// The keys of one head in one page are the rows of a matrix, so attention can use the dot kernels of linear
 // layers. FP8 means E4M3 without a scale: float32 is rounded to it and saturates at 448.
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace nibble::cpu {
 
-// The pages of one layer. If the drafts of a sequence branch, `position` means a slot (backend/draft_tree.h).
+// The pages of one layer. `position` means a slot if the drafts of a sequence branch (backend/draft_tree.h).
 struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   Format format{Format::kBf16};  // kBf16 or kE4m3
   std::byte* data{nullptr};
   int num_pages{0}, num_kv_heads{0}, head_dim{0};
 
-  // Keys or values [kPageTokens, D] in the page that holds `position`.
+  // Return the keys or values [kPageTokens, D] of the page that holds `position`.
   std::byte* keys(const PageTableView& pages, int position, int kv_head) const {
     return at(pages, position, kv_head, 0);
   }
   std::byte* values(const PageTableView& pages, int position, int kv_head) const {
     return at(pages, position, kv_head, 1);
   }
-  // Rounds a row of D elements and stores it at `position` in `page`, a result of keys() or values().
+  // Rounds a row of D elements and stores it at `position` of `page`, a result of keys() or values().
   void store(const float* row, std::byte* page, int position) const;
   size_t row_bytes() const { return num_bytes(format, static_cast<size_t>(head_dim)); }
 
@@ -46,7 +46,7 @@ class KvCache {
   static size_t num_bytes(const Config& config, Format format, int num_pages);
 
  private:
-  Buffer storage_;  // pages take no memory until they are first written
+  Buffer storage_;  // a page takes no memory until it is first written
   std::vector<LayerKv> layers_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kLow{0x0F0F0F0F}, kHigh{0xF0F0F0F0};
 
-size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // per block
+size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // of one block
 size_t scale_bytes(Format format) { return format == Format::kQ8_0 ? 2 : 1; }
 
 uint32_t word_at(const void* bytes) {
@@ -26,7 +26,7 @@ uint32_t spread(uint32_t nibbles) {
   return (nibbles | nibbles << 4) & 0x0F0F0F0F;
 }
 
-// The destination of one row's block: 4-byte words, `stride` bytes apart.
+// Destination of one block of a row: 4-byte words, `stride` bytes apart.
 struct Destination {
   uint8_t* words;
   ptrdiff_t stride;
@@ -34,7 +34,7 @@ struct Destination {
   void put(int word, uint32_t value) const { std::memcpy(words + word * stride, &value, sizeof value); }
 };
 
-// Packs an MXFP4 block with a separate scale. A word of `codes` has 8 elements, the first in the low nibble.
+// Packs an MXFP4 block with a separate scale. A word of `codes` has 8 elements, the first in its low nibble.
 void pack_block(const uint8_t* codes, uint8_t scale, const Destination& to) {
   *to.scale = scale;
   for (int v = 0; v < 4; ++v) {
@@ -43,7 +43,7 @@ void pack_block(const uint8_t* codes, uint8_t scale, const Destination& to) {
   }
 }
 
-// Packs ggml's MXFP4 block: a scale, then 16 bytes, elements 0-15 in the low and 16-31 in the high nibbles.
+// Packs ggml's MXFP4 block: a scale, then 16 bytes: elements 0-15 in the low, 16-31 in the high nibbles.
 void pack_ggml_mxfp4(const uint8_t* block, const Destination& to) {
   *to.scale = block[0];
   for (int half = 0; half < 2; ++half) {
@@ -59,7 +59,7 @@ void pack_q8_0(const uint8_t* block, const Destination& to) {
   for (int w = 0; w < 8; ++w) to.put(w, word_at(block + 2 + 4 * w));
 }
 
-// Packs one strip of `matrix`, block by block, so that a block's words of all rows share cache lines.
+// Packs one strip of `matrix` block by block, so that the words of one block share cache lines for all rows.
 void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8_t* codes, uint8_t* scales) {
   const auto num_blocks = matrix.cols / ptrdiff_t{kBlock};
   const Format format = matrix.format();
@@ -100,7 +100,7 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
     });
 }
 
-// Releases the mapped pages of `num_rows` rows: of `matrix` and of the matrices that follow it in memory.
+// Releases the mapped pages of `num_rows` rows, from the first row of `matrix` on.
 void release(const Matrix& matrix, size_t num_rows, bool is_mapped) {
   const auto cols = static_cast<size_t>(matrix.cols);
   if (!is_mapped) return;
@@ -129,7 +129,7 @@ struct PackedRow {
   int matrix{0}, row{0};
 };
 
-// Packs all rows of `matrix` into the packed matrix, from row to.row on.
+// Packs all rows of `matrix` into a packed matrix, from its row to.row on.
 void pack_rows(const Matrix& matrix, const PackedRow& to, int strip_rows, ThreadPool& pool) {
   NIBBLE_CHECK(is_packable(matrix, strip_rows) && to.row % strip_rows == 0,
                "{} rows of {} to row {}, {} in a strip", matrix.rows, name(matrix.format()), to.row,

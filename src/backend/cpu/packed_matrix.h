@@ -1,5 +1,5 @@
 // MXFP4 or Q8_0 matrices repacked into strips (isa/kernels.h): the same number of bytes in another order.
-// Packing happens once, at load, and releases pages of a mapped file as soon as they have been read.
+// Packing is done once, at load, and releases pages of a mapped file as soon as they have been read.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace nibble::cpu {
 
-// A packed matrix [rows, cols], or num_matrices of them, one per expert.
+// A packed matrix [rows, cols], or num_matrices such matrices, one per expert.
 struct PackedMatrix {
   Format format{Format::kMxfp4};  // kMxfp4 or kQ8_0
   int rows{0}, cols{0};
@@ -19,16 +19,16 @@ struct PackedMatrix {
 
   const uint8_t* codes(int matrix) const;
   const uint8_t* scales(int matrix) const;
-  size_t num_blocks() const;  // number of blocks in one matrix
+  size_t num_blocks() const;  // number of blocks per matrix
 };
 
 // Whether `matrix` has a format that can be packed, and its rows make whole strips.
 bool is_packable(const Matrix& matrix, int strip_rows);
 
-// Packs matrices that follow each other in memory. `is_mapped`: releases their pages of a mapped file.
+// Packs matrices that are consecutive in memory. `is_mapped`: release their pages of the mapped file.
 PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is_mapped, ThreadPool& pool);
 
-// Packs matrices of the same format and number of columns into one, stacked by rows.
+// Packs matrices of the same format and number of columns into one matrix, stacked by rows.
 PackedMatrix pack_below(std::span<const Matrix> parts, int strip_rows, bool is_mapped, ThreadPool& pool);
 
 }  // namespace nibble::cpu

@@ -14,8 +14,8 @@ namespace nibble::cpu {
 namespace {
 
 // Whether matrices, stacked by rows, can be packed as one matrix, in their stored format (`to` = kBf16) or
-// quantised to MXFP4. Three conditions: rows are whole blocks; all parts have the same format, as a panel has
-// one; no strip spans two parts, each of which has a multiple of `part_rows` rows.
+// quantised to MXFP4. Three conditions: rows are whole blocks; all parts have the same format, because a
+// panel has one format; no strip spans two parts (each part has a multiple of `part_rows` rows).
 bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int strip_rows) {
   if (part_rows % strip_rows != 0 || parts[0].cols % kBlock != 0) return false;
   if (to != Format::kBf16) return to == Format::kMxfp4;
@@ -46,7 +46,7 @@ class Packer {
     return becomes_strips({&kept_.unembedding, 1}, dense_.unembedding, kept_.unembedding.rows, strip_rows_);
   }
 
-  // Packs `parts`, matrices of a layer or the LM head, into one matrix. The originals keep only their shapes.
+  // Packs `parts`, matrices of a layer or the LM head, into one matrix. Only the originals' shapes remain.
   std::optional<PackedMatrix> take(std::string_view group, Format to, std::span<Matrix* const> parts) {
     std::vector<QuantisedMatrix> quantised;
     std::vector<Matrix> matrices;
@@ -101,7 +101,7 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
                        ThreadPool& pool) {
   Weights kept = *weights;
   Packer packer(kept, dense, strip_rows, pool);
-  // Dense matrices that are neither packed nor quantised. Those in ggml blocks are converted to elements.
+  // Dense matrices that are neither packed nor quantised. If in ggml blocks, they are converted to elements.
   std::vector<const Matrix*> left;
   if (dense.unembedding == Format::kBf16 && !packer.takes_unembedding()) left.push_back(&kept.unembedding);
   for (const LayerWeights& layer : kept.layers) {

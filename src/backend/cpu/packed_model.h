@@ -1,4 +1,4 @@
-// A model whose experts, and dense matrices where possible, are in strips for int8 activations.
+// A model whose experts are in strips for int8 activations, and so are dense matrices where possible.
 #pragma once
 
 #include <memory>
@@ -21,10 +21,10 @@ struct PackedLayer {
   std::optional<PackedMatrix> o;         // [H, Nq D]
 };
 
-// Packed layer by layer: at most one layer is in memory twice, unless others hold the weights.
+// A model is packed layer by layer: at most one layer is in memory twice, unless others hold the weights.
 struct PackedModel {
-  std::shared_ptr<const Weights> weights;  // packed matrices have only a shape here
-  std::vector<PackedLayer> layers;         // one for each layer; empty if the model is not packed
+  std::shared_ptr<const Weights> weights;  // packed matrices keep only their shapes here
+  std::vector<PackedLayer> layers;         // one per layer; empty if the model is not packed
   std::optional<PackedMatrix> unembedding;
 };
 // Quantises dense matrices to the formats in `dense`, then packs; experts only if they are MXFP4 or Q8_0.

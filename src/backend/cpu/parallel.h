@@ -1,4 +1,5 @@
-// Distributes loops over threads. One thread computes a whole item: the number of threads changes no result.
+// Distributes loops over threads. One thread computes a whole item, so results do not depend on the number of
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace nibble::cpu {
 // as long as they save (bench/cpu_kernels_bench.cpp: hand_over).
 inline constexpr double kParallelWork{100e3};
 
-// `work`: multiply-adds of the whole loop. Threads take one item at a time, as cores may differ in speed.
+// `work`: multiply-adds of the whole loop. Threads take single items, because cores may differ in speed.
 template <typename Body>
 void for_each(ThreadPool& pool, ptrdiff_t num_items, double work, const Body& body) {
   if (work > kParallelWork) return pool.for_each(num_items, body);

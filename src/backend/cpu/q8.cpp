@@ -10,7 +10,7 @@
 namespace nibble::cpu {
 
 Q8Block to_q8(const float* split) {
-  // Magnitudes are compared by their bits, which are ordered like integers; a NaN is the largest.
+  // Magnitudes are compared as integers by their bits, which have the same order; a NaN is the largest.
   using Ints = int32_t __attribute__((vector_size(16)));
   Ints largest{};
   for (int i = 0; i < kBlock; i += 4) {
@@ -22,7 +22,7 @@ Q8Block to_q8(const float* split) {
   const bool is_finite = magnitude <= std::numeric_limits<float>::max();
   const float inverse = is_finite && magnitude >= 0x1p-120f ? 127 / magnitude : 0;
 
-  // Adding kWhole, whose last bit has the value 1, rounds to an integer: the low bits of the sum hold it.
+  // kWhole's last bit has the value 1, so adding it rounds to an integer, in the low bits of the sum.
   constexpr float kWhole{0x1.8p23f};
   const auto whole = [&](const float* p) {
     return reinterpret_cast<Words>(load(p) * inverse + kWhole) - std::bit_cast<uint32_t>(kWhole);

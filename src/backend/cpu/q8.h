@@ -1,7 +1,7 @@
 // Quantises activations to int8 with one float32 scale per 32 elements (Q8Block in isa/kernels.h):
 //   codes[c] = x[c] * (127 / a), to nearest, ties to even        half_scale = a / 254        a = max |x[c]|
-// The error of an element is at most a / 254, plus rounding errors of this computation. If a < 2^-120, all
-// codes are zero; if an element is infinite or NaN, the scale is NaN, so that every product shows it.
+// The error of an element is at most a / 254, plus rounding errors of the computation. If a < 2^-120, all
+// codes are zero. If an element is infinite or NaN, the scale is NaN, and so is every product.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"

@@ -1,4 +1,4 @@
-// Copies the result of an operation from the activations and the KV cache.
+// Copies an operation's result from the activations and the KV cache.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct TracedStep {
   const KvCache& kv;
   const Activations& activations;
 };
-// The values of TracedResult, in natural order. Call it right after the operation; not for kUnembed.
+// Returns TracedResult's values, in natural order. Call it right after the operation; not for kUnembed.
 std::vector<float> traced_values(const TracedStep& step, int layer, Operation operation);
 
 }  // namespace nibble::cpu

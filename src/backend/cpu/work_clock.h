@@ -1,5 +1,5 @@
-// Records the times of a step's operations for a profile, without gaps, so that they add up to the step. Also
-// reports each operation that has ended, so that its result can be traced.
+// Records the times of a step's operations for a profile, without gaps: their sum is the time of the step.
+// Also reports the end of each operation, for traces of its result.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace nibble::cpu {
 
 class WorkClock {
  public:
-  explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // `work` null: records nothing
+  explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // null: records nothing
   // `on_end` is called after each operation of the model.
   void set_on_end(std::function<void(Operation)> on_end) { on_end_ = std::move(on_end); }
-  // Attributes the time since the last lap, or since construction, to `operation`.
+  // Counts the time since the last lap, or since construction, for `operation`.
   void lap(Operation operation, std::string_view name, bool is_draft = false) {
     if (on_end_ && !is_draft) on_end_(operation);
     if (!work_) return;

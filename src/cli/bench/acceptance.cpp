@@ -50,7 +50,7 @@ constexpr int kFixedDepths[]{1, 3, 5};  // drafts per step in the runs with a fi
 
 struct AcceptanceProfile {
   std::string name;
-  // acceptance probability of each draft of a step; a single value applies to all drafts
+  // probability that draft n of a step is accepted; a single value applies to all drafts
   std::vector<double> chances;
   double chance(size_t place) const {
     return chances.size() == 1 ? chances[0] : place < chances.size() ? chances[place] : 0;
@@ -72,11 +72,11 @@ AcceptanceProfile read_profile(const std::string& text) {
   return profile;
 }
 
-// `position` counts from the first timed token.
+// Returns the token at `position`, which counts from the first timed token.
 TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
 
-// Proposes the tokens of token_at() until a randomly drawn miss, and wrong tokens from there on. A draw
-// depends on the position only, so that runs with different numbers of drafts use the same draws.
+// Proposes the tokens of token_at() up to a random miss, and wrong tokens after it. A draw depends only on
+// the position, so runs with different numbers of drafts use the same draws.
 class ForcedDrafter final : public speculative::Drafter {
  public:
   ForcedDrafter(const AcceptanceProfile& profile, uint64_t draw_seed)
@@ -99,15 +99,15 @@ class ForcedDrafter final : public speculative::Drafter {
   int position_{0};
 };
 
-// A way to choose the number of drafts per step: none, a fixed number, or the controller's choice. Runs share
-// the speculator, so the controller keeps what it has learned, as in a server.
+// A way to choose the number of drafts per step: no drafts, a fixed number, or the controller's choice. All
+// runs share the speculator, so the controller keeps what it has learned, as in a server.
 struct DraftedWay {
   std::string name;
   std::unique_ptr<speculative::Speculator> speculator{};  // null: no drafts
   std::vector<double> tokens_per_second{}, tokens_per_step{};
 };
 
-// Each run makes its drafter from the current values of `profile` and `draw_seed`; both must stay valid.
+// Each run makes its drafter from the current values of `profile` and `draw_seed`. Both must stay valid.
 std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uint64_t& draw_seed) {
   const auto make = [&](const speculative::DrafterSources&) {
     return std::make_unique<ForcedDrafter>(profile, draw_seed);
@@ -194,7 +194,7 @@ struct ProfileResult {
   std::vector<DraftedWay> ways;
 };
 
-// The speed of `way` divided by the speed of `other` in each repetition, in ascending order.
+// Returns the speed of `way` divided by the speed of `other` for each repetition, in ascending order.
 std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other) {
   std::vector<double> ratios;
   for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
@@ -204,7 +204,7 @@ std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other)
 }
 const DraftedWay& best_fixed(const ProfileResult& result) {
   const auto speed = [](const DraftedWay& way) { return statistics_of(way.tokens_per_second).median; };
-  // All ways except the last one, auto.
+  // Exclude the last way, `auto`.
   return *std::max_element(result.ways.begin(), result.ways.end() - 1,
                            [&](const DraftedWay& a, const DraftedWay& b) { return speed(a) < speed(b); });
 }
@@ -256,7 +256,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
     results.push_back({.name = profile.name, .ways = drafted_ways(profile, draw_seed)});
   for (int n = 0; n < options.num_warmups + options.num_repetitions; ++n) {
     const bool counts = n >= options.num_warmups;
-    // Each repetition draws anew, so the median averages over the draws.
+    // Each repetition draws new misses, so the median averages over the draws.
     draw_seed = static_cast<uint64_t>(n);
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
       const double step = runner.step_seconds(kRowsOfStep[i]);

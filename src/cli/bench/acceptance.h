@@ -1,5 +1,5 @@
-// nibble bench acceptance: measures the speed of speculative decoding for given acceptance probabilities.
-// Steps that verify drafts really run. Acceptance is drawn at random, so synthetic weights suffice.
+// nibble bench acceptance: measures the speed of speculative decoding for given acceptance probabilities. The
+// steps that verify drafts are real. Acceptance is drawn at random, so synthetic weights suffice.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace nibble::cli {
 
 struct AcceptanceOptions {
   std::string model;
-  // Each entry is one profile, such as "0.7,0.5,0.3": element n is the probability that draft n of a step is
+  // One profile per entry, such as "0.7,0.5,0.3": element n is the probability that draft n of a step is
   // right if all before it are right. Drafts without an element are wrong; one number applies to all drafts.
   std::vector<std::string> profiles;
   // Tokens of one run. With 128 tokens the random draws alone vary the measured gain of `auto` by 7 to 8 %

@@ -90,7 +90,7 @@ std::vector<BenchTest> tests_of(const BenchOptions& options) {
   return tests;
 }
 
-// Returns options with room for the tests and, as far as the context allows, for the question after them.
+// Returns options with room for the tests and, as far as the context allows, for the question that follows.
 BackendOptions room_of_bench(std::vector<BenchTest> tests, const Config& config,
                              const ResolvedSettings& setup) {
   tests.push_back({BenchKind::kPrefill, std::min(kCoherencePositions, context_of(config, setup)), 0});
@@ -105,7 +105,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
   const BackendRow& row = *resolved.backend;
   const Model model = open_model_for(options.model, resolved);
   const BackendOptions room = room_of_bench(tests, model.config, resolved);
-  // Measure the bandwidth before the weights are loaded, because the measurement allocates memory.
+  // Measure the bandwidth first: the measurement needs memory that the weights will fill.
   const double read_bandwidth = row.memory.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
@@ -140,7 +140,7 @@ int bench(const BenchOptions& options, const std::vector<BenchTest>& tests, cons
               fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
               std::fflush(stdout);  // Show the row now: the next test may take minutes.
             });
-  // Read device facts right after the tests, while clocks and temperature are still as under load.
+  // Read the device's facts right after the tests: its clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();
   setup.launches = backend->launches();
@@ -182,7 +182,7 @@ int bench_run(const PresetRun& run, const BenchOptions& options, Settings settin
       fmt::format("{}: {}", options.preset.substr(0, options.preset.find(':')), run.name);
   if (run.is_grid()) return bench(options, run.tests(), settings, command_line, preset_run);
   settings.speculate = run.has_draft_head ? "eagle3=" + options.draft_head : "off";
-  // Random weights have no vocabulary.
+  // Random weights have no vocabulary of their own.
   if (!settings.tokenizer && options.model.starts_with("synthetic:")) settings.tokenizer = "bytes";
   RecordFile file(options.record);
   const RunOutput output = bench_clients({.model = options.model,
@@ -226,7 +226,7 @@ void add_preset_flags(CLI::App& command, BenchOptions& options) {
 }
 
 void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
-  // The subcommands have a MODEL of their own, so this one is not required.
+  // MODEL is optional here, because the subcommands have a MODEL of their own.
   add_model(command, options.model)->required(false);
   add_numbers(command, "-p,--prompt-lengths", options.prompt_lengths,
               "tokens of the prompts to prefill; 0: none");

@@ -30,10 +30,10 @@ struct BenchFlags {
 void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
                      std::initializer_list<SettingGroup> more_settings = {});
 
-// Applies -b, llama-bench's name for --max-batch-tokens. -b wins if both are given.
+// Applies -b, llama-bench's name for --max-batch-tokens; -b overrides --max-batch-tokens.
 Settings settings_of(const BenchFlags& flags, const Settings& settings);
 
-// Calls measure(settings, command_line), prints the table or (--json) the record, and appends it to --record.
+// Calls measure(settings, command_line). Prints the table or (--json) the record; appends it to --record.
 template <typename Measure>
 int print_measurement(const BenchFlags& flags, const Settings& settings, const CLI::App& command,
                       const Measure& measure) {

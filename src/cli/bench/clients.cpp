@@ -42,11 +42,11 @@ struct ClientsLoad {
   std::vector<double> tokens_per_second{};
   // mean time between two tokens of an answer; one element per repetition
   std::vector<double> seconds_per_token{};
-  std::vector<double> first_token_seconds{};  // from submission to the first token, of each timed request
-  std::vector<double> idle_seconds{};         // idle time of the device before each timed step (StepReport)
+  std::vector<double> first_token_seconds{};  // of each timed request: from submission to first token
+  std::vector<double> idle_seconds{};         // idle time of the device before each timed step
 };
 
-// Makes random prompts that all differ, also across repetitions, so that the prefix cache never hits.
+// Makes random prompts that all differ, also between repetitions, so that the prefix cache never hits.
 std::vector<GenerationRequest> random_requests(const ClientsOptions& options, int vocab, int count,
                                                int first_index) {
   std::vector<GenerationRequest> requests(static_cast<size_t>(count));
@@ -61,7 +61,7 @@ std::vector<GenerationRequest> random_requests(const ClientsOptions& options, in
   return requests;
 }
 
-// The table has a column for idle time if the device reports it.
+// Formats the table. It has a column for idle time if the device reports idle time.
 std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoad>& loads) {
   std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} requests per client.\n\n",
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);

@@ -1,4 +1,4 @@
-// nibble bench clients: measures the engine under many clients, without HTTP (bench serve includes HTTP).
+// nibble bench clients: measures the engine with many clients, but without HTTP (bench serve includes HTTP).
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace nibble::cli {
 
 struct ClientsOptions {
   std::string model;
-  std::vector<int> num_clients;  // numbers of concurrent clients; each is measured separately
-  // tokens per request: at least 1 of the prompt, at least 2 of the answer
+  std::vector<int> num_clients;  // numbers of concurrent clients, each measured separately
+  // tokens per request: prompt (at least 1) and answer (at least 2)
   int num_prompt_tokens, num_output_tokens;
   int num_repetitions{5}, num_warmups{1};
   std::string preset_run{};  // "spark: ladder-qkv-o"; empty: none

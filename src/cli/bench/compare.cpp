@@ -39,7 +39,7 @@ Examples:
 constexpr RecordMember kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
                                {"the number of parameters", "/num_parameters"},
                                {"the backend", "/backend"}};
-// Properties in which runs may differ, often on purpose; the report lists the differences.
+// Properties in which compared runs may differ, often on purpose. The report lists differences.
 constexpr RecordMember kCircumstances[]{{"commit", "/nibble/commit"},
                                         {"uncommitted changes", "/nibble/dirty"},
                                         {"build", "/nibble/build"},
@@ -73,7 +73,7 @@ void check_same_work(const std::string& name_a, const Json& a, const std::string
   }
   const auto formats_b = formats_of(b);
   for (const auto& [operation, formats] : formats_of(a)) {
-    // An operation may be missing: the other version may fuse it with another one.
+    // An operation may be missing in B: another version may fuse it with a different operation.
     const auto found = formats_b.find(operation);
     if (found != formats_b.end() && found->second != formats)
       refuse("the format of " + operation, fmt::format("{}", fmt::join(formats, " or ")),
@@ -97,7 +97,7 @@ bool is_run(const Json& run) {
   return tests.is_array() && std::all_of(tests.begin(), tests.end(), is_test);
 }
 
-// Merges samples of tests with the same name. The result is in the order in which tests first occur.
+// Merges the samples of tests with the same name. The result has the order in which tests first occur.
 std::vector<Samples> samples_of(const Runs& runs) {
   std::vector<Samples> all;
   for (const Json& run : runs)

@@ -1,4 +1,4 @@
-// nibble bench compare: finds differences between two files of records that are larger than the noise.
+// nibble bench compare: finds differences between two files of records that exceed the noise.
 #pragma once
 
 #include <filesystem>
@@ -12,21 +12,21 @@ namespace nibble::cli {
 
 using Runs = std::vector<nlohmann::ordered_json>;
 
-// Reads concatenated runs, each as printed by `nibble bench --json`. Throws InputError for anything else.
+// Reads concatenated runs in the form of `nibble bench --json`. Throws InputError for anything else.
 Runs read_runs(const std::filesystem::path& path);
 
 struct ComparedRuns {
   std::string text;  // Markdown: a table of the tests in both files, and a list of other differences
-  std::vector<std::string> slower, undecided;  // tests in which B is slower; with too few samples
+  std::vector<std::string> slower, undecided;  // tests in which B is slower; tests with too few samples
 };
 
 // Compares the tests that both files contain, and lists other differences (machine, program, threads). Merges
-// the samples of all runs of a file. Throws an InputError if the runs did different work (model, backend,
-// formats of operations), which names the first difference, or share no test.
+// the samples of all runs of a file. Throws InputError if the runs share no test or did different work
+// (model, backend, formats of operations); it names the first difference.
 ComparedRuns compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
 
-// Returns the exit code of --fail-on slower, and prints the slower tests to stderr. Throws an InputError if a
-// test has too few samples to decide, because it would pass with any measurement.
+// Returns the exit code of --fail-on slower, and prints the slower tests to stderr. Throws InputError if a
+// test has too few samples: such a test can never fail.
 int exit_code_if_slower(const ComparedRuns& compared);
 
 Action define_bench_compare(CLI::App& command, Settings& settings);

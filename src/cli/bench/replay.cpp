@@ -66,7 +66,7 @@ GenerationRequest read_request(const Field& line, const Settings& settings, cons
     Settings asked = settings;
     asked.reasoning = line.find_string("reasoning").value_or(settings.reasoning);
     harmony::Chat chat = new_chat(asked);
-    chat.date = "2026-01-01";  // fixed, so that prompts do not depend on the day
+    chat.date = "2026-01-01";  // a fixed date: prompts must not depend on the day
     chat.messages.emplace_back().text = prompt;
     tokens = harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
   }
@@ -104,8 +104,8 @@ struct Way {
   RequestsRun last{};
 };
 
-// Returns the median over all repetitions of the ratio of the speeds, `on` / `off`. Each repetition runs
-// both, one right after the other, so that other load on the machine slows both equally.
+// Returns the median over repetitions of the ratio of the speeds `on` / `off`. A repetition runs both ways
+// one after another, so that other load on the machine slows both.
 double ratio_of(const Way& on, const Way& off) {
   std::vector<double> ratios;
   for (size_t n = 0; n < on.tokens_per_second.size(); ++n)
@@ -166,7 +166,7 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   on.name = settings.speculate.value_or(settings.speculative_config ? "config" : "auto");
   for (int n = 0; n < options.num_warmups + options.num_repetitions; ++n) {
     for (Way* way : {&off, &on}) {
-      // A new engine has no cached prefixes and no learned drafts.
+      // A new engine starts without cached prefixes and learned drafts.
       Engine engine(*backend, tokenizer, way->options);
       way->last = run_requests(engine, requests, options.num_clients);
       const double seconds = options.num_clients == 1 ? way->last.decode_seconds : way->last.seconds;

@@ -1,4 +1,4 @@
-// nibble bench replay: runs the same requests through an engine with and without drafts, in alternation.
+// nibble bench replay: runs the same requests alternately with and without drafts.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Quotes a field as RFC 4180 requires: if it has a comma, a quotation mark or a line break.
+// Quotes a field, as RFC 4180 requires, if it has a comma, a quotation mark or a line break.
 std::string csv_text(std::string_view text) {
   if (text.find_first_of(",\"\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";
@@ -37,7 +37,7 @@ Json result_json(const BenchSetup& setup, const BenchResult& result) {
           {"note", note.empty() ? Json() : Json(note)}};
 }
 
-// The device's name, and its clocks, power and temperature after the last test.
+// Returns the device's name, and its clocks, power and temperature after the last test.
 std::string device_text(const DeviceFacts& device) {
   std::string text = device.name;
   const auto add = [&](const char* format, const auto& value) {

@@ -1,4 +1,4 @@
-// Reports a bench run as JSON with all samples, as CSV, and as the text below its table (table.h).
+// Reports a bench run: as JSON with all samples, as CSV, and as text below the table (table.h).
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct BenchSetup {
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Results of one test. Bytes and operations per second are computed from the mean speed of the repetitions.
+// Results of one test. Bytes and operations per second follow from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0}, flops_per_second{0};
@@ -45,7 +45,7 @@ Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 
 std::string markdown_footer(const BenchSetup& setup);
 
-// One row per test: its figures and the machine, program and settings that they were measured with.
+// CSV with one row per test: its figures, and the machine, program and settings.
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 

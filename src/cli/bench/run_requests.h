@@ -14,7 +14,7 @@ struct RequestsRun {
   double seconds{0};                          // from the first request to the end of the last answer
   std::vector<double> first_token_seconds{};  // from submission to first token, in order of completion
   double decode_seconds{0};            // sum over all answers of the time from the first token to the last
-  size_t num_tokens{0}, num_steps{0};  // sums over all answers: a step that computes two of them counts twice
+  size_t num_tokens{0}, num_steps{0};  // sums over answers; a step for two answers counts twice
   speculative::DraftCounts drafts{};
 };
 

@@ -22,7 +22,7 @@ std::string parameters_text(size_t count) {
 
 bool is_decode(const BenchTest& test) { return test.kind == BenchKind::kDecode; }
 
-// Only decode columns show the share of bandwidth: prefill is not bound by memory, and width is limited.
+// Only decode columns show the share of bandwidth: prefill is not bound by memory, and width is scarce.
 int width_of(const BenchTest& test) { return is_decode(test) ? 16 : 10; }
 
 std::string column_name(const BenchTest& test) {

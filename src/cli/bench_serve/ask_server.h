@@ -8,7 +8,7 @@
 
 namespace nibble::cli {
 
-// Sends one streamed chat request with temperature 0. If it fails, there is no answer, and a reason.
+// Sends one streamed chat request with temperature 0. On failure the result has a reason and no answer.
 Coherence ask_server(const Endpoint& endpoint, const std::string& model, double timeout_seconds);
 
 }  // namespace nibble::cli

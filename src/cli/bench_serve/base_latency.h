@@ -1,4 +1,4 @@
-// Latency of a minimal request, as in llama-benchy: est_ppt, the prompt processing time, excludes it.
+// Latency of a minimal request, as in llama-benchy; excluded from est_ppt, the estimated prompt time.
 #pragma once
 
 #include <optional>

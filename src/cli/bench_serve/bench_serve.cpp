@@ -82,7 +82,7 @@ class LoadRunner {
       for (const TimedAnswer& answer : warmup.answers) check_warmup(answer);
       result.num_warmups = static_cast<int>(warmup.answers.size());
     }
-    // Each load begins with the trace's first request: round up to whole passes over the trace.
+    // Each load begins with the trace's first request: round the count up to whole passes over the trace.
     if (const uint64_t size = trace_.requests.size(); size > 0)
       num_sent_ = (num_sent_ + size - 1) / size * size;
     LoadAnswers run = send(load, count, plan_.min_seconds);
@@ -179,7 +179,7 @@ int bench_serve(const BenchServeOptions& options, const std::string& command_lin
     setup.record.num_warmups += result.num_warmups;
     if (options.as_json) return;
     fmt::print("{}", serve_markdown_row(setup, result));
-    std::fflush(stdout);  // the next load may take minutes
+    std::fflush(stdout);  // shows the row now: the next load may take minutes
   });
   run.server = server_json(status, status ? read_status(endpoint, options.timeout_seconds) : std::nullopt);
   run.coherence = ask_server(endpoint, workload.model, options.timeout_seconds);

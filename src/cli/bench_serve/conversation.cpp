@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// With a leading space each word is one token, also in the bundled model's vocabulary.
+// With a leading space, each of these words is one token, also in the bundled model's vocabulary.
 constexpr const char* kWords[]{
     "time",    "year",     "people", "way",    "day",     "man",    "thing",  "woman", "life", "child",
     "world",   "school",   "state",  "family", "country", "hand",   "part",   "place", "case", "week",
@@ -38,7 +38,7 @@ Json BenchConversation::next_body() {
   Json body{{"model", workload.model}};
   if (workload.api == BenchApi::kCompletions) {
     body["prompt"] = ids_;
-    if (has_next()) body["return_token_ids"] = true;  // the next prompt repeats them
+    if (has_next()) body["return_token_ids"] = true;  // the next turn's prompt repeats the answer's ids
   } else {
     messages_.push_back({{"role", "user"}, {"content", std::exchange(words_, {}).substr(1)}});
     body["messages"] = messages_;
@@ -47,7 +47,7 @@ Json BenchConversation::next_body() {
   body["temperature"] = workload.temperature;
   body["ignore_eos"] = true;
   body["stream"] = true;
-  // With usage in each event, a token that has no text is visible too.
+  // Usage in each event reveals tokens that have no text.
   body["stream_options"] = {{"include_usage", true}, {"continuous_usage_stats", true}};
   body.update(workload.extra_body);
   return body;
@@ -66,7 +66,7 @@ void BenchConversation::add_answer(const AnswerText& answer) {
   for (const int64_t token : answer.tokens) ids_.push_back(token);
 }
 
-// Appends a shared prefix (first turn only), the blocks of a trace, and tokens that only this request has.
+// Appends a shared prefix (first turn only), the blocks of a trace, and tokens that no other request has.
 void BenchConversation::add_prompt(const RequestShape& shape, uint64_t request) {
   const Workload& workload = *workload_;
   if (num_sent_ == 0 && workload.num_prefix_tokens > 0) {

@@ -10,7 +10,7 @@
 
 namespace nibble::cli {
 
-// An answer as the next turn repeats it: the content of a chat, or the token ids of a completion.
+// An answer in the form that the next turn repeats: a chat's content, or a completion's token ids.
 struct AnswerText {
   std::string content;
   std::vector<int64_t> tokens;

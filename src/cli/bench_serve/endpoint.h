@@ -8,7 +8,7 @@ namespace nibble::cli {
 struct Endpoint {
   std::string host, port;
   std::string base;     // prefix of all paths: "/v1"
-  std::string api_key;  // empty: send none
+  std::string api_key;  // empty: no key is sent
 
   std::string url() const;  // "http://127.0.0.1:8080/v1"
 };

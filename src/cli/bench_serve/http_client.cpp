@@ -99,7 +99,7 @@ HttpClient::Request HttpClient::head(http::verb verb, const std::string& path) c
   return request;
 }
 
-// Reuses an idle connection if one is open. The connection's timeout starts now.
+// Reuses an idle connection if one is open. Starts the connection's timeout.
 asio::awaitable<std::unique_ptr<HttpClient::Connection>> HttpClient::connect() {
   while (!idle_.empty()) {
     std::unique_ptr<Connection> connection = std::move(idle_.back());
@@ -127,7 +127,7 @@ void HttpClient::keep(std::unique_ptr<Connection> connection) {
   idle_.push_back(std::move(connection));
 }
 
-// Whether an idle connection can be reused: the server may have closed it.
+// Whether an idle connection can be reused; the server may have closed it.
 bool HttpClient::is_open(Connection& connection) {
   char byte{};
   const auto taken = ::recv(connection.stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);

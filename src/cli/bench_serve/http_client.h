@@ -22,7 +22,7 @@
 
 namespace nibble::cli {
 
-// A failed request: the kind of error, by which failures are counted, and the message of this failure.
+// A failed request: `kind` is its class, by which failures are counted; `example` is its own message.
 struct HttpFailure {
   std::string kind, example;
 

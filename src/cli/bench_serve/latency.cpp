@@ -10,7 +10,7 @@
 namespace nibble::cli {
 namespace {
 
-// Returns the largest number of concurrent requests. At equal times an end counts before a start.
+// Returns the largest number of concurrent requests. At equal times, an end counts before a start.
 int most_at_once(std::span<const TimedAnswer> answers) {
   std::vector<std::pair<double, int>> changes;
   for (const TimedAnswer& answer : answers) {

@@ -22,13 +22,13 @@ struct TimedAnswer {  // times of one request, in seconds on a clock that all re
   std::optional<double> first_response{};  // when the first event arrived
   std::vector<double> events{};            // when events with tokens arrived, also tokens without text
   std::vector<int64_t> event_tokens{};     // number of tokens of each of these events
-  // Token counts of the server. If it reports none, events with tokens count as output tokens.
+  // Token counts reported by the server. Without num_output_tokens, events with tokens are counted instead.
   std::optional<int64_t> num_prompt_tokens, num_output_tokens, num_cached_tokens;
   std::string error;    // kind of the error; empty: the answer is complete
   std::string example;  // message of the error
 };
 
-// Seconds of one answer.
+// Times of one answer in seconds.
 struct AnswerTimes {
   std::optional<double> ttfr;  // nullopt: there was no event
   std::optional<double> ttft;  // nullopt: no event had a token
@@ -56,7 +56,7 @@ struct LoadSummary {
   int num_uncounted{0};                      // answers without usage from the server
   int max_open{0};                           // largest number of concurrent requests
   std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
-  // Uncached prompt tokens per second of est_ppt; one value per answer.
+  // Uncached prompt tokens per second of est_ppt, a value per answer.
   std::optional<Percentiles> prefill_speed;
   std::map<std::string, ErrorCount> errors;  // by kind
 
@@ -64,10 +64,10 @@ struct LoadSummary {
   double prompt_tokens_per_second() const { return static_cast<double>(num_prompt_tokens) / seconds; }
   double output_tokens_per_second() const { return static_cast<double>(num_output_tokens) / seconds; }
   double tokens_per_second() const { return prompt_tokens_per_second() + output_tokens_per_second(); }
-  // Output tokens per second that a user sees: 1 / median TPOT.
+  // Output tokens per second of one stream: 1 / median TPOT.
   std::optional<double> interactivity() const;
 };
-// There must be at least one answer. `latency`: base_latency(); without it, est_ppt is unknown.
+// `answers` must not be empty. `latency`: result of base_latency(); without it, est_ppt is unknown.
 LoadSummary summarise(std::span<const TimedAnswer> answers, std::optional<double> latency = {});
 
 }  // namespace nibble::cli

@@ -52,7 +52,7 @@ std::optional<LengthDistribution> parse_length(std::string_view text) {
   return LengthDistribution{kind, *least, *most, (*least + *most) / 2.0};
 }
 
-// The x for which a standard normal variable is below x with probability `share`; by bisection.
+// Returns x such that a standard normal variable is below x with probability `share`. Uses bisection.
 double normal_quantile(double share) {
   double low = -9, high = 9;
   for (int i = 0; i < 60; ++i) {
@@ -63,7 +63,7 @@ double normal_quantile(double share) {
   return low;
 }
 
-constexpr LengthDistribution up_to(int tokens) {  // InferenceX rounds 0.8 L down
+constexpr LengthDistribution up_to(int tokens) {  // rounds 0.8 L down, as InferenceX does
   return {Kind::kUniform, tokens * 8 / 10, tokens, 0.9 * tokens};
 }
 
@@ -87,7 +87,7 @@ int LengthDistribution::draw(double unit) const {
       return least + static_cast<int>(unit * (most - least + 1));
     case Kind::kExponential:
       return clamped(-std::log1p(-unit) * mean);
-    case Kind::kLogNormal:  // its mean is exp(mu + sigma^2 / 2)
+    case Kind::kLogNormal:  // the mean of this distribution is exp(mu + sigma^2 / 2)
       return clamped(mean * std::exp(sigma * normal_quantile(unit) - sigma * sigma / 2));
   }
   return least;

@@ -7,8 +7,8 @@
 
 namespace nibble::cli {
 
-// Closed loop: clients, each of which sends its next request after its answer. Open loop: requests arrive at
-// a rate, even while others are still running. Neither: requests arrive at the times of a trace.
+// Closed loop: each client sends its next request after its answer. Open loop: requests arrive at a rate,
+// even while others are still running. Neither is set: requests arrive at the times of a trace.
 struct BenchLoad {
   std::optional<int> num_clients{};
   std::optional<double> rate{};  // requests per second

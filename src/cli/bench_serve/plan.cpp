@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kMostClients{1 << 16};
 constexpr RequestCount kRequests{10, true}, kWarmups{2, true};
 constexpr int kLeastRequests{64};
-constexpr double kSearchSeconds{30};  // a shorter load says little about whether a rate can be kept up
+constexpr double kSearchSeconds{30};  // a shorter load does not show whether the server can keep up a rate
 
 Json extra_body_of(const std::string& text) {
   Json body = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -77,7 +77,7 @@ LoadPlan load_plan(const BenchServeOptions& options, bool trace_has_times) {
   if (options.requests) plan.requests = read_request_count(*options.requests, "--requests", 1);
   if (options.warmup) plan.warmup = read_request_count(*options.warmup, "--warmup", 0);
   plan.min_seconds = options.min_seconds.value_or(is_search ? kSearchSeconds : 0);
-  // Check all loads before the first one runs. A search has only rates.
+  // Check all loads before the first one runs. A search consists of loads with a rate.
   constexpr size_t kNoLimit{kMostRequests};
   for (const BenchLoad& load : is_search ? std::vector<BenchLoad>{{.rate = 1}} : plan.loads) {
     plan.num_requests(load, kNoLimit);

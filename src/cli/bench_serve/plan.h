@@ -16,7 +16,7 @@
 
 namespace nibble::cli {
 
-// Loads to measure in order, or a search for the highest rate that holds the SLO.
+// The loads to measure, in order, or a search for the highest rate at which the server holds the SLO.
 struct LoadPlan {
   std::vector<BenchLoad> loads;  // empty: a search
   std::optional<RequestCount> requests, warmup;
@@ -25,16 +25,16 @@ struct LoadPlan {
   double min_seconds{0};
   std::optional<Slo> slo;
 
-  // Number of conversations of a load, by default several per client. `trace_size`: requests of the trace.
+  // Number of conversations of a load; by default several per client. `trace_size`: the trace's requests.
   int num_requests(const BenchLoad& load, size_t trace_size) const;
   int num_warmups(const BenchLoad& load) const;
 };
-// These throw InputError. `trace_has_times`: the workload is a trace that says when its requests arrive.
+// These functions throw InputError. `trace_has_times`: the workload is a trace with arrival times.
 LoadPlan load_plan(const BenchServeOptions& options, bool trace_has_times);
 Endpoint endpoint_of(const BenchServeOptions& options);
-// Reads the trace file of --workload. Empty without --workload, or if it is the name of a workload.
+// Reads the trace file of --workload. Empty if --workload is missing or names a built-in workload.
 Trace trace_of(const BenchServeOptions& options);
-// Everything of the workload except its model. `status`: the server's, if it is nibble.
+// The whole workload except its model. `status`: status of the server, if it is nibble.
 Workload workload_of(const BenchServeOptions& options, const Trace& trace,
                      const std::optional<nlohmann::ordered_json>& status);
 // Effective --prompt-tokens and --output-tokens: the lengths of a named workload replace the flags.

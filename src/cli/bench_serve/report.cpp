@@ -24,7 +24,7 @@ constexpr Column kColumns[]{{"load", 11},         {"requests", 8},      {"failed
                             {"TTFT ms", 23},      {"ITL ms", 23},       {"TPOT ms", 23}, {"E2E ms", 26}};
 constexpr Column kSloColumn{"SLO met", 7};
 
-// Aligns the load left and figures right. The last column is "SLO met".
+// Formats a row of the table: the load is aligned left, figures right. The last column is "SLO met".
 std::string table_row(const std::vector<std::string>& cells) {
   std::string row;
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -52,8 +52,8 @@ Json errors_json(const LoadSummary& summary) {
   return errors;
 }
 
-// Lists the requests in the order of their answers. `sent_ms` counts from the first request sent; the other
-// times count from the request's own sending.
+// Lists the requests in the order of their answers. `sent_ms` counts from the first request sent; all other
+// times count from the sending of their own request.
 Json requests_json(const std::vector<TimedAnswer>& answers) {
   const auto by_sent = [](const TimedAnswer& one, const TimedAnswer& other) { return one.sent < other.sent; };
   const double start = std::min_element(answers.begin(), answers.end(), by_sent)->sent;

@@ -17,11 +17,11 @@
 namespace nibble::cli {
 
 struct BenchServeSetup {
-  RunRecord record;  // describes the client's machine, not the server's
+  RunRecord record;  // describes the client's machine
   std::string url;
   Workload workload;
   std::optional<std::string> workload_name;  // --workload: a name or a file
-  std::string prompt_tokens, output_tokens;  // lengths, as the flags give them
+  std::string prompt_tokens, output_tokens;  // lengths as given by the flags
   int num_gpus{1};                           // GPUs of the server
   std::optional<Slo> slo;
   std::string latency_mode{"api"};
@@ -33,7 +33,7 @@ struct BenchServeResult {
   LoadSummary summary;
   int num_warmups{0};
   std::optional<double> slo_share;     // share of requests that met the SLO
-  std::vector<TimedAnswer> answers{};  // with --token-times only
+  std::vector<TimedAnswer> answers{};  // only with --token-times
 };
 
 struct BenchServeRun {

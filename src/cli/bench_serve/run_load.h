@@ -16,26 +16,26 @@ namespace nibble::cli {
 std::string path_of(BenchApi api);  // relative to the endpoint's base: "/completions"
 
 struct Arrivals {
-  // Clients, each of which sends its next request after an answer. nullopt: requests start at `times`.
+  // Number of clients that send their next request after an answer. nullopt: requests start at `times`.
   std::optional<int> num_clients{};
   std::vector<double> times{};  // seconds from the start, one per conversation
 };
 
 struct RequestLoad {
   BenchApi api;
-  int count{0};  // conversations
+  int count{0};  // number of conversations
   Arrivals arrivals{};
-  double min_seconds{0};  // until then, clients begin further conversations
+  double min_seconds{0};  // clients begin further conversations until this time
   double timeout_seconds{600};
   std::function<BenchConversation(int)>
-      conversation_of{};  // called with i right before conversation i begins
+      conversation_of{};  // called with index i right before conversation i begins
 };
 
 struct LoadAnswers {
   std::vector<TimedAnswer> answers;
   int num_conversations{0};
 };
-// Sends the requests and waits for all answers. A request that fails ends its conversation with an error.
+// Sends the requests and waits for all answers. A failed request ends its conversation with an error.
 LoadAnswers run_load(const Endpoint& endpoint, const RequestLoad& load);
 
 }  // namespace nibble::cli

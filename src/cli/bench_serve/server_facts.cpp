@@ -10,7 +10,7 @@ using Json = nlohmann::ordered_json;
 
 Json drafts_json(const Json& before, const Json& after) {
   const Json &from = before.at("engine"), &to = after.at("engine");
-  if (!from.contains("drafts") || !to.contains("drafts")) return nullptr;  // an older nibble
+  if (!from.contains("drafts") || !to.contains("drafts")) return nullptr;  // an older version of nibble
   Json drafts = Json::object();
   for (const auto& [name, count] : to["drafts"].items())
     drafts[name] = count.get<int64_t>() - from["drafts"].value(name, int64_t{0});

@@ -11,7 +11,7 @@ namespace nibble::cli {
 bool Slo::is_met_by(const TimedAnswer& answer) const {
   if (!answer.error.empty()) return false;
   const AnswerTimes times = times_of(answer);
-  // Without a visible token, the end of the answer is an upper bound of the time to its first token.
+  // If no token was visible, the time to the end of the answer is an upper bound of the time to first token.
   const std::map<std::string, double> actual{
       {"ttft", times.ttft.value_or(times.e2e)}, {"tpot", times.tpot.value_or(0)}, {"e2e", times.e2e}};
   return std::all_of(limits.begin(), limits.end(),

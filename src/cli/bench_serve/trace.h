@@ -1,10 +1,10 @@
-// Traces of requests: a file with a JSON object per line, in the form of Mooncake's traces
+// Traces of requests: a file with one JSON object per line, in the form of Mooncake's traces
 // (https://github.com/kvcache-ai/Mooncake, FAST25-release/traces):
 //
 //   {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, ...]}
 //
-// A timestamp is in milliseconds. A hash id names a block of 512 tokens of the prompt; equal ids are equal
-// blocks. Timestamps and hash ids may be left out: the file then states lengths only.
+// Timestamps are in milliseconds. A hash id names a block of 512 tokens of the prompt; equal ids are equal
+// blocks. Timestamps and hash ids are optional: a file may state only lengths.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr int kTraceBlockTokens{512};
 struct TraceRequest {
   double seconds{0};  // arrival, counted from the trace's first request
   int num_prompt_tokens{0}, num_output_tokens{0};
-  std::vector<uint64_t> blocks{};  // hash ids; the tokens after these blocks are the request's own
+  std::vector<uint64_t> blocks{};  // hash ids; tokens after these blocks belong to this request only
 };
 
 struct Trace {

@@ -16,7 +16,7 @@ RequestShape shape_of(const Workload& workload, uint64_t index) {
   }
   const TraceRequest& request = workload.trace[index % workload.trace.size()];
   RequestShape shape{request.num_prompt_tokens, request.num_output_tokens};
-  // Each pass over the trace has blocks of its own, which no earlier pass has put into the prefix cache.
+  // The blocks of each pass over the trace are new, so no earlier pass has put them into the prefix cache.
   const uint64_t pass = random_bits(seed_of(workload.seed, Draw::kBlock), index / workload.trace.size());
   for (const uint64_t id : request.blocks) shape.blocks.push_back(random_bits(pass, id));
   return shape;

@@ -21,14 +21,14 @@ struct Workload {
   BenchApi api{BenchApi::kCompletions};
   std::string model;
   LengthDistribution prompt_tokens, output_tokens;
-  std::vector<TraceRequest> trace{};  // replaces both lengths; used in order and repeated
+  std::vector<TraceRequest> trace{};  // replaces the two lengths; requests are used in order, repeatedly
   int num_prefix_tokens{0};           // shared tokens before each prompt, in addition to its own
   int num_prefixes{1};
-  int num_turns{1};  // requests of a conversation
+  int num_turns{1};  // requests per conversation
   int vocab_size{kTextTokens};
   double temperature{1};
   uint64_t seed{0};
-  nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();  // overrides members of each body
+  nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();  // overrides members of the body
 };
 
 // The lengths of the prompt and the answer that a request adds to its conversation.

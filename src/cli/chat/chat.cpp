@@ -49,7 +49,7 @@ struct ChatOptions {
   bool shows_stats{false};
 };
 
-// Returns the file that keeps the typed lines; empty if none is kept.
+// Returns the file for the history of typed lines; empty if no history is kept.
 fs::path history_path(const Settings& settings) {
   if (settings.history) return *settings.history == "off" ? fs::path() : fs::path(*settings.history);
   if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state)
@@ -95,7 +95,7 @@ void converse(Conversation& conversation, const ReadLine& read, CatchInterrupt& 
       continue;
     }
     if (line.find_first_not_of(" \t\r\n") == std::string::npos) continue;
-    try {  // A refused line does not end the conversation.
+    try {  // a refused line does not end the conversation
       obey_or_ask(conversation, line);
     } catch (const InputError& error) {
       fmt::print("{}\n", error.what());

@@ -148,7 +148,7 @@ void obey_or_ask(Conversation& conversation, const std::string& line) {
   std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
   argument.erase(argument.find_last_not_of(" \t\r\n") + 1);
   if (const ChatCommand* command = find_chat_command(name)) return command->run(conversation, argument);
-  // Multi-line input that starts with '/' is a message (such as a pasted path), not a mistyped command.
+  // Multi-line input that starts with '/' is a message (such as a pasted path), not a wrong command.
   if (line.find('\n') != std::string::npos) return conversation.ask(line);
   std::vector<std::string> names;
   for (const ChatCommand& command : kChatCommands) names.emplace_back(command.name);

@@ -99,7 +99,7 @@ void Conversation::answer(size_t num_before, std::string question) {
   const std::string& end = shows_stats ? answer.stats : answer.cut;
   if (!end.empty()) fmt::print("{}{}{}\n", dim_on(stdout), end, dim_off(stdout));
 
-  // Drop question and answer if the answer is empty: a question without an answer would confuse the model.
+  // If the answer is empty, drop it and its question: an unanswered question would confuse the model.
   if (answer.text.empty()) {
     fmt::print("{}no answer; {}{}\n", dim_on(stdout),
                num_before < messages_.size() ? "the earlier one is kept" : "the question is dropped",

@@ -23,10 +23,10 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxHistory{1000};             // lines
 constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; a longer paste is not kept
-// Switch xterm's bracketed paste mode on and off.
+// These switch xterm's bracketed paste mode on and off.
 constexpr std::string_view kPasteBegins{"\x1b[?2004h"}, kPasteEnds{"\x1b[?2004l"};
 constexpr std::string_view kEndOfPaste{"\x1b[201~"};
-// Erases all below the cursor: libedit miscounts the rows of a text taller than the screen and leaves some.
+// Erases all below the cursor. Without it rows remain, because libedit miscounts text taller than the screen.
 constexpr std::string_view kEraseBelow{"\x1b[J"};
 constexpr int kLookMilliseconds{250};
 
@@ -42,7 +42,7 @@ bool LineEditor::works_here() {
   const char* name = std::getenv("TERM");
   char entry[4096], strings[4096], *end = strings;
   if (!name || tgetent(entry, name) != 1) return false;
-  // "ce" erases from the cursor to the end of the line. Editing needs it; TERM=dumb lacks it.
+  // The terminal must support "ce" (erase to the end of the line), which editing needs. TERM=dumb does not.
   return tgetstr("ce", &end) != nullptr;
 }
 
@@ -101,7 +101,7 @@ LineReader::Outcome LineEditor::read(std::string& line, const char* prompt) {
   prompt_ = prompt;
   was_interrupted_ = false;
   el_resize(editor_.get());
-  // Enter raw mode before the prompt; otherwise the terminal line-edits keys typed right after the prompt.
+  // Enter raw mode before the prompt: the terminal would otherwise edit keys typed right after the prompt.
   el_set(editor_.get(), EL_PREP_TERM, 1);
   show(kPasteBegins);
   int num_bytes = 0;
@@ -110,7 +110,7 @@ LineReader::Outcome LineEditor::read(std::string& line, const char* prompt) {
   show(kEraseBelow);
   if (was_interrupted_) return LineReader::Outcome::kSignal;
   if (!text || num_bytes <= 0) {
-    show("\n");  // so that the prompt of the shell starts on a new line
+    show("\n");  // the shell's prompt must start on a new line
     return LineReader::Outcome::kEnd;
   }
   line.assign(text, static_cast<size_t>(num_bytes));
@@ -140,8 +140,8 @@ void LineEditor::remember(const std::string& line) {
   history_file_.clear();
 }
 
-// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Called four times
-// a second instead of on SIGCONT and SIGWINCH, which would arrive on an arbitrary thread.
+// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Runs four times a
+// second instead of on SIGCONT and SIGWINCH: these signals would arrive on an arbitrary thread.
 void LineEditor::follow_terminal() {
   termios mode{};
   const bool is_mode_lost = tcgetattr(STDIN_FILENO, &mode) == 0 && (mode.c_lflag & ICANON) != 0;
@@ -190,7 +190,7 @@ unsigned char LineEditor::insert_paste(EditLine* editor, int) {
   wchar_t character;
   while (!text.ends_with(kEndOfPaste)) {
     if (next_character(editor, &character) != 1) return CC_ERROR;
-    if (character == L'\r') character = L'\n';  // terminals send '\r' for the end of a pasted line
+    if (character == L'\r') character = L'\n';  // terminals end pasted lines with '\r'
     char bytes[MB_LEN_MAX];
     std::mbstate_t state{};
     const size_t length = std::wcrtomb(bytes, character, &state);

@@ -18,7 +18,7 @@ namespace nibble::cli {
 
 class LineEditor {
  public:
-  // Whether stdin and stdout are a terminal that can erase to the end of a line: not a pipe or TERM=dumb.
+  // Whether stdin and stdout are a terminal that can erase to the end of a line, not a pipe or TERM=dumb.
   static bool works_here();
 
   // Returns what Tab does after `line`, the text before the cursor.

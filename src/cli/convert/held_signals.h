@@ -4,9 +4,9 @@
 
 namespace nibble::cli {
 
-// Defers SIGINT and SIGTERM while this object exists, so that the program can first remove unfinished files.
-// Construct it before starting threads: they inherit the blocked signals. If take() does not consume a
-// pending signal, the destructor lets the signal take its usual effect.
+// Defers SIGINT and SIGTERM while this object exists, so that unfinished files can be removed first. Must be
+// constructed before threads are started: these inherit the blocked signals. A pending signal that take() has
+// not consumed has its usual effect in the destructor.
 class HeldSignals {
  public:
   HeldSignals();

@@ -20,7 +20,7 @@ constexpr const char* kTemplate{"chat_template.jinja"};
 constexpr const char* kGeneration{"generation_config.json"};
 constexpr const char* kOthers[]{kGeneration, "tokenizer_config.json", "special_tokens_map.json"};
 
-// Makes a generation_config.json as transformers does. Empty if the vocabulary lacks harmony's stop tokens.
+// Makes a generation_config.json like transformers'. Empty if the vocabulary lacks harmony's stop tokens.
 std::string generation_config(const Gguf& gguf, const std::string& vocabulary) {
   const Tokenizer tokenizer = Tokenizer::from_json(vocabulary, gguf.files[0].string());
   if (!tokenizer.special("<|return|>") || !tokenizer.special("<|call|>")) return {};

@@ -13,8 +13,8 @@ namespace nibble::cli {
 // Returns the small files in the checkpoint's folder; none for synthetic weights.
 std::vector<TextFile> small_files_beside(const ModelSource& source);
 
-// Returns the small files that a GGUF file contains. Files written by nibble contain all; others have only
-// vocabulary and template, to which a generation_config.json with harmony's stop tokens is added.
+// Returns the small files that a GGUF file contains. A file written by nibble contains all of them. Any other
+// file has only vocabulary and template; a generation_config.json with harmony's stop tokens is added.
 std::vector<TextFile> small_files_in(const Gguf& gguf);
 
 }  // namespace nibble::cli

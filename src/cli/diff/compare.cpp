@@ -36,7 +36,7 @@ StateDifference compare_state(const State& a, const State& b, int num_rows) {
   return difference;
 }
 
-// "layer 3 qkv" -> {"3", "qkv"}, "embed" -> {"", "embed"}
+// Splits "layer 3 qkv" into {"3", "qkv"}, and "embed" into {"", "embed"}.
 std::pair<std::string, std::string> place_of(const std::string& name) {
   constexpr std::string_view kLayer{"layer "};
   if (!name.starts_with(kLayer)) return {"", name};
@@ -46,7 +46,7 @@ std::pair<std::string, std::string> place_of(const std::string& name) {
 
 struct Table {
   std::vector<std::string> operations;                                   // columns, without the layer
-  std::vector<std::pair<std::string, std::vector<std::string>>> layers;  // rows: layer, and a cell per column
+  std::vector<std::pair<std::string, std::vector<std::string>>> layers;  // rows: layer, one cell per column
 };
 
 Table table_of(const std::vector<StateDifference>& differences, double tolerance) {

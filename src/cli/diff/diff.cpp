@@ -65,7 +65,7 @@ std::vector<TokenId> tokens_of(const DiffOptions& options, const Model& model, c
   return tokens;
 }
 
-// By operation if the backend can, unless --by-layer; `by_layer` receives which of them it is.
+// Returns states by operation; by layer if `by_layer` is set or the backend needs it, and sets `by_layer`.
 States run_model(const Model& model, const ResolvedSettings& setup, const std::vector<TokenId>& tokens,
                  bool& by_layer) {
   if (!by_layer) {
@@ -80,7 +80,7 @@ States run_model(const Model& model, const ResolvedSettings& setup, const std::v
   return states_by_layer(model, setup, tokens);
 }
 
-// The settings of the reference run: nothing that changes results, or that only another backend accepts.
+// The settings of the reference run: without flags that change results or that other backends need.
 ResolvedSettings reference_setup(const Settings& settings) {
   Settings plain;
   plain.backend = "reference";

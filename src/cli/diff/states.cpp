@@ -31,7 +31,7 @@ bool is_residual(Operation operation) {
          operation == Operation::kExpertsUp;
 }
 
-// The model without the layers from `num_layers` on.
+// Returns the model without the layers from `num_layers` on.
 Model cut_off(const Model& model, int num_layers) {
   Model cut = model;
   cut.config.num_layers = num_layers;
@@ -62,10 +62,10 @@ States states_by_operation(Backend& backend, const BackendOptions& room, std::ve
   const Run run = sequence.run_of(tokens, 0, outputs);
 
   States all{std::move(tokens), {}};
-  std::vector<float> stream;  // the residual stream before the operation
+  std::vector<float> stream;  // residual stream before the current operation
   for (TracedResult& result : backend.trace({{&run, 1}, /*want_logits=*/true})) {
     if (is_residual(result.operation)) {
-      std::swap(stream, result.values);  // result.values: before, or empty
+      std::swap(stream, result.values);  // result.values is now the stream before the operation, or empty
       if (result.values.empty()) result.values.resize(stream.size());
       std::transform(stream.begin(), stream.end(), result.values.begin(), result.values.begin(),
                      std::minus<>());

@@ -13,8 +13,8 @@
 
 namespace nibble::cli {
 
-// One operation's result [T, width]. Of "project" and "experts" what they add to the residual stream, because
-// the stream itself hides a small wrong term.
+// The result of one operation, [T, width]. For "project" and "experts": what they add to the residual stream,
+// because the stream itself would hide a small wrong term.
 struct State {
   std::string name;  // "embed", "layer 3 qkv", "layer 3 output", "unembed"
   std::vector<float> values;
@@ -26,14 +26,14 @@ struct States {
   int num_rows() const { return static_cast<int>(tokens.size()); }
 };
 
-// Runs the tokens in one step. No states if the backend does not trace its operations.
+// Runs the tokens in one step. Returns no states if the backend does not trace its operations.
 States states_by_operation(Backend& backend, const BackendOptions& room, std::vector<TokenId> tokens);
 
-// For every backend: loads the model cut off after each layer in turn, and takes the logits as the layer's
-// output. A state for each layer.
+// Works with every backend: for each layer, loads the model cut off after that layer, and takes its logits as
+// the layer's output. Returns a state per layer.
 States states_by_layer(const Model& model, const ResolvedSettings& setup, std::vector<TokenId> tokens);
 
-// A safetensors file with the tokens and the states.
+// Writes a safetensors file with the tokens and the states.
 void write_states(const std::filesystem::path& path, const States& states);
 States read_states(const std::filesystem::path& path);  // throws InputError
 

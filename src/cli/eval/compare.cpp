@@ -10,7 +10,7 @@
 namespace nibble::cli {
 namespace {
 
-// The models alternate after this number of tokens, to keep few logits (51 MB for gpt-oss) in memory.
+// The two models take turns after this number of tokens, to keep few logits in memory (51 MB for gpt-oss).
 constexpr size_t kChunk{64};
 
 // Returns the smallest value that 99 % of the samples do not exceed.

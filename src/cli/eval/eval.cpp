@@ -59,10 +59,10 @@ struct EvalOptions {
   int window{1024};
   std::optional<int> limit;
   bool is_compared{false}, as_json{false}, is_verbose{false};
-  std::string began, command_line;  // of the run, for --json
+  std::string began, command_line;  // start and command line of this run, for --json
 };
 
-// Prints a result after the members that every record has: date, program, machine, kernels.
+// Prints a result as JSON, after the members that every record has: date, program, machine, kernels.
 void print_json(const EvalOptions& options, const ResolvedSettings& setup, const Backend& backend,
                 const Json& result) {
   Json json = to_json(record_of_run(options.began, options.command_line, *setup.backend, backend, 0));
@@ -100,7 +100,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Returns the format of expert activations, such as "INT8", in the longest steps, which evaluate the windows.
+// Returns the format of expert activations, such as "INT8", in the steps that evaluate the windows.
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
   // Kernels are ordered by number of tokens, so the last one runs the longest steps.
@@ -165,7 +165,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Makes requests with temperature 0 despite --temperature, because tasks have exact answers.
+// Makes requests with temperature 0, whatever --temperature is: tasks have exact answers.
 std::vector<GenerationRequest> task_requests(const std::vector<Task>& tasks, Settings settings,
                                              const Config& config, const Tokenizer& tokenizer, int context) {
   settings.temperature = 0;
@@ -183,7 +183,7 @@ struct Score {
 
 void print_task_table(const std::vector<TaskResult>& results, bool is_verbose) {
   std::map<std::string, Score> scores;
-  Score all, known;  // `known`: tasks whose outcome the file states; its num_solved counts outcomes as stated
+  Score all, known;  // `known`: tasks whose outcome the file states; num_solved: as stated
   for (const TaskResult& result : results) {
     for (Score* score : {&scores[result.task], &all})
       *score = {score->num_solved + result.is_solved, score->num_tasks + 1};
@@ -227,7 +227,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
       task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, setup));
-  // Makes room for the longest prompt and its answer, at most --context.
+  // Make room for the longest prompt and its answer, at most --context.
   size_t longest_prompt = 0;
   for (const GenerationRequest& request : requests)
     longest_prompt = std::max(longest_prompt, request.prompt.size());
@@ -257,7 +257,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
 AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                              const Backend& backend) {
   const auto rounding = setup.backend->accuracy.rounding(room, backend.kernels());
-  if (!rounding || !model.weights) return {};  // Synthetic weights exist only inside the backend.
+  if (!rounding || !model.weights) return {};  // synthetic weights exist only inside the backend
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
   const auto weights = quantise_dense(converted(model.weights, setup, model.source.name), room.dense, *pool);
   return [pool, weights, rounding = *rounding](const GoldenPrompt& prompt) {

@@ -15,7 +15,7 @@ struct GoldenResult {
   std::string name;
   int num_tokens{0};
   GoldenDifference difference;
-  // difference from the result of answer_rounded; nullopt without it
+  // difference from the result of answer_rounded; nullopt if that is not set
   std::optional<PositionsDifference> from_rounded;
   bool is_within{false};  // both differences are within their tolerances
 };
@@ -23,10 +23,10 @@ struct GoldenResult {
 // Returns the number of tokens of the longest prompt with its continuation.
 int longest(const GoldenSet& golden);
 
-// Recomputes a golden prompt with a reference implementation that rounds as the backend does.
+// Recomputes a golden prompt by the reference, rounding as the backend does.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
-struct GoldenReference {  // what the backend is compared with: `golden`, and `answer_rounded` if it is set
+struct GoldenReference {  // expected results: `golden`, and also the results of `answer_rounded` if set
   const GoldenSet& golden;
   const GoldenTolerance& tolerance;
   AnswerRounded answer_rounded{};

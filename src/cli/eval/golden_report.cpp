@@ -17,7 +17,7 @@ std::string greedy_text(const GoldenDifference& difference) {
   return fmt::format("differs at {} (gap {:.1e})", *difference.greedy_at, difference.greedy_gap);
 }
 
-// An error of exactly 0 means that the prompt has no positions of this kind, so there is nothing to show.
+// Formats an error. An error of exactly 0 means that the prompt has no positions of this kind: shown as "-".
 std::string error_text(double error) { return error == 0 ? "-" : fmt::format("{:.2e}", error); }
 
 Json difference_json(const GoldenDifference& difference) {

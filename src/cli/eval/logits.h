@@ -7,13 +7,13 @@
 
 namespace nibble::cli {
 
-// log sum_v exp(l[v]); a token's log-probability is its logit minus this.
+// Returns log sum_v exp(l[v]). A token's log-probability is its logit minus this value.
 double log_sum_exp(std::span<const float> logits);
 
-// Returns the likeliest token. Of equal logits the lowest id wins, as in sampling at temperature 0.
+// Returns the likeliest token; of equal logits, the lowest id, as in sampling at temperature 0.
 TokenId likeliest(std::span<const float> logits);
 
-// KL(p || q) in nats of two rows of logits over the same vocabulary.
+// Returns KL(p || q) in nats. `p` and `q`: logits over the same vocabulary.
 double kl_divergence(std::span<const float> p, std::span<const float> q);
 
 }  // namespace nibble::cli

@@ -14,19 +14,19 @@ namespace nibble::cli {
 
 struct Perplexity {
   double per_token{0};
-  double bits_per_byte{0};  // unlike per_token, comparable between models with different vocabularies
+  double bits_per_byte{0};  // comparable between vocabularies, unlike per_token
   int num_windows{0};
   size_t num_scored{0};  // number of tokens that were predicted
 };
 
-// Windows of equal length, evaluated independently. A text's end is left out if it does not fill a window.
+// Windows of equal length, evaluated independently. The end of a text is left out if it fills no window.
 struct TextWindows {
   std::vector<TokenId> tokens;
   size_t length{0}, count{0};
   std::span<const TokenId> at(size_t index) const {
     return std::span(tokens).subspan(index * length, length);
   }
-  // every token of a window except the first is predicted
+  // number of predicted tokens: those of each window except its first
   size_t num_scored() const { return count * (length - 1); }
 };
 // Cuts at most `limit` windows of `window` tokens. Throws InputError for a text of fewer than 2 tokens.

@@ -17,14 +17,14 @@ namespace nibble::cli {
 struct Task {  // one line of a task file (example: tests/golden/eval/tasks.jsonl)
   std::string id, task;
   std::string answer;
-  // The function that the model should call with `answer` as arguments. nullopt: `answer` is the final text.
+  // Function that the model should call, with `answer` as arguments. nullopt: `answer` is the final text.
   std::optional<std::string> called;
   harmony::Conversation conversation;
   // Whether the original model solves the task with greedy decoding; nullopt: unknown.
   std::optional<bool> solved_by_checkpoint;
 };
 
-// Parses a task file. Throws an InputError that names the line. `origin` names the file in messages.
+// Parses a task file; `origin` is its name in messages. Throws an InputError that names the line.
 std::vector<Task> read_tasks(std::string_view text, const std::string& origin);
 
 struct TaskResult {

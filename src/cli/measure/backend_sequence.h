@@ -1,4 +1,4 @@
-// A sequence on a backend without an engine: for eval (logits at every position) and bench (repeated steps).
+// A sequence on a backend without an engine, for eval (logits at every position) and bench (repeated steps).
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace nibble::cli {
 
-// The backend's KV cache holds only this sequence and those made from it by beside().
+// The backend's KV cache must hold only this sequence and sequences made by beside().
 class BackendSequence {
  public:
   BackendSequence(Backend& backend, const BackendOptions& room);
@@ -27,10 +27,10 @@ class BackendSequence {
 
   // Allocates pages for `num_tokens` more positions. Sliding layers keep the window of the first new one.
   void reserve(int num_tokens);
-  // Runs a step over `tokens`, which begin `offset` positions after the end; reserve() must cover them. The
-  // sequence does not grow, so the step can be repeated. `wants_next`: sample the token after the last one.
+  // Runs a step over `tokens`, which begin `offset` positions after its end, in reserved pages. The sequence
+  // does not grow, so the step can be repeated. `wants_next`: sample the token after the last one.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
-  // Like run_repeatable_step(), but samples after every token, as a step that verifies drafts does.
+  // Like run_repeatable_step(), but samples after every token, like a step that verifies drafts.
   void run_checking_step(std::span<const TokenId> tokens, int offset);
   // Returns a run for a batch of several sequences. The run points into this object, `tokens` and `outputs`.
   Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;

@@ -24,12 +24,12 @@ constexpr size_t kMostShown{160};  // bytes of an answer in a line
 std::vector<TokenId> question_tokens(const Tokenizer& tokenizer) {
   harmony::Chat chat;
   chat.reasoning_effort = harmony::ReasoningEffort::kLow;
-  chat.date = "2026-01-01";  // fixed, so that answers of two days can be compared
+  chat.date = "2026-01-01";  // fixed: answers of two days must be comparable
   chat.messages.emplace_back().text = kCoherenceQuestion;
   return harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
 }
 
-// Returns the likeliest tokens, up to a stop token.
+// Returns greedily sampled tokens, up to a stop token.
 std::vector<TokenId> continue_greedily(BackendSequence& sequence, std::span<const TokenId> prompt,
                                        const std::vector<TokenId>& stops) {
   TokenId next{};
@@ -47,7 +47,7 @@ std::vector<TokenId> continue_greedily(BackendSequence& sequence, std::span<cons
   return answer;
 }
 
-// The text for the user; the whole answer if it has none, as noise does.
+// Returns the text for the user; the whole answer if it has no such text (a broken model's noise).
 std::string text_of_answer(const std::vector<TokenId>& answer, const Tokenizer& tokenizer) {
   harmony::Parser parser(tokenizer, harmony::Role::kAssistant);
   for (const TokenId token : answer) parser.push(token);
@@ -72,13 +72,13 @@ bool is_right(std::string_view answer) {
 Coherence ask(Backend& backend, const BackendOptions& room, const Model& model, const Places& places) {
   if (model.source.synthetic) return {std::nullopt, "the weights are random"};
   if (places.vocabulary == Places::Vocabulary::kBytes) return {std::nullopt, "--tokenizer bytes"};
-  try {  // a benchmark needs no vocabulary
+  try {  // a missing vocabulary must not stop a benchmark
     const Tokenizer tokenizer = open_tokenizer(model.source, places);
     const std::vector<TokenId> prompt = question_tokens(tokenizer);
     if (*std::max_element(prompt.begin(), prompt.end()) >= model.config.vocab)
       return {std::nullopt, "the vocabulary is not the model's"};
     const int num_pages = num_pages_for(static_cast<int>(prompt.size()) + kCoherenceTokens);
-    if (2 * num_pages > room.num_pages)  // of full and of sliding layers
+    if (2 * num_pages > room.num_pages)  // for full and for sliding layers
       return {std::nullopt, "the context is too short"};
     std::vector<TokenId> stops = harmony::stop_tokens(tokenizer);
     stops.insert(stops.end(), model.config.eos.begin(), model.config.eos.end());

@@ -1,4 +1,4 @@
-// A question to the model after a benchmark, because a wrong kernel can be fast.
+// Asks the model a question after a benchmark: a wrong kernel can be fast.
 #pragma once
 
 #include <optional>
@@ -13,22 +13,22 @@
 namespace nibble::cli {
 
 inline constexpr std::string_view kCoherenceQuestion{"What is 17 + 25?"};
-inline constexpr int kCoherencePositions{256};  // of the question and its answer
-inline constexpr int kCoherenceTokens{96};      // most tokens of the answer
+inline constexpr int kCoherencePositions{256};  // positions of the question and its answer
+inline constexpr int kCoherenceTokens{96};      // maximum tokens of the answer
 
 struct Coherence {
   std::optional<std::string> answer{};  // nullopt: not asked
-  std::string reason{};                 // why it was not asked
+  std::string reason{};                 // reason why the question was not asked
 };
 
-// Whether the answer has the right number. A wrong one does not prove a fault: small models make mistakes.
+// Whether the answer has the right number. A wrong number does not prove a fault: small models make mistakes.
 bool is_right(std::string_view answer);
 
-// Asks the question with temperature 0, in up to kCoherencePositions positions of the backend's cache. Random
-// weights and weights without a vocabulary are not asked.
+// Asks the question with temperature 0, in up to kCoherencePositions positions of the backend's cache. Does
+// not ask if weights are random or lack a vocabulary.
 Coherence ask(Backend& backend, const BackendOptions& room, const Model& model, const Places& places);
 
-// A line of a list in Markdown; empty without an answer and a reason.
+// Returns a line of a Markdown list; empty without answer and reason.
 std::string coherence_line(const Coherence& coherence);
 nlohmann::ordered_json to_json(const Coherence& coherence);
 

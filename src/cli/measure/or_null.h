@@ -1,4 +1,4 @@
-// An optional value as JSON: null if it is absent.
+// Returns an optional value as JSON; null if it is absent.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Finds misleading figures: shares of bandwidth of data that fits into the caches, and impossible results.
+// Finds misleading figures: shares of bandwidth for data that fits into the caches, and impossible results.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace nibble::cli {
 
-// Data that every repetition reads again. `cache_bytes`: size of the last-level cache; nullopt: unknown.
+// Amount of data that each repetition reads again. `cache_bytes`: last-level cache; nullopt: unknown.
 struct Reuse {
   size_t bytes{0};
   std::optional<size_t> cache_bytes;
@@ -20,11 +20,11 @@ struct Reuse {
   bool fits() const { return cache_bytes && bytes <= *cache_bytes; }
 };
 
-// Returns "in caches" if the data fits into the caches, so that `share` does not describe the memory; "over
-// 100 %" if the data does not fit and the share is impossible; otherwise empty.
+// Returns "in caches" if the data fits into the caches, so that `share` says nothing about memory. Returns
+// "over 100 %" if the data does not fit and the share is impossible; otherwise empty.
 std::string_view note_of_share(double share, const Reuse& reuse);
 
-// Returns a sentence for a share over 100 % although the data exceeds the caches; empty for other shares.
+// Returns a sentence if the share is over 100 % although the data exceeds the caches; otherwise empty.
 std::string impossible_share(std::string_view name, double share, const Reuse& reuse);
 std::string in_caches_text(const Reuse& reuse);  // a line below the table that explains "in caches"
 

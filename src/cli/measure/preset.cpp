@@ -13,13 +13,13 @@ namespace nibble::cli {
 namespace {
 
 struct Sizes {
-  std::vector<int> prompt_lengths, output_lengths, depths;  // of the grid runs
-  std::vector<int> num_clients;      // of the ladder run: clients that decode at the same time
-  int prompt_length, output_length;  // of each request of the ladder run
-  int head_prompt_length;            // of the runs that compare a draft head
+  std::vector<int> prompt_lengths, output_lengths, depths;  // lists for the grid runs
+  std::vector<int> num_clients;      // for the ladder run: clients that decode at the same time
+  int prompt_length, output_length;  // for each request of the ladder run
+  int head_prompt_length;            // for the runs that compare a draft head
 };
 
-// The grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and runs by number of clients.
+// Sizes of the grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and of a ladder.
 Sizes sizes_of_spark() {
   return {.prompt_lengths = {512, 1024, 2048, 4096, 8192},
           .output_lengths = {16, 32, 64, 128, 256},
@@ -29,7 +29,7 @@ Sizes sizes_of_spark() {
           .output_length = 64,
           .head_prompt_length = 2048};
 }
-// The same runs for a small model on a CPU, as a test.
+// Sizes for a small model on a CPU, to test the same runs.
 Sizes sizes_of_small_spark() {
   return {.prompt_lengths = {16, 32},
           .output_lengths = {4, 8},
@@ -88,7 +88,7 @@ std::string run_time_text(double seconds) {
   return seconds < 100 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} min", seconds / 60);
 }
 
-// Returns the seconds of a wave: the prompts of all clients, then all answers in the same steps.
+// Returns the seconds of one wave: the prompts of all clients, then their answers together.
 double wave_seconds(const PresetRun& run, int num_clients, int max_batch_tokens,
                     const PredictSeconds& predict) {
   const int prompt = run.prompt_lengths.front(), output = run.output_lengths.front();
@@ -157,7 +157,7 @@ double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch
   } else {
     for (const BenchTest& test : run.tests()) {
       const bool is_decode = test.kind == BenchKind::kDecode;
-      if (is_decode)  // the middle step stands for all
+      if (is_decode)  // the middle step is predicted and stands for all
         seconds += test.num_tokens * predict({.context = test.depth + test.num_tokens / 2 + 1});
       else
         for (const TestStep& step : steps_of(test, max_batch_tokens))

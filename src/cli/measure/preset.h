@@ -1,4 +1,4 @@
-// Presets of bench: several measurements of one model, in several formats, by one command.
+// Presets of bench: several measurements of one model, in several formats, with one command.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace nibble::cli {
 
-// One measurement of a preset, for which the model is loaded once.
+// One measurement of a preset. The model is loaded once for it.
 struct PresetRun {
   std::string name, what;
   std::string mxfp4_layers{};  // --mxfp4-layers; empty: formats of the checkpoint
   std::string kv_dtype{"bf16"};
-  std::vector<int> prompt_lengths{}, output_lengths{}, depths{};  // lists of a grid, as in bench
-  // Numbers of clients, whose requests all have the single prompt and output length. Empty for a grid.
+  std::vector<int> prompt_lengths{}, output_lengths{}, depths{};  // lists of a grid, as the flags of bench
+  // Numbers of clients; empty for a grid. Requests of clients have the single prompt and output length.
   std::vector<int> num_clients{};
   bool has_draft_head{false};  // needs a draft head, and is left out without one
 
@@ -30,21 +30,21 @@ struct PresetRun {
 
 inline constexpr int kPresetRepetitions{3};
 
-// Returns the runs of a preset ("spark"), or those named after a colon ("spark:grid-bf16,ladder-qkv-o").
+// Returns the runs of a preset ("spark"), or the runs named after a colon ("spark:grid-bf16,ladder-qkv-o").
 // Throws InputError for an unknown name, or if a named run needs a draft head and there is none.
 std::vector<PresetRun> preset_runs(std::string_view preset, bool has_draft_head);
 std::string preset_names();  // "spark, spark-small"
 
-// Returns the settings of a run. Throws InputError if `settings` already set formats: the preset sets them.
+// Returns the settings of a run. Throws InputError if `settings` already set formats, which the preset sets.
 Settings settings_of(const PresetRun& run, const Settings& settings);
 
 using PredictSeconds = std::function<double(const PredictedStep&)>;
-// Returns the expected seconds of a run. `num_repetitions` includes warm-ups. Counts neither loading the
-// model nor drafts.
+// Returns the expected seconds of a run, without loading the model and without drafts. `num_repetitions`
+// includes warm-ups.
 double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch_tokens,
                         const PredictSeconds& predict);
 
-// Returns a table with one line per run, and the total time. nullopt: the time is unknown.
+// Returns a table with one line per run, and the total time. Seconds of nullopt: the time is unknown.
 std::string plan_text(std::span<const PresetRun> runs, std::span<const std::optional<double>> seconds);
 
 }  // namespace nibble::cli

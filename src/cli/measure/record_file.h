@@ -8,7 +8,7 @@ namespace nibble::cli {
 
 class RecordFile {
  public:
-  // Opens the file of --record early, to refuse a bad path before measuring. nullopt: no file.
+  // Opens the file of --record, before measuring, so that a bad path is refused early. nullopt: no file.
   explicit RecordFile(std::optional<std::string> path);
 
   void append(const std::string& line);  // does nothing without a file; throws InputError if writing fails

@@ -1,4 +1,4 @@
-// Members of records that are compared; any of them may be missing.
+// Members of records that are compared. A record may lack any of them.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ struct RecordMember {
   const char* pointer;  // JSON pointer to the member
 };
 
-// Returns null for a member that the record lacks, as older records do.
+// Returns null for a member that the record lacks; older records lack some.
 inline nlohmann::ordered_json value_at(const nlohmann::ordered_json& record, const char* pointer) {
   const nlohmann::ordered_json::json_pointer place(pointer);
   return record.contains(place) ? record.at(place) : nlohmann::ordered_json();
@@ -23,7 +23,7 @@ inline std::string text_of(const nlohmann::ordered_json& value) {
   return value.is_null() ? "not recorded" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// The model's file name without its folder, which may differ between machines.
+// The file name of the model: its folder may differ between machines.
 inline std::string model_of(const nlohmann::ordered_json& record) {
   return std::filesystem::path(text_of(value_at(record, "/model"))).filename().string();
 }

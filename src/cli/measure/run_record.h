@@ -15,11 +15,11 @@ struct RunRecord {
   std::string date;  // start of the run: utc_now()
   std::string command_line;
   Machine machine;
-  std::vector<KernelChoice> kernels;  // empty if a server ran the model: it does not report kernels
+  std::vector<KernelChoice> kernels;  // empty if a server ran the model: servers do not report kernels
   int num_warmups{0};                 // untimed repetitions of each test
 };
 
-// Call this at the end of a run. `began`: the result of utc_now() at the start of the run.
+// Call this at the end of a run. `began`: result of utc_now() at the start of the run.
 RunRecord record_of_run(const std::string& began, const std::string& command_line, const BackendRow& row,
                         const Backend& backend, int num_warmups);
 
@@ -27,14 +27,14 @@ std::string utc_now();  // "2026-11-22T02:36:02Z"
 
 nlohmann::ordered_json to_json(const Machine& machine);
 
-// The members that each record begins with (records/README.md). Unknown values are null.
+// Returns the members with which each record begins (records/README.md). Unknown values are null.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
-struct RunOutput {  // `table`: text to print; `record`: a line for the file of --record (record_line())
+struct RunOutput {  // `table`: text to print; `record`: line for the file of --record (record_line())
   std::string table, record;
 };
 
-// One line of a file of records. Bytes that are not UTF-8, such as in paths, are replaced.
+// Returns one line for a file of records. Bytes that are not UTF-8 (in paths) are replaced.
 std::string record_line(const nlohmann::ordered_json& record);
 
 }  // namespace nibble::cli

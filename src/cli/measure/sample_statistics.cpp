@@ -14,18 +14,18 @@ namespace {
 
 // Samples are "noisy" if their standard deviation exceeds this share of the mean.
 constexpr double kNoisy{0.1};
-// smallest number of samples to call suspiciously equal: two may be equal by accident
+// minimum number of samples to call suspiciously equal: two can be equal by accident
 constexpr size_t kEnoughToDoubt{3};
 
-// Whether all samples agree to five significant digits. Real measurements do not: of 95 tests with three or
-// more repetitions in records/cuda-bench.jsonl, five agree to four digits and none to five.
+// Whether all samples agree to five significant digits. Real measurements do not agree so well: of 95 tests
+// with three or more repetitions in records/cuda-bench.jsonl, five agree to four digits and none to five.
 bool look_equal(std::span<const double> samples) {
   const auto digits = [](double sample) { return fmt::format("{:.4e}", sample); };
   return std::all_of(samples.begin(), samples.end(),
                      [&](double sample) { return digits(sample) == digits(samples.front()); });
 }
 
-// Returns twice the number of pairs (x of a, y of b) with x > y. A pair with x = y counts as half a pair.
+// Returns twice the number of pairs (x of a, y of b) with x > y, counting a pair with x = y as half a pair.
 double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   double twice = 0;
   for (const double x : a)
@@ -33,7 +33,7 @@ double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   return twice;
 }
 
-// Returns the sum of t^3 - t over all groups of t equal samples: ties reduce the test's variance by it.
+// Returns the sum of t^3 - t over all groups of t equal samples, by which ties reduce the test's variance.
 double tie_term(std::span<const double> a, std::span<const double> b) {
   std::vector<double> all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());
@@ -48,7 +48,7 @@ double tie_term(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// The result of rank_test(). `won`: pairs (a, b) with a > b, ties as half; `ties`: result of tie_term().
+// Returns the result of rank_test(). `won`: pairs (a, b) with a > b, ties as half; `ties`: of tie_term().
 double chance_of(double won, double num_a, double num_b, double ties) {
   const double all = num_a + num_b;
   const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));
@@ -56,8 +56,8 @@ double chance_of(double won, double num_a, double num_b, double ties) {
   return variance > 0 && distance > 0 ? std::erfc(distance / std::sqrt(2 * variance)) : 1;
 }
 
-// Inverts the rank test. For a ratio r between the k-th and the next of the sorted ratios of all pairs, b
-// wins against r * a in all pairs but k; the test rejects r if the chance of k is below kNoiseChance.
+// Inverts the rank test. Sort the ratios b / a of all pairs of samples. For a ratio r between the k-th and
+// the next, b exceeds r * a in all pairs but k; the test rejects r if the chance of k is below kNoiseChance.
 std::optional<RatioInterval> ratio_interval(std::span<const double> a, std::span<const double> b) {
   std::vector<double> ratios;
   for (const double x : a)
@@ -67,7 +67,7 @@ std::optional<RatioInterval> ratio_interval(std::span<const double> a, std::span
     return chance_of(static_cast<double>(k), static_cast<double>(a.size()), static_cast<double>(b.size()),
                      0) < kNoiseChance;
   };
-  size_t num_rejected = 0;  // at each end
+  size_t num_rejected = 0;  // number of rejected ratios at each end
   while (2 * num_rejected < ratios.size() && is_rejected(num_rejected)) ++num_rejected;
   if (num_rejected == 0) return std::nullopt;
   return RatioInterval{ratios[num_rejected - 1], ratios[ratios.size() - num_rejected]};

@@ -1,4 +1,4 @@
-// Statistics of the repetitions of a measurement, and doubts about them.
+// Statistics of the repetitions of a measurement, and doubts about the samples.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@ namespace nibble::cli {
 struct SampleStatistics {
   double mean{0}, median{0};
   double standard_deviation{0};  // of the population, estimated with a divisor of n - 1; 0 for one sample
-  std::string_view note;         // doubts about the samples: "noisy", "suspiciously equal"; empty if none
+  std::string_view note;         // doubts: "noisy", "suspiciously equal"; empty if none
 };
 
 SampleStatistics statistics_of(std::span<const double> samples);  // at least one
 
 // Two-sided Mann-Whitney rank test: the probability that two sets of samples of one distribution differ at
-// least as much as `a` and `b`. Only the order of samples counts, so one disturbed repetition does not
-// decide. Uses the normal approximation, corrected for continuity and ties; with up to 12 samples each it
-// reports no difference that the exact test would not. Both sets need at least one sample.
+// least as much as `a` and `b`. Only the order of samples counts, so a single disturbed repetition has little
+// effect. Uses the normal approximation, corrected for continuity and ties; with up to 12 samples per set, it
+// reports no difference that the exact test would not report. Both sets need at least one sample.
 double rank_test(std::span<const double> a, std::span<const double> b);
 
 enum class Comparison { kWithinNoise, kFaster, kSlower, kTooFewSamples };
@@ -36,8 +36,8 @@ struct Difference {
   std::optional<RatioInterval> interval;  // nullopt: too few samples
 };
 // Speeds differ (kFaster, kSlower) if the chance is below kNoiseChance and the medians differ by
-// kSmallestDifference or more; smaller differences occur from day to day. kTooFewSamples: no measured speeds
-// could bring the chance below kNoiseChance, as with 3 samples against 3.
+// kSmallestDifference or more; smaller differences occur from day to day. kTooFewSamples: with 3 samples
+// against 3, for example, no speeds could bring the chance below kNoiseChance.
 inline constexpr double kNoiseChance{0.05}, kSmallestDifference{0.01};
 Difference compare_speeds(std::span<const double> a, std::span<const double> b);
 

@@ -88,7 +88,7 @@ BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, 
     num_tokens = std::max(num_tokens, test.num_tokens);
   }
   BackendOptions room = backend_options(config, setup, {num_positions, num_sequences});
-  // Keep all timed positions in sliding layers too, because every step is repeated.
+  // Steps are repeated, so sliding layers must keep all timed positions too.
   const int num_full = num_pages_for(num_positions);
   room.num_pages =
       std::max(room.num_pages,

@@ -1,4 +1,4 @@
-// The tests of bench, as in llama-bench: prefill or decode N tokens with `depth` tokens in the KV cache.
+// The tests of bench, as in llama-bench: prefill or decode of N tokens after `depth` tokens in the KV cache.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@ enum class BenchKind { kPrefill, kDecode };
 struct BenchTest {
   BenchKind kind{};
   int num_tokens{0};
-  int depth{0};  // tokens in the KV cache before the timed ones
+  int depth{0};  // tokens in the KV cache before the timed tokens
 };
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
-// One step of a test; its tokens begin at position depth + `offset`. `wants_next`: whether the step samples a
+// One step of a test, whose tokens begin at position depth + `offset`. `wants_next`: the step samples a
 // token. In a prefill only the last step does, as in an engine.
 struct TestStep {
   int offset;
@@ -31,7 +31,7 @@ struct TestStep {
 };
 std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
 
-// Returns all combinations of length and depth, without length 0. Depths ascend, to reuse cached tokens.
+// Returns all combinations of length and depth, except length 0. Depths ascend, to reuse cached tokens.
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 
@@ -39,30 +39,30 @@ std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span
 BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const ResolvedSettings& setup,
                         int num_sequences = 1);
 
-// Pseudo-random tokens that depend only on their position: the same in every run.
+// Returns pseudo-random tokens that depend only on their positions: they are equal in all runs.
 std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab);
 
 struct BenchResult {
   BenchTest test;
   std::vector<double> tokens_per_second;  // one per repetition
   int num_steps{0};
-  // Means over the timed steps: weights and KV cache that a step has to read, and operations of its products.
+  // Means over the timed steps: weights and KV cache that a step must read, operations of its products.
   double bytes_per_step{0}, flops_per_step{0};
 
   double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }
   double flops_per_token() const { return flops_per_step * num_steps / test.num_tokens; }
 };
 
-inline constexpr int kNumWarmups{1};        // unless --warmup says otherwise
-inline constexpr int kRequestsOfClient{4};  // sent by each client of bench clients, one by one
+inline constexpr int kNumWarmups{1};        // default of --warmup
+inline constexpr int kRequestsOfClient{4};  // requests per client of `bench clients`, one by one
 
 struct SpeedTests {
   std::span<const BenchTest> tests{};
   int num_repetitions{1}, num_warmups{kNumWarmups};
-  StorageFormats formats{};  // to compute bytes and operations
+  StorageFormats formats{};  // of weights and KV cache: give the bytes and operations of a test
 };
-// Runs each test `num_warmups` times untimed, then `num_repetitions` times, always with the same random
-// tokens, so that the router chooses the same experts. Calls `on_result` after each test.
+// Runs each test `num_warmups` times untimed, then `num_repetitions` times. The random tokens are always the
+// same, so that the router chooses the same experts. Calls `on_result` after each test.
 void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& speed,
                const std::function<void(const BenchResult&)>& on_result);
 

@@ -63,7 +63,7 @@ constexpr int kMaxPredictedTokens{1 << 20}, kMaxSequences{1024}, kMaxReplicas{10
 struct PredictOptions {
   std::string model, gpu;
   int count{1};
-  // duration of an all-reduce in microseconds; nullopt: from the link
+  // duration of an all-reduce in microseconds; nullopt: predicted from the link
   std::optional<double> sum_latency{};
   bool expert_parallel{false};
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"}, batches{"1"},
@@ -104,7 +104,7 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
   return mean_of(test, steps, num_sequences);
 }
 
-// Returns for each GPU the bytes that weights, workspace and KV cache may take if no other program runs.
+// Returns, for each GPU, the bytes for weights, workspace and KV cache if no other program runs.
 std::vector<size_t> budgets_of(const ResolvedSettings& setup, const PredictedDevice& device) {
   const DeviceMemory memory{device.memory_bytes, device.memory_bytes, device.uses_host_memory};
   return std::vector<size_t>(setup.own.cuda.parts.size(),
@@ -154,7 +154,7 @@ Request request_of(const PredictOptions& options, std::span<const BenchTest> tes
   return request;
 }
 
-// Predicts round-robin routing and, with several replicas and shared prefixes, routing by prefix.
+// Predicts round-robin routing. With several replicas and shared prefixes, also predicts routing by prefix.
 std::vector<PredictedReplicas> predict_replicas(const Request& request, std::span<const int> counts,
                                                 const PredictedMemory& memory, const PredictedDevice& device,
                                                 const Predictor& predictor) {
@@ -179,7 +179,7 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
   return found;
 }
 
-// Refuses settings that predictions ignore; otherwise the figures would seem to include their effect.
+// Refuses settings that predictions ignore, because the figures would seem to include their effect.
 void refuse_what_has_no_effect(const Settings& settings) {
   for (const auto& [flag, is_given] :
        {std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},

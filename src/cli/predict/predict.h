@@ -1,4 +1,4 @@
-// nibble predict: predicts a model's speed and memory on a GPU that may be absent here, from a cost model.
+// nibble predict: predicts speed and memory of a model from a cost model, for GPUs that may be absent here.
 #pragma once
 
 #include "cli/command.h"

@@ -14,8 +14,8 @@ struct PredictedTest {
   int num_sequences{1};  // number of sequences that decode together
   int num_steps{0};
   std::vector<PredictedTime> operations;  // mean per step
-  double sums{0};                         // time of the all-reduces of a step, in microseconds
-  ExpertLoad load{};                      // load of one layer on the device with the largest load
+  double sums{0};                         // time of a step's all-reduces in microseconds
+  ExpertLoad load{};                      // load per layer of the device with the largest load
 
   double microseconds() const;  // per step
   size_t bytes() const;         // weights and KV cache read per step
@@ -24,7 +24,7 @@ struct PredictedTest {
 };
 std::string name(const PredictedTest& test);  // "tg128 @ d4096 x 64"
 
-// Returns the mean over the steps of a test, at least one. Operations that a step lacks count as 0 there.
+// Returns the mean over the steps of a test, at least one. An operation counts as 0 in steps without it.
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps, int num_sequences = 1);
 
 }  // namespace nibble::cli

@@ -24,7 +24,7 @@ void print_operations(const PredictedTest& test) {
                row.products, row.serial, row.total(), row.bound());
 }
 
-// Returns the ratio of the largest load of a GPU, `most`, to the mean load. `of_all`: sum over all GPUs.
+// Returns the ratio of a GPU's largest load, `most`, to the mean load. `of_all`: sum over all GPUs.
 double unevenness(double most, double of_all, int count) { return most * count / of_all; }
 
 void print_whole_experts(const Predictions& found) {

@@ -10,7 +10,7 @@
 
 namespace nibble::cli {
 
-// How `nibble serve` would divide each GPU's memory.
+// Division of each GPU's memory by `nibble serve`.
 struct PredictedMemory {
   size_t total_bytes{0}, budget_bytes{0};  // budget: limit for weights, workspace and KV cache together
   size_t weight_bytes{0}, workspace_bytes{0}, sequence_bytes{0};
@@ -19,7 +19,7 @@ struct PredictedMemory {
 
   struct Row {
     int num_sequences{0};
-    // Tokens that full-attention layers could hold besides these sequences; negative: too little room.
+    // Tokens that full-attention layers could hold in addition to these sequences; negative: too little room.
     int64_t free_tokens{0};
   };
   std::vector<Row> rows{};
@@ -29,13 +29,13 @@ struct Predictions {
   std::string command_line, model;
   PredictedDevice device;
   int count{1};
-  PredictedLink link{};  // link between the GPUs; unused if count is 1
-  std::string refusal;   // why nibble cannot run the model on this GPU; empty if it can
+  PredictedLink link{};  // link between the GPUs; unused for a single GPU
+  std::string refusal;   // reason why nibble cannot run the model on this GPU; empty if it can
   int max_batch_tokens{0};
   std::vector<PredictedTest> tests;
-  std::vector<PredictedTest> of_experts;  // `tests` with --expert-parallel; empty if the flag is not given
+  std::vector<PredictedTest> of_experts;  // `tests` with --expert-parallel; empty without this flag
   PredictedMemory memory;
-  Request request;  // the request of every client in `replicas`
+  Request request;  // the request that every client of `replicas` sends
   std::vector<PredictedReplicas> replicas;
 };
 

@@ -9,15 +9,15 @@
 namespace nibble::cli {
 namespace {
 
-// Let T be the number of requests that fill `room` pages. Returns the share of all prefixes that occur in T
-// requests. A request adds `own_pages` to the cache, and the `pages` of its prefix if these are not cached.
+// Returns the share of all prefixes that occur in T requests, where T requests fill `room` pages. A request
+// adds `own_pages` to the cache, and the `pages` of its prefix if these are not cached.
 double share_that_fits(double room, double num_prefixes, double pages, double own_pages) {
   if (room <= 0) return 0;
   const auto share = [&](double requests) { return 1 - std::exp(-requests / num_prefixes); };
   const auto filled = [&](double requests) {
     return num_prefixes * pages * share(requests) + requests * own_pages;
   };
-  // After `most` requests, a prefix is missing with probability e^-40 only.
+  // After `most` requests, the probability that a prefix has not occurred is only e^-40.
   double least = 0, most = 40 * num_prefixes;
   if (filled(most) <= room) return 1;
   for (int halving = 0; halving < 60; ++halving) {
@@ -31,8 +31,8 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  // `full`: pages after the prefix (sequences share the prefix's pages). `sliding`: pages of the windows at
-  // the sequence's end and at its prompt's end; the latter stay in use (docs/decisions/0008).
+  // `full`: pages after the prefix, whose pages sequences share. `sliding`: pages of two windows, at the
+  // sequence's end and at its prompt's end; the latter stay in use (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);
@@ -42,17 +42,17 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
 }
 
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes) {
-  const int pages = request.prefix_tokens / kPageTokens;  // the prefix cache holds only filled pages
+  const int pages = request.prefix_tokens / kPageTokens;  // only whole pages are in the prefix cache
   const double own = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int in_window = pages - first_reached_page(pages * kPageTokens, room.window);
-  // Sliding pages of the windows at the end of prompt and answer. They are kept with the full pages.
+  // Sliding pages of the windows at the end of prompt and answer, which are kept as long as the full pages.
   const int window_pages = max_sliding_pages(room.window, 1);
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));
   const double again = share_that_fits(room.pages, num_prefixes, pages + in_window, own + own_ends);
-  // After a hit, the prefix is found again while its full pages last. After a miss, the sliding pages of the
-  // whole prefix count as unused until the next request of this prefix, and may be dropped before full pages.
-  // A hit leaves no such pages.
+  // After a hit, the prefix is found again until its full pages are dropped. After a miss, the sliding pages
+  // of the whole prefix count as unused until the next request of this prefix, and may be dropped before full
+  // pages. A hit leaves no such pages.
   double found = again;
   for (int round = 0; round < 60; ++round) {
     const double first_again =

@@ -1,4 +1,4 @@
-// Throughput of server replicas from step times and prefix caches, for `nibble predict --replicas`.
+// Throughput of server replicas, from step times and prefix caches, for `nibble predict --replicas`.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace nibble::cli {
 
-// Every client's request. Its first `prefix_tokens` are one of `num_prefixes` equally likely prefixes.
+// A client's request. Its first `prefix_tokens` tokens are one of `num_prefixes` equally likely prefixes.
 struct Request {
   int prompt_tokens{0}, answer_tokens{0};
   int prefix_tokens{0}, num_prefixes{1};
@@ -18,27 +18,27 @@ struct Request {
   int num_tokens() const { return prompt_tokens + answer_tokens; }
 };
 
-// KV cache pages of a replica that its running sequences do not use. `pages`: for cached texts, with the
-// sliding pages of windows at their ends. `unused_sliding`: sliding pages not used twice (kv/page_pool.h).
+// KV cache pages of a replica that running sequences do not use. `pages`: for cached texts, with the sliding
+// pages of windows at their ends. `unused_sliding`: sliding pages not used again (kv/page_pool.h).
 struct CacheRoom {
   double pages{0}, unused_sliding{0};
   int window{0};       // window of the sliding layers
   int num_running{0};  // running requests; half of them are assumed to have computed their prefix
 };
-// `options` must be those of one replica.
+// `options`: the options of one replica.
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running);
 
 // Predicts the share of requests that find their prefix in a replica's cache, in the steady state of random
 // requests with `num_prefixes` prefixes (Che's approximation). After a hit, a prefix is found again if it is
 // among the last T requests, whose pages fill `room.pages`. After a miss, it must be among the fewer requests
-// whose sliding pages fill `room.unused_sliding`. Within 15 points of the scheduler's share
-// (tests/cli/predict/serving_test.cpp).
+// whose sliding pages fill `room.unused_sliding`. The result is within 15 percentage points of the
+// scheduler's (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 
 using StepSeconds = std::function<double(const PredictedStep&)>;
 
-// One round: `num_running` requests prefill, which yields their first tokens, then decode together.
+// One round: `num_running` requests prefill, which samples their first tokens, then decode together.
 struct ServingRound {
   double prompt_seconds{0}, answer_seconds{0};
   double seconds() const { return prompt_seconds + answer_seconds; }
@@ -47,8 +47,8 @@ struct ServingRound {
 ServingRound round_of(const Request& request, int num_running, double found, int max_batch_tokens,
                       const StepSeconds& step_seconds);
 
-// Replicas of a server, each running `num_running` requests. `by_prefix`: the gateway sends requests with
-// equal prefixes to the same replica; otherwise it distributes requests evenly.
+// Replicas of a server, each with `num_running` running requests. `by_prefix`: the gateway sends requests
+// with equal prefixes to the same replica. Otherwise it distributes requests evenly.
 struct Replicas {
   int num_replicas{1}, num_running{1};
   bool by_prefix{false};

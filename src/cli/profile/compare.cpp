@@ -66,7 +66,7 @@ std::optional<double> number_at(const Json& object, const char* key) {
                                                          : std::nullopt;
 }
 
-// Returns the rows of A in their order, then those that only B has. `list`: a pointer to them.
+// Returns the rows of A in order, then the rows that only B has. `list`: JSON pointer to the list of rows.
 std::vector<ComparedTime> rows_of(const Json& a, const Json& b, const char* list) {
   std::vector<ComparedTime> rows;
   const auto row_of = [&](const Json& of) -> ComparedTime& {
@@ -147,7 +147,7 @@ std::string table_of_kernels(const Json& a, const Json& b) {
   return table;
 }
 
-// The formats and the kernel of each operation, as one line per operation that differs.
+// Lists operations whose formats or kernels differ, one line each.
 std::string formats_that_differ(const Json& a, const Json& b) {
   const auto rows_text = [](const Json& profile, const std::string& operation) {
     std::string text;

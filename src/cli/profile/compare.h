@@ -1,4 +1,4 @@
-// nibble profile compare: the difference between two profiles, by part and by kernel.
+// nibble profile compare: the difference between two profiles, by part of the step and by kernel.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +9,12 @@
 
 namespace nibble::cli {
 
-// Reads the last profile of a file of `nibble profile --json`. A profile of another engine needs only "parts"
+// Reads the last profile in a file of `nibble profile --json`. Profiles of other engines need only "parts"
 // with "part" and "us". Throws InputError for anything else.
 nlohmann::ordered_json read_profile_file(const std::filesystem::path& path);
 
 // Returns Markdown tables of parts and kernels, and a list of other differences (commit, machine, formats).
-// Throws InputError if the steps differ (model, tokens, depth, sequences): names the first difference.
+// Throws an InputError that names the first difference if the steps differ (model, tokens, depth, sequences).
 std::string compare_profiles(const std::string& name_a, const nlohmann::ordered_json& a,
                              const std::string& name_b, const nlohmann::ordered_json& b);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kKernelRow{
     "| {:<20} | {:<20} | {:>9} | {:>7} | {:>8} | {:>8} | {:>8} | {:>10} | {:>7} | {:>6} | {:>7} |\n"};
 
-// One kernel while its launches are counted.
+// Times of one kernel's launches.
 struct Launches {
   std::string_view kernel;
   size_t part;
@@ -31,7 +31,7 @@ Launches& find_or_add(std::vector<Launches>& all, const TimedWork& work, size_t 
   return all.emplace_back(Launches{work.name, part, std::vector<double>(num_steps), {}});
 }
 
-// The smallest sample that at least 99 % of the samples do not exceed.
+// Returns the smallest sample that at least 99 % of the samples do not exceed.
 double p99(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   return samples[static_cast<size_t>(std::ceil(0.99 * static_cast<double>(samples.size()))) - 1];
@@ -63,7 +63,7 @@ void add_cost(std::vector<KernelTime>& kernels, const OperationCost& row) {
   kernel->flops += row.cost.flops;
 }
 
-// gate_up has twice the rows of down, so its time should be twice as long; more points to its activation.
+// Compares gate_up with down. It has twice the rows, so it should take twice the time.
 std::string halves_of_experts(std::span<const KernelTime> kernels) {
   KernelTime up, down;
   for (const KernelTime& kernel : kernels)

@@ -1,4 +1,4 @@
-// The time of a step by kernel: how often each runs, how long a launch takes, and what it has to read.
+// The time of a step by kernel: number of launches, duration of a launch, and bytes that it has to read.
 #pragma once
 
 #include <span>
@@ -15,22 +15,22 @@ namespace nibble::cli {
 struct KernelTime {
   std::string_view kernel, part;
   Operation operation{};
-  int num_launches{0};                     // in a step
-  double microseconds{0};                  // of a step: the median of the repetitions
+  int num_launches{0};                     // launches per step
+  double microseconds{0};                  // per step: median of the repetitions
   double launch_median{0}, launch_p99{0};  // microseconds, over all launches of all repetitions
-  size_t bytes{0};                         // weights and KV cache that it has to read in a step
-  uint64_t flops{0};                       // in a step
+  size_t bytes{0};                         // weights and KV cache that the kernel has to read per step
+  uint64_t flops{0};                       // per step
 };
 
-// Returns the kernels in the order of their first launches. Times are those that a launch adds to the step,
-// so kernels of a part add up to the part (up to medians). The cost of an operation counts for its longest
-// kernel; if it has none, because another one computes it too, for the longest kernel of its part. Kernels of
-// a draft head have no bytes of their own. Needs at least one repetition.
+// Returns the kernels in the order of their first launches. Each time is what a launch adds to the step, so
+// the kernels of a part add up to the part (apart from medians). The cost of an operation is assigned to its
+// longest kernel. If another operation's kernel computes it too, that is the longest kernel of its part.
+// Kernels of a draft head have no bytes of their own. Needs at least one repetition.
 std::vector<KernelTime> kernel_times(std::span<const std::vector<TimedWork>> repetitions,
                                      std::span<const OperationCost> costs);
 
-// A Markdown table; `read_bandwidth` in bytes/s, `step` in microseconds. Below it, where both halves of the
-// experts have a kernel, the ratio of their times next to that of their bytes.
+// Returns a Markdown table; `read_bandwidth` in bytes/s, `step` in microseconds. If both halves of the
+// experts have kernels, a line below gives the ratios of their times and of their bytes.
 std::string kernel_table(std::span<const KernelTime> kernels, double read_bandwidth, double step);
 
 nlohmann::ordered_json to_json(std::span<const KernelTime> kernels, double read_bandwidth);

@@ -1,4 +1,4 @@
-// The parts of a step in a profile: which operations belong together, and the time of each piece of work.
+// The parts of a step in a profile: the operations of each part, and the time of each piece of work.
 #pragma once
 
 #include <array>
@@ -15,15 +15,15 @@ inline constexpr std::array<std::string_view, 6> kPartNames{
     "dense", "experts", "attention", "norms and routing", "lm_head and sampling", "draft head"};
 inline constexpr size_t kDraftPart{5};
 
-// These return an index into kPartNames.
+// Both functions return an index into kPartNames.
 size_t part_of(Operation operation);
 size_t part_of(const TimedWork& work);
 
 struct OwnTime {
-  double idle{0};  // microseconds without work before this piece
-  double busy{0};  // microseconds that the piece adds to the step: without what overlaps with earlier pieces
+  double idle{0};  // microseconds without any work before this piece
+  double busy{0};  // microseconds that the piece adds to the step, without its overlap with earlier pieces
 };
-// One per piece of work. All of them add up to the step.
+// Returns the times of each piece of work. Their sum is the step's time.
 std::vector<OwnTime> own_times(std::span<const TimedWork> step);
 
 }  // namespace nibble::cli

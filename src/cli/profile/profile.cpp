@@ -61,7 +61,7 @@ struct ProfileOptions {
   bool by_kernel{false}, as_json{false};
 };
 
-// A step that can be repeated: sequences with equal lengths and numbers of new tokens; each samples a token.
+// A step that can be repeated: sequences of equal length with the same number of new tokens, each sampled.
 class ProfiledStep {
  public:
   ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)
@@ -97,7 +97,7 @@ struct Steps {
   std::vector<double> unrecorded;  // microseconds per step without recording
 };
 
-// Alternates recorded and unrecorded steps, so that changes of the machine's speed affect both.
+// Alternates recorded and unrecorded steps, so that a change of the machine's speed affects both.
 Steps run_steps(Backend& backend, const Batch& batch, const ProfileOptions& options) {
   for (int warmup = 0; warmup < options.num_warmups; ++warmup) backend.step(batch);
   Steps steps;
@@ -201,8 +201,8 @@ Json profile_json(const Profile& profile) {
   return json;
 }
 
-// Returns how many tokens per sequence a draft head drafts after the step; 0 without a draft head. Drafters
-// without weights (n-gram, suffix) take no device time, so they are left out.
+// Returns the number of tokens per sequence that a draft head drafts after the step; 0 without a draft head.
+// Drafters without weights (n-gram, suffix) take no device time and are ignored.
 int drafts_of_head(const speculative::SpeculationOptions& asked, int num_sequences) {
   if (!asked.draft_model.empty())
     throw InputError(
@@ -335,7 +335,7 @@ std::string chrome_trace(std::span<const TimedWork> work) {
 
 Action define_profile(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ProfileOptions>();
-  add_model(command, options->model)->required(false);  // `profile compare` has none
+  add_model(command, options->model)->required(false);  // optional, because `profile compare` has no MODEL
   const auto add_number = [&](const char* flag, int& number, const char* what, int least, int most) {
     command.add_option(flag, number, fmt::format("{} [{}]", what, number))
         ->type_name("N")

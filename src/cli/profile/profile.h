@@ -1,4 +1,4 @@
-// nibble profile: shows where the time of one step goes.
+// nibble profile: shows which parts of a step take its time.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +25,21 @@ struct PartTime {
   double deviation{0};     // standard deviation, in microseconds
   int num_launches{0};
   size_t bytes{0};    // weights and KV cache that the part has to read
-  uint64_t flops{0};  // of its matrix products; 0 of a draft head, whose products are not counted
+  uint64_t flops{0};  // of the part's matrix products; 0 for a draft head (not counted)
 };
 
 // Returns the parts in the order of the table; then a draft head's part, if it ran, and "gaps": time without
-// a kernel. Each time is a median, so the sum differs from the step's median. Needs at least one repetition.
+// a kernel. Times are medians, so their sum differs from the step's median. Needs at least one repetition.
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions, const StepBytes& bytes);
 
-// Bytes that each repetition reads again, to compare with the size of the caches.
+// Bytes that each repetition reads again, for comparison with the size of the caches.
 Reuse reuse_of(const std::vector<PartTime>& parts, std::optional<size_t> cache_bytes);
 
-// A line per part that reads faster than `read_bandwidth` (bytes/s) although the step exceeds the caches.
+// Returns a line per part that reads faster than `read_bandwidth` (bytes/s) in a step too large for caches.
 std::vector<std::string> contradictions(const std::vector<PartTime>& parts, double read_bandwidth,
                                         const Reuse& reuse);
 
-// Returns a trace for Chrome's trace viewer, with one event per piece of work.
+// Returns a trace for Chrome's trace viewer, with an event per piece of work.
 std::string chrome_trace(std::span<const TimedWork> work);
 
 Action define_profile(CLI::App& command, Settings& settings);

@@ -1,4 +1,4 @@
-// The JSON of --speculative-config, collected from vLLM's dotted flags and from SGLang's flags.
+// Builds the JSON of --speculative-config from vLLM's dotted flags and from SGLang's flags.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace nibble::cli {
 
 class DraftConfig {
  public:
-  void add(const std::string& flag, const nlohmann::json& members);  // flags() will list `flag`
+  void add(const std::string& flag, const nlohmann::json& members);  // `flag`: for flags()
   bool empty() const { return flags_.empty(); }
-  std::string flags() const;  // all flags that add() got: "--speculative-algorithm, --speculative-num-steps"
+  std::string flags() const;  // all flags passed to add(): "--speculative-algorithm, --speculative-num-steps"
   std::string text() const;
 
  private:

@@ -1,5 +1,5 @@
-// Flags of vLLM, SGLang, TensorRT-LLM, llama.cpp and Ollama, and what nibble does with each. A new flag is a
-// row in table.cpp; docs/start-lines.md has the same rows, which a test compares.
+// Flags of vLLM, SGLang, TensorRT-LLM, llama.cpp and Ollama, and nibble's treatment of each. A new flag is a
+// row in table.cpp. docs/start-lines.md has the same rows; a test compares them.
 #pragma once
 
 #include <span>
@@ -7,10 +7,10 @@
 
 namespace nibble::cli {
 
-enum class Takes {  // the value of a flag; the same in all rows of a flag
+enum class Takes {  // kind of a flag's value; the same in all rows of a flag
   kNothing,
   kValue,
-  kMaybe,    // an optional value; StartFlag::values lists the accepted ones
+  kMaybe,    // an optional value, one of StartFlag::values
   kSeveral,  // values up to the next flag
   kCount,    // a number, in vLLM also as 32k (32,000) or 32K (32,768)
   kList,     // a JSON list of texts, or texts separated by commas
@@ -18,24 +18,24 @@ enum class Takes {  // the value of a flag; the same in all rows of a flag
 };
 
 enum class Fate {
-  kOwn,       // nibble has the flag; StartFlag::here is set only if the spelling differs
-  kMapped,    // replaced by the flags in StartFlag::here; the log says so
-  kDraft,     // one member of the JSON of --speculative-config, named in StartFlag::here
-  kUnneeded,  // dropped, because nibble does this anyway; the log says why
+  kOwn,       // nibble has this flag too; StartFlag::here is its spelling if different
+  kMapped,    // nibble uses the flags in StartFlag::here instead; the log reports it
+  kDraft,     // becomes the member StartFlag::here of --speculative-config's JSON
+  kUnneeded,  // dropped, because nibble does this without a flag; the log says so
   kRefused,
 };
 
 struct StartFlag {
   std::string_view names;    // separated by spaces: "--ubatch-size -ub"
-  std::string_view engines;  // those that have the flag: "vLLM, SGLang"
+  std::string_view engines;  // engines that have the flag: "vLLM, SGLang"
   Takes takes;
   // Values to which the row applies, as patterns (*, ?, [0-9]) separated by |; empty: all values. The first
-  // row that applies wins. A row for all values does not apply if the command has the flag itself.
+  // row that applies is used. A row for all values does not apply if nibble's command has the flag.
   std::string_view values;
   Fate fate;
   std::string_view
       here;  // "--kv-dtype fp8", "--context {}" with the value; "method=eagle3" or "model" of kDraft
-  std::string_view why{};  // kMapped, kDraft: the difference, if any
+  std::string_view why{};  // kMapped, kDraft: difference to the other engine, if any
 };
 
 struct StartFlagGroup {

@@ -25,14 +25,14 @@ using Rows = std::vector<const StartFlag*>;
 
 constexpr std::string_view kDraftFlag{"--speculative-config"}, kGpusFlag{"--tensor-parallel-size"};
 
-bool is_flag(std::string_view text) {  // not a negative number
+bool is_flag(std::string_view text) {  // false for a negative number
   return text.size() > 1 && text[0] == '-' && !std::isdigit(static_cast<unsigned char>(text[1])) &&
          text[1] != '.';
 }
 
-struct Given {        // one flag of the command line
-  std::string typed;  // including its value, for notes
-  std::string name;   // dashes replace underscores
+struct Given {        // one flag on the command line
+  std::string typed;  // the flag with its value, for notes
+  std::string name;   // underscores are replaced by dashes
   std::string path;   // "method" of --speculative-config.method; empty for all other flags
   std::optional<std::string> value;
 };
@@ -103,7 +103,7 @@ class Translation {
   struct Flag {
     Given given;
     Texts values;
-    const CLI::Option* option;  // null if the command lacks the flag
+    const CLI::Option* option;  // null: the command has no such flag
   };
 
   void keep(const Texts& arguments) {
@@ -137,7 +137,7 @@ class Translation {
     keep_or_refuse(rows, flag, argument);
   }
 
-  // Reads the flag's values. `row`: the flag in the table of other engines' flags; null: absent.
+  // Reads the flag's values. `row`: the flag's row in the table of other engines' flags; null: no row.
   void read_values(Flag& flag, const StartFlag* row) {
     Given& given = flag.given;
     if (given.value) {
@@ -147,7 +147,7 @@ class Translation {
     const Takes takes = row ? row->takes : Takes::kNothing;
     const bool takes_one = flag.option ? flag.option->get_expected_max() > 0
                                        : takes != Takes::kNothing && takes != Takes::kMaybe;
-    // While the model is unknown, a second word after nibble's own --served-model-name is the model.
+    // Without a model so far, the second word after nibble's own --served-model-name is the model.
     const bool takes_more = takes == Takes::kSeveral && (has_model_ || !flag.option);
     const auto may_follow = [&](const std::string& text) {
       if (takes == Takes::kMaybe) return matches_one(row->values, text);
@@ -171,7 +171,7 @@ class Translation {
     if (!given.value) keep(flag.values);
   }
 
-  // Turns --name.path value into the JSON that --name would have. Returns false if it was added to drafts_.
+  // Turns the value of --name.path into JSON for --name. Returns false if the JSON was added to drafts_.
   bool collect_member(Flag& flag) {
     const json member = json_at(flag.given.path, flag.values.front());
     flag.values = {to_line(member)};
@@ -182,7 +182,7 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else it stays as it is
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else not translated
       return has(first_word(row.here));
     }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;
@@ -198,7 +198,7 @@ class Translation {
   void keep_or_refuse(const Rows& rows, const Flag& flag, const std::string& argument) {
     Texts expected;
     for (const StartFlag* row : rows) {
-      // The table translates this value to a flag that the command lacks. The parser reports that.
+      // The table maps this value to a flag that the command lacks. Leave it to the parser, which reports it.
       if (is_for_value(*row, flag)) return keep_flag(flag, argument);
       if (row->fate == Fate::kRefused || row->fate == Fate::kOwn) continue;
       for (const std::string& value : split(row->values, '|')) expected.push_back(value);
@@ -289,7 +289,7 @@ class Translation {
 
 StartLine translate(const CLI::App& program, const Texts& arguments) {
   const CLI::App* command = &program;
-  size_t num_names = 0;  // "bench serve" has two
+  size_t num_names = 0;  // number of words in the command's name: "bench serve" has two
   while (num_names < arguments.size()) {
     const CLI::App* next = find_command(*command, arguments[num_names]);
     if (!next) break;

@@ -1,5 +1,5 @@
-// Translates the command line of another engine: replaces its flags by nibble's, drops those that nibble does
-// not need, and refuses the others with a reason. Leaves flags without a row in table.cpp to the parser.
+// Translates the command line of another engine: replaces its flags by nibble's, drops flags that nibble does
+// not need, and refuses others with a reason. Flags without a row in table.cpp are left to the parser.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ class App;
 namespace nibble::cli {
 
 struct StartLine {
-  std::vector<std::string> arguments;  // with nibble's flags only
+  std::vector<std::string> arguments;  // flags of nibble only
   std::vector<std::string> notes;      // for the log: how each flag of another engine was read
 };
 
-// `arguments`: those after the program's name. Throws an InputError that names all refused flags.
+// `arguments`: the arguments after the program's name. Throws an InputError that names all refused flags.
 StartLine translate(const CLI::App& program, const std::vector<std::string>& arguments);
 
-// Returns a line for each environment variable of another engine that is set. nibble reads none of them.
+// Returns a hint for each environment variable of another engine that is set: nibble reads none of these.
 std::vector<std::string> hints_of_foreign_variables(const char* const* environment);
 
 }  // namespace nibble::cli

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 json parsed(const std::string& text) { return json::parse(text, nullptr, /*allow_exceptions=*/false); }
 
-int64_t factor_of(char unit) {  // 0 for any other letter
+int64_t factor_of(char unit) {  // 0 for unknown letters
   switch (unit) {
     case 'k':
       return 1'000;

@@ -10,7 +10,7 @@
 
 namespace nibble::cli {
 
-std::vector<std::string> split(std::string_view text, char separator);  // without empty parts
+std::vector<std::string> split(std::string_view text, char separator);  // drops empty parts
 
 // Returns whether one of the patterns, separated by |, matches all of `value`. Ignores case.
 bool matches_one(std::string_view patterns, const std::string& value);
@@ -21,7 +21,7 @@ std::string plain_count(const std::string& text);
 // Returns the texts of a JSON list, or the parts of "a,b".
 std::vector<std::string> list_of(const std::string& text);
 
-// Returns a JSON object as text without spaces, with sorted members, for patterns; other text unchanged.
+// Returns a JSON object without spaces and with sorted members, to match patterns; other text unchanged.
 std::string compact_json(const std::string& text);
 
 // Returns {"a": {"b": value}} for the path "a.b". A value that is not JSON becomes a string.

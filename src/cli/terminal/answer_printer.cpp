@@ -26,7 +26,7 @@ void AnswerPrinter::show(harmony::AnswerPart part, std::string_view text) {
 
 void AnswerPrinter::finish() { close(); }
 
-// Terminals show reasoning dimmed; elsewhere "reasoning: " precedes it. "call: " precedes every call.
+// Reasoning is dimmed on terminals; elsewhere it begins with "reasoning: ". Every call begins with "call: ".
 void AnswerPrinter::open(harmony::AnswerPart part) {
   is_open_ = true;
   part_ = part;

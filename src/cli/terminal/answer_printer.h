@@ -9,9 +9,9 @@
 namespace nibble::cli {
 
 struct AnswerPrinterOptions {
-  std::FILE* reasoning{stderr};  // for reasoning and calls, so that a pipe on stdout gets only the answer
+  std::FILE* reasoning{stderr};  // stream for reasoning and calls; a pipe on stdout then gets only the answer
   std::FILE* answer{stdout};
-  bool hides_reasoning{false};  // Show the line "thinking..." instead of the reasoning.
+  bool hides_reasoning{false};  // shows the line "thinking..." instead of the reasoning
 };
 
 class AnswerPrinter {

@@ -19,13 +19,13 @@ using Visit = std::function<void(const Json&)>;
 void visit_line(std::string_view line, std::string_view origin, int number, const Visit& visit) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   try {
-    // parse_json() refuses deep nesting, because `visit` may recurse.
+    // `visit` may recurse: parse_json() refuses deep nesting.
     visit(harmony::parse_json(line, "it"));
   } catch (const InputError& error) {
     throw InputError("{}, line {}: {}", origin, number, error.what());
   } catch (const Json::exception& error) {  // a field is missing or of another type
     std::string_view what = error.what();
-    what.remove_prefix(what.find(']') + 2);  // Drop the prefix "[json.exception.type_error.302] ".
+    what.remove_prefix(what.find(']') + 2);  // drop the prefix "[json.exception.type_error.302] "
     throw InputError("{}, line {}: {}", origin, number, what);
   }
 }
@@ -59,7 +59,7 @@ std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
   if (!list.is_array()) throw InputError("{} is not a list of token ids", list.dump());
   std::vector<TokenId> ids;
   for (const Json& id : list) {
-    // Compare as int64, because a number in a file may exceed a TokenId.
+    // Compare as int64: the number in the file may exceed a TokenId.
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
       throw InputError("{} is not a token id; expected 0 to {}", id.dump(), tokenizer.num_tokens() - 1);
     ids.push_back(id.get<TokenId>());

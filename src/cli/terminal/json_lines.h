@@ -10,17 +10,17 @@
 namespace nibble::cli {
 
 // Prints one line per non-blank line of stdin: the result of `answer`, or {"error": "stdin, line 2: ..."} if
-// the line is not JSON or `answer` throws InputError. At the end throws the first of these errors.
+// the line is not JSON or `answer` throws InputError. At the end, throws the first of these errors.
 void answer_json_lines(const std::function<nlohmann::ordered_json(const nlohmann::ordered_json&)>& answer);
 
-// Calls `visit` for each non-blank line. An InputError of `visit` or of parsing names `origin` and the line.
+// Calls `visit` for each non-blank line. InputErrors of `visit` and of parsing name `origin` and the line.
 void for_each_json_line(std::string_view text, std::string_view origin,
                         const std::function<void(const nlohmann::ordered_json&)>& visit);
 
 // Throws InputError if `list` is not a JSON list of ids in the vocabulary.
 std::vector<TokenId> token_ids(const nlohmann::ordered_json& list, const Tokenizer& tokenizer);
 
-// Prints one line and flushes, because the reader may be waiting. Bytes that are not UTF-8 become U+FFFD.
+// Prints one line and flushes, because its reader may be waiting. Bytes that are not UTF-8 become U+FFFD.
 void print_json_line(const nlohmann::ordered_json& json);
 
 }  // namespace nibble::cli

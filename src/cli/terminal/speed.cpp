@@ -20,7 +20,7 @@ Speed speed_of(const Config& config, const StorageFormats& formats, const Finish
   if (finished.prefill_seconds > 0)
     speed.prefill_tokens_per_second =
         (finished.num_prompt_tokens - finished.num_cached_tokens) / finished.prefill_seconds;
-  const int num_decoded = finished.num_output_tokens - 1;  // The prefill yields the answer's first token.
+  const int num_decoded = finished.num_output_tokens - 1;  // prefill samples the answer's first token
   if (num_decoded < 1 || finished.decode_seconds <= 0) return speed;
   speed.decode_tokens_per_second = num_decoded / finished.decode_seconds;
   const int middle = finished.num_prompt_tokens + finished.num_output_tokens / 2;

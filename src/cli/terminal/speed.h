@@ -16,7 +16,7 @@ struct Speed {
 };
 
 Speed speed_of(const Config& config, const StorageFormats& formats, const FinishedEvent& finished);
-// Returns for each n the share of proposals whose n-th draft was accepted, up to the last share above 0.
+// Element n is the share of proposals whose n-th draft was accepted. Ends with the last share above 0.
 std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts);
 std::string describe(const FinishedEvent& finished, const Speed& speed);  // one line
 // One line for an answer that ended before the model ended it; otherwise empty.

@@ -19,8 +19,8 @@
 namespace nibble::cli {
 namespace {
 
-// Write end of CatchInterrupt's pipe; global, because a signal handler has no other access. A flag would not
-// do: a signal on another thread does not interrupt a read() of the main thread.
+// Write end of CatchInterrupt's pipe; global, because a signal handler can only reach globals. A flag would
+// not do: a signal on another thread does not interrupt a read() of the main thread.
 std::atomic<int> interrupt_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 

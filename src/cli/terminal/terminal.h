@@ -12,11 +12,11 @@
 
 namespace nibble::cli {
 
-// Return escape sequences; empty if `stream` can't show them or NO_COLOR (no-color.org) is set.
+// Both return an escape sequence; empty if `stream` can't show it or NO_COLOR (no-color.org) is set.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);
 
-// While this object exists, ctrl-C is recorded instead of ending the program. At most one object at a time.
+// While this object exists, ctrl-C is recorded and does not end the program. At most one object at a time.
 class CatchInterrupt {
  public:
   CatchInterrupt();
@@ -35,7 +35,7 @@ class CatchInterrupt {
 // Reads lines from stdin. Unlike std::getline, read() returns on ctrl-C.
 class LineReader {
  public:
-  // Without an `interrupt` (null), read() does not return on ctrl-C.
+  // `interrupt`: ends read() on ctrl-C; null: ctrl-C has its usual effect.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the enumerator for a name: "kExpertsUp" for "experts up", "kBf16" for "BF16".
+// Returns the enumerator's name: "kExpertsUp" for "experts up", "kBf16" for "BF16".
 std::string enumerator(std::string_view name) {
   std::string text = "k";
   bool begins_word = true;

@@ -15,13 +15,13 @@
 
 namespace nibble::cli {
 
-// Default numbers of rows: on both sides of each threshold of the kernel table, and between the thresholds.
+// Default numbers of rows: on both sides of the kernel table's thresholds, and between them.
 inline constexpr const char* kTunedRows{"2,4,8,12,16,24,32,48,64,96,128,192,256,384,512,768,1024,2048"};
 
 struct TuneKernelsOptions {
   std::vector<int> num_rows;  // from 2 to kMostTunedRows
   int num_repetitions{5};
-  std::string record_name;  // file name of the record, which printed table rows cite as their source
+  std::string record_name;  // file name of the record, cited as the source of printed rows
 };
 
 struct TunedKernels {

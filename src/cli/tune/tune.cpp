@@ -60,7 +60,7 @@ struct TunedValue {
   const char* name;
   int cpu::CpuTuning::*member;
   std::vector<int> values;
-  BenchTest test;  // the test whose speed depends most on this value
+  BenchTest test;  // test whose speed depends most on this value
 };
 
 double tokens_per_second(Backend& backend, const BackendOptions& room, const BenchTest& test) {
@@ -70,18 +70,18 @@ double tokens_per_second(Backend& backend, const BackendOptions& room, const Ben
   return speed;
 }
 
-// Returns the index of the value to keep: 0 unless another is faster beyond noise. `speeds`: [value][round].
+// Returns the index of the best value: 0 unless another one is faster beyond noise. `speeds`: [value][round].
 size_t best_of(const char* what, const std::vector<int>& values, const std::string& test,
                const std::vector<std::vector<double>>& speeds) {
   size_t best = 0;
   double best_ratio = kWorthIt;
   for (size_t v = 0; v < values.size(); ++v) {
-    std::vector<double> ratios;  // compare per round: a slow round of the machine is slow for all values
+    std::vector<double> ratios;  // ratios per round: a slow round is slow for all values
     for (size_t round = 0; round < speeds[v].size(); ++round)
       ratios.push_back(speeds[v][round] / speeds[0][round]);
     const double ratio = statistics_of(ratios).median;
     std::sort(ratios.begin(), ratios.end());
-    const double low_ratio = ratios[ratios.size() / 5];  // a ratio that four of five rounds reach
+    const double low_ratio = ratios[ratios.size() / 5];  // four of five rounds reach this ratio
     fmt::print("| {:<16} | {:>5} | {:<12} | {:8.2f} | {:6.3f} |\n", what, values[v], test,
                statistics_of(speeds[v]).median, ratio);
     if (ratio > best_ratio && low_ratio > 1) {
@@ -120,8 +120,8 @@ std::vector<int> thread_counts() {  // numbers of threads to try; the first is t
   return counts;
 }
 
-// Returns the thread count with the most requests (a prompt and an answer) per second. Loads the model for
-// each count, because a backend cannot change its number of threads.
+// Returns the thread count with the most requests (prompt and answer) per second. Loads the model for each
+// count, because a backend can't change its number of threads.
 int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   const std::vector<int> counts = thread_counts();
   std::vector<std::vector<double>> speeds(counts.size());
@@ -164,7 +164,7 @@ int tune_on_device(const TuneOptions& options, const std::filesystem::path& path
 
 int tune(const TuneOptions& options, Settings settings, const std::string& command_line) {
   const std::filesystem::path path = tuning_path(settings);
-  settings.tuning = "off";  // start from the built-in values
+  settings.tuning = "off";  // measure from the built-in values
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
@@ -189,8 +189,8 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
       {"large_panel_rows", &cpu::CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
-  if (many != kernels.end()) {  // This kernel runs from a certain number of tokens on; tune that number.
-    // The test kFewTokens has a prompt of 64 tokens, so that each expert gets only a few.
+  if (many != kernels.end()) {  // tune the number of tokens from which on this kernel runs
+    // kFewTokens is used: with a prompt of 64 tokens each expert gets only a few.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})
       if (value != values.front()) values.push_back(value);

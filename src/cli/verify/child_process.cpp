@@ -37,10 +37,10 @@ ChildResult run_child(const std::vector<std::string>& command, std::chrono::mill
                        process::args = std::vector<std::string>(command.begin() + 1, command.end()),
                        process::std_out > out, process::std_err > err, context, error);
   if (error) throw std::system_error(error, "starting " + command.front());
-  context.run_for(limit);  // ends early when the child has closed both pipes
+  context.run_for(limit);  // returns early when the child has closed both pipes
   if (context.stopped()) {
     child.wait();
-    const int status = child.native_exit_code();  // as waitpid() reports it
+    const int status = child.native_exit_code();  // in the format of waitpid()
     result.end = WIFSIGNALED(status) ? ChildResult::End::kSignalled : ChildResult::End::kExited;
     result.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   } else {

@@ -1,4 +1,4 @@
-// Runs a program in a separate process, so that its crash or hang does not end this process.
+// Runs a program in a separate process, whose crash or hang does not end this process.
 #pragma once
 
 #include <chrono>

@@ -19,12 +19,12 @@ bool has_prompts(const Json& json) {
          json["prompts"].is_array();
 }
 
-// JSON has no infinity and no NaN: they are null.
+// JSON has no infinity and no NaN: records contain null instead.
 double number(const Json& json) {
   return json.is_number() ? json.get<double>() : std::numeric_limits<double>::infinity();
 }
 
-// Says what is outside its tolerance. `worst`: error of the logits, divided by the tolerance.
+// Returns which result is outside its tolerance. `worst`: error of the logits, divided by the tolerance.
 std::string reason_of(const Json& prompt, double worst) {
   const auto name = prompt.at("name").get<std::string>();
   if (worst > 1) return fmt::format("prompt {}: logits", name);

@@ -12,7 +12,7 @@ namespace nibble::cli {
 
 struct ProbeVerdict {
   ProbeFinding finding;
-  // Name of finding.result. If the probe did not finish: "crashed" or "timed out"; finding.found says why.
+  // Name of finding.result; "crashed" or "timed out" if the probe did not finish (finding.found says why).
   std::string result;
   double seconds{0};
 
@@ -22,7 +22,7 @@ struct ProbeVerdict {
   }
 };
 
-// The child writes probe_json() to stdout; its parent calls probe_verdict_of().
+// The child process writes probe_json() to stdout; its parent calls probe_verdict_of().
 nlohmann::ordered_json probe_json(std::string_view probe, const ProbeFinding& finding);
 ProbeVerdict probe_verdict_of(const ChildResult& child);
 

@@ -27,7 +27,7 @@ std::string report_text(const Json& report) {
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Returns errors instead of throwing: only the findings determine the exit code, not an unwritable home.
+// Returns the error instead of throwing: an unwritable home must not change the exit code of the checks.
 std::string keep_report(const DeviceFacts& device, const Json& report) {
   const fs::path path = verified_path(device);
   if (path.empty()) return "neither XDG_STATE_HOME nor HOME is set";

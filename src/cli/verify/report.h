@@ -1,4 +1,4 @@
-// The report of `nibble verify`, for issues and for later lookups of which kernels passed (setup/verified.h).
+// The report of `nibble verify`: for issues, and to look up later which kernels passed (setup/verified.h).
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ nlohmann::ordered_json report_json(const Machine& machine, nlohmann::ordered_jso
 
 std::string report_text(const nlohmann::ordered_json& report);
 
-// Writes the report to verified_path(). Returns empty, or the reason of a failure.
+// Writes the report to verified_path(). Returns the reason of a failure, otherwise empty.
 std::string keep_report(const DeviceFacts& device, const nlohmann::ordered_json& report);
 
 }  // namespace nibble::cli

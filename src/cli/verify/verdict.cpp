@@ -33,7 +33,7 @@ std::string_view name(Verdict::Result result) {
   return kNames[static_cast<int>(result)];
 }
 
-// An infinite KernelFinding::worst becomes null, because JSON has no infinity.
+// JSON has no infinity: an infinite KernelFinding::worst becomes null.
 std::string finding_json(std::string_view kernel, const KernelFinding& finding) {
   Json json{{"kernel", kernel}};
   json.update(finding_fields(finding));

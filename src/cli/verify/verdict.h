@@ -14,8 +14,8 @@ namespace nibble::cli {
 struct Verdict {
   enum class Result {
     kOk,
-    kWrong,    // The error of a result exceeds its bound.
-    kCrashed,  // The process ended by a signal, or by an error such as a failed kernel launch.
+    kWrong,    // the error of a result exceeds its bound
+    kCrashed,  // ended by a signal, or by an error such as a failed launch
     kTimedOut,
   } result{};
   KernelFinding finding;  // set if the check completed
@@ -31,7 +31,7 @@ struct ChildFailure {
 };
 std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered);
 
-// The child writes finding_json() to stdout. Its parent passes the child's output and end to verdict_of().
+// The child writes finding_json() to stdout. Its parent passes output and exit status to verdict_of().
 std::string finding_json(std::string_view kernel, const KernelFinding& finding);
 Verdict verdict_of(const ChildResult& child);
 

@@ -64,7 +64,7 @@ struct VerifyOptions {
   bool prints_json() const { return json_file && json_file->empty(); }
 };
 
-// Returns the backend that --backend names; without the flag, all backends whose kernels can be checked.
+// Returns the backend of --backend; without the flag, all backends whose kernels can be checked.
 std::vector<const BackendRow*> choose_backends(const Settings& settings) {
   std::vector<const BackendRow*> chosen;
   std::string missing;
@@ -101,10 +101,10 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
              fmt::format("{:.1f}", verdict.seconds));
   if (verdict.result == Result::kWrong) fmt::print("  {}\n", verdict.finding.at);
   if (!verdict.reason.empty()) fmt::print("  {}\n", verdict.reason);
-  std::fflush(stdout);  // the next check may take a while
+  std::fflush(stdout);  // shows the line now: the next check may take a while
 }
 
-// Implements --row: checks one kernel in this process, for use as a child, in a debugger or with sanitizers.
+// Implements --row: checks one kernel in this process, as a child process does or for use in a debugger.
 int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
                 const OwnOptions& own) {
   std::vector<std::string> names;
@@ -127,7 +127,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                    fmt::join(names, ", "));
 }
 
-// Returns the flags of a group whose values differ from the defaults, to pass them to the children.
+// Returns the flags of a group whose values differ from the defaults: the children need them.
 std::vector<std::string> flags_of(const Settings& settings, SettingGroup group) {
   std::vector<std::string> flags;
   for (const Setting& setting : setting_table()) {
@@ -176,7 +176,7 @@ std::vector<std::string> command_for(const BackendRow& backend, const char* flag
 }
 
 // ask_all() runs all probes, check_all() checks all kernels. Both append verdicts to `found`, print them
-// unless `is_quiet`, and return whether all are fine.
+// unless `is_quiet`, and return true if all passed.
 bool ask_all(const BackendRow& backend, bool is_quiet, Json& found) {
   bool all_fine = true;
   if (!is_quiet) print_probe_header();
@@ -204,7 +204,7 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
   return all_ok;
 }
 
-// The model of --model and its golden data, from --golden or from its folder.
+// Name given with --model, and golden data: the file given with --golden, or the one in the model's folder.
 struct GoldenData {
   std::string model;
   std::filesystem::path file;  // empty: the model has no golden data
@@ -216,7 +216,7 @@ std::optional<GoldenData> golden_data(const VerifyOptions& options, const Places
                     options.golden ? std::filesystem::path(*options.golden) : golden_of(source.folder())};
 }
 
-// Compares the results of a whole model with golden data. Returns true if they agree or the data are missing.
+// Compares the results of a whole model with golden data. Returns true if they agree or no data exist.
 bool compare_golden(const BackendRow& backend, const GoldenData& data, bool is_quiet,
                     const Settings& settings, Json& found) {
   if (data.file.empty()) {
@@ -245,9 +245,9 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options, const Re
                const Settings& settings) {
   const std::optional<GoldenData> golden = golden_data(options, setup.places);
   const bool is_quiet = options.prints_json();
-  std::optional<NewFile> file;  // Open the file first, so that a bad name fails before the checks.
+  std::optional<NewFile> file;  // opened before the checks, so that a bad name fails early
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
-  // Describe the machine before the children run, because they change the device's clocks and power.
+  // Describe the machine first: the children will change the device's clocks and power.
   const Machine machine = describe_machine(device_facts(backend));
   Json probes = Json::array(), kernels = Json::array();
   const bool all_fine = ask_all(backend, is_quiet, probes);

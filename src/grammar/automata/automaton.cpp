@@ -6,7 +6,7 @@
 #include "core/error.h"
 
 namespace nibble::grammar {
-// Reserved rows: kDead and, for a quoted string, kStart (before the opening quote) and kClosed.
+// Reserves row kDead; for a quoted string also kStart (before the opening quote) and kClosed (after the end).
 Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
                      std::shared_ptr<const Alphabet> alphabet, size_t& memory)
     : expressions_(expressions),

@@ -1,7 +1,7 @@
 // A deterministic automaton over bytes, built lazily: a state is added when a text first reaches it. A state
-// combines a row (the regular expression that the rest of the text must match) with a place (the decoder's
-// state inside a character). The row changes after each character, by its class (decoder.h). Every state
-// except kDead can reach an accepting state.
+// combines a row and a place. The row is the regular expression that the rest of the text must match; it
+// changes after each character, by the character's class. The place is the decoder's state inside a character
+// (decoder.h). Every state except kDead can reach an accepting state.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace nibble::grammar {
 
-// The decoder from bytes to classes of characters, for a list of character sets. Automata can share it.
+// The decoder from bytes to classes of characters, for a list of character sets. Automata can share one.
 struct Alphabet {
   Alphabet(const std::vector<CodePoints>& sets, Encoding encoding)
       : classes(sets), decoder(classes, encoding) {}
@@ -28,7 +28,8 @@ class Automaton {
  public:
   static constexpr uint32_t kDead{0}, kStart{1};
 
-  // `expressions` must outlive this object. Adds the automaton's bytes to `memory`, a total of the grammar.
+  // `expressions` must outlive this object. Adds the bytes that the automaton takes to `memory`, the total of
+  // the grammar.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
   Automaton(const Automaton&) = delete;
@@ -69,17 +70,18 @@ class Automaton {
   }
   // Whether the state is between two characters of the text (for a JSON string: inside the quotes).
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // Lengths of content (plain text: vocabulary/content.h) that may follow `state`; all 0 inside a character.
+  // Returns the lengths of content (plain text: vocabulary/content.h) that may follow `state`; 0 inside a
+  // character.
   const ContentRuns& content_runs(uint32_t state);
   bool is_empty() { return !is_live(root_); }
 
   Encoding encoding() const { return encoding_; }
   const CharacterClasses& classes() const { return alphabet_->classes; }
-  // Possible classes of the unfinished character. The state must be inside a character.
+  // Possible classes of the unfinished character in a state, which must be inside a character.
   const std::vector<uint32_t>& classes_at(uint32_t state) const {
     return alphabet_->decoder.classes_at(state >> kRowBits);
   }
-  // The state after a character of this class. `state` must be between characters.
+  // Returns the state after a character of this class. `state` must be between characters.
   uint32_t next_class(uint32_t state, uint32_t character_class) {
     const uint32_t known = transitions_[row_of(state) * num_classes_ + character_class];
     return known != kUnknown ? known : make_transition(row_of(state), character_class);
@@ -87,13 +89,13 @@ class Automaton {
   // Whether the expression, a derivative of the root, matches any text.
   bool is_live(Expression expression) { return liveness_.is_live(expression); }
 
-  // The numbers of further characters after which a text can end. The first call may throw InputError.
+  // Returns the lengths that texts may still have, for every expression. The first call may throw InputError.
   const RemainingLengths& lengths();
   // Whether a text can end after `min` to `max` more characters. The state must be between characters.
   bool can_end(uint32_t state, uint32_t min, uint32_t max);
 
  private:
-  // The low bits of a state are its row, the high bits its place in the decoder.
+  // Layout of a state: its row in the low bits, its place in the decoder in the high bits.
   static constexpr uint32_t kRowBits{18}, kRowMask{(1u << kRowBits) - 1};
   static constexpr uint32_t kClosed{2};  // after the closing quote of a JSON string
   static constexpr uint32_t kUnknown{0xFFFFFFFF};
@@ -101,13 +103,13 @@ class Automaton {
   struct Row {
     Expression expression;
     bool accepts_text;
-    uint32_t ends_from{kUnlimited};  // texts have every length from here on, and none below
+    uint32_t ends_from{kUnlimited};  // unless kUnlimited: texts have every length from here on, none below
   };
 
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }
   uint32_t next_of_special(uint32_t state, uint8_t byte);
   uint32_t make_transition(uint32_t row, uint32_t character_class);
-  // Whether the row allows any character that starts with the bytes that lead to `place`.
+  // Whether the row allows a character that starts with the bytes that lead to `place`.
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
   void find_run(Expression start, size_t set, ContentRuns& runs);

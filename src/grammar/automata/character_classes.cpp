@@ -5,7 +5,7 @@
 
 namespace nibble::grammar {
 
-// Sweeps over the first and last code points of all sets: the characters between two of these have one class.
+// Visits the first and last code points of all sets in order: characters between two of them have one class.
 CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
   struct Edge {
     char32_t at;
@@ -32,7 +32,7 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
       }
     }
     const char32_t next = edge < edges.size() ? edges[edge].at : kLastCodePoint + 1;
-    // No text contains surrogates, so their range is merged into the interval before it.
+    // Texts contain no surrogates, so their range is merged into the interval before it.
     if (first >= 0xD800 && next <= 0xE000) {
       intervals_.back().last = next - 1;
       first = next;

@@ -6,7 +6,8 @@
 namespace nibble::grammar {
 namespace {
 
-// Limit on expressions that find_run() visits. At the limit it reports the length that it has checked.
+// Limit on the number of expressions that find_run() visits. At the limit, find_run() gives the length that
+// it has checked until then.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace
@@ -23,7 +24,7 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
     runs.num_characters.fill(kMaxContentCharacters);
     return runs;
   }
-  // Search the set with all kinds of characters first: its result often holds for every other set.
+  // Search first for the set with all kinds of characters: its result often holds for every other set.
   const size_t all = kNumContentSets - 1;
   find_run(from, all, runs);
   const bool ends_there = (runs.ends_there >> all & 1) != 0;
@@ -37,8 +38,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
   return runs;
 }
 
-// Finds how long content (content.h) of this set may be after `start`, by breadth-first search. `level` has
-// the derivatives of `start` by all content texts of num_characters characters.
+// Finds the length that content (content.h) of this set may have after `start`, by breadth-first search.
+// `level` has the derivatives of `start` by all content texts of num_characters characters.
 void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;

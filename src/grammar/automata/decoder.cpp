@@ -10,7 +10,7 @@
 namespace nibble::grammar {
 
 Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
-  places_.emplace_back();  // place 0, between characters; filled below
+  places_.emplace_back();  // place 0, between characters; its steps are filled in below
   classes_at_.emplace_back();
   Place root{};
   add_utf8(classes, root);
@@ -47,8 +47,8 @@ Decoder::Step Decoder::add(const Place& place) {
   return Step::to(Kind::kPlace, to_index(places_.size() - 1));
 }
 
-// Returns the step into a UTF-8 character of which `num_bytes` bytes are missing; `first` is its smallest
-// possible code point. Surrogates and code points below `least` (overlong forms) are illegal.
+// Returns the step into a UTF-8 character with `num_bytes` missing bytes. `first`: its smallest possible code
+// point. Surrogates and code points below `least` (overlong forms) are illegal.
 Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t first, int num_bytes,
                                     char32_t least) {
   const char32_t each = char32_t{1} << (6 * (num_bytes - 1));  // code points per value of the next byte
@@ -58,7 +58,8 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
     uniform = Step::to(Kind::kCharacter, known);
-  // Most prefixes lead to a single class. Those with equal class and missing bytes share a place (uniform_).
+  // The characters of most prefixes all have one class. Prefixes with the same class and number of missing
+  // bytes share a place (uniform_).
   const bool is_whole =
       first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
   const std::pair key{uniform, num_bytes};
@@ -73,7 +74,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
                                                 : Step::to(Kind::kCharacter, classes.class_of(begin, begin));
     } else if (uniform.kind() == Kind::kCharacter && value > 0 &&
                place[0x80 + value - 1].kind() == Kind::kPlace) {
-      step = place[0x80 + value - 1];  // a single class: the place of the previous value serves
+      step = place[0x80 + value - 1];  // single class: same place as for the previous value
     } else {
       step = continuation(classes, begin, num_bytes - 1, least);
     }
@@ -106,7 +107,7 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
     escape['/'] = one('/');
     escape['u'] = hexadecimal(classes);
   } else {
-    // \u00XX, in lower case as JSON writers do, for control characters without a letter escape such as \n.
+    // Control characters without a short escape such as \n are \u00XX, in lower case as JSON writers do.
     Place low[2]{}, third{}, second{}, first{};
     for (uint32_t c = 0; c < 0x20; ++c)
       if (std::none_of(std::begin(kShort), std::end(kShort),
@@ -123,7 +124,8 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
   root['"'] = has_quotes(encoding) ? Step::to(Kind::kQuote, 0) : Step{};
 }
 
-// Returns the step after \u: four digits of a character, or a surrogate pair. There must be one class only.
+// Returns the step after \u. Four digits of a character follow, or a surrogate pair. `classes` must have one
+// class only.
 Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   NIBBLE_CHECK(classes.size() == 1);
   constexpr std::string_view kDigits{"0123456789abcdefABCDEF"};

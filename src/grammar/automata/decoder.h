@@ -1,6 +1,6 @@
-// Turns the bytes of a text into classes of characters, as a state machine. Its states are called places: 0
-// is between characters, each other place is a prefix of a character. A class is a set of characters that no
-// expression of the automaton distinguishes.
+// Turns the bytes of a text into classes of characters, as a state machine. Its states are called places:
+// place 0 is between characters, and every other place is a prefix of a character. A class is a set of
+// characters that no expression of the automaton distinguishes.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class CharacterClasses {
   explicit CharacterClasses(const std::vector<CodePoints>& sets);
   size_t size() const { return representatives_.size(); }
   char32_t representative(uint32_t character_class) const { return representatives_[character_class]; }
-  // The class of all characters from `first` to `last`, or kMixed if they are in several classes.
+  // Returns the class of all characters from `first` to `last`; kMixed if they have several classes.
   static constexpr uint32_t kMixed{0xFFFFFFFF};
   uint32_t class_of(char32_t first, char32_t last) const;
   ContentKinds content(uint32_t character_class) const { return content_[character_class]; }
@@ -50,7 +50,7 @@ class CharacterClasses {
 
 class Decoder {
  public:
-  // The state after a byte: inside a character, at the end of a character, or at a quote.
+  // The state after a byte: illegal, inside a character, at the end of a character, or at a quote.
   enum class Kind : uint8_t { kIllegal, kPlace, kCharacter, kQuote };
   struct Step {
     uint32_t kind_and_target{0};
@@ -65,13 +65,13 @@ class Decoder {
 
   Decoder(const CharacterClasses& classes, Encoding encoding);
   Step step(uint32_t place, uint8_t byte) const { return places_[place][byte]; }
-  // Classes of the characters that start with the bytes that lead to this place.
+  // Classes of the characters whose first bytes lead to this place.
   const std::vector<uint32_t>& classes_at(uint32_t place) const { return classes_at_[place]; }
 
   size_t num_places() const { return places_.size(); }
   size_t bytes() const { return places_.size() * sizeof(Place); }
 
-  // Class of each byte that is a complete character; kNone for other bytes.
+  // By byte: class of the character that consists of this byte; kNone if there is no such character.
   static constexpr uint16_t kNone{0xFFFF};
   const std::array<uint16_t, 256>& single_bytes() const { return single_bytes_; }
 
@@ -87,9 +87,9 @@ class Decoder {
   std::vector<Place> places_;
   std::array<uint16_t, 256> single_bytes_{};
   std::vector<std::vector<uint32_t>> classes_at_;
-  // Steps to places whose possible characters all have one class, by that class and number of missing bytes.
+  // Steps to places whose possible characters all have one class. Key: that class, number of missing bytes.
   std::map<std::pair<Step, int>, Step> uniform_;
-  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash; cleared when the decoder is complete
+  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash; empty once the decoder is complete
 };
 
 }  // namespace nibble::grammar

@@ -5,7 +5,7 @@
 namespace nibble::grammar {
 namespace {
 
-// State of multiple_of() after some characters: phase, decimals read, and the digits modulo the divisor.
+// State of multiple_of() after some characters: phase, number of decimals, digits modulo the divisor.
 struct Digits {
   enum Phase : uint32_t { kStart, kSign, kZero, kMinusZero, kInteger, kPoint, kDecimals };
   Phase phase;
@@ -21,7 +21,7 @@ uint64_t power_of_ten(uint32_t exponent) {
   return power;
 }
 
-// Remainder of the number after appending zeros up to `num_decimals` decimals.
+// Returns the remainder of the number after zeros are appended up to `num_decimals` decimals.
 uint64_t whole_remainder(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   return digits.remainder * (power_of_ten(num_decimals - digits.num_decimals) % divisor) % divisor;
 }
@@ -38,7 +38,7 @@ bool accepts(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   }
 }
 
-// Whether the number, or the number with more digits appended, can be a multiple of `divisor`.
+// Whether the number can be a multiple of `divisor`, as it is or with more digits appended.
 bool is_live(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   if (digits.phase == Digits::kMinusZero) return num_decimals > 0;
   if (digits.phase != Digits::kPoint && digits.phase != Digits::kDecimals) return true;
@@ -111,7 +111,7 @@ Expression Expressions::derivative(Expression a, char32_t code_point) {
   if (const auto known = derivatives_.find(key); known != derivatives_.end()) return known->second;
   fuel_.spend(4);
   const Expression result = derive(a, code_point);
-  // This cache serves subexpressions that several expressions share; automata keep their own transitions.
+  // This cache serves subexpressions that several expressions share. Automata keep their own transitions.
   if (derivatives_.size() >= kMaxExpressions) derivatives_.clear();
   derivatives_.emplace(key, result);
   return result;
@@ -146,11 +146,11 @@ Expression Expressions::derive(Expression a, char32_t c) {
     case Kind::kMultiple:
       return derive_multiple(n, c);
     default:
-      return Expression::kNothing;  // derivative() has handled the other kinds
+      return Expression::kNothing;  // derivative() has handled all other kinds
   }
 }
 
-// Loops over the leading parts that accept the empty text; recursion could be as deep as their number.
+// Handles leading parts that accept the empty text in a loop: recursion could be as deep as their number.
 Expression Expressions::derive_concat(Expression a, char32_t c) {
   std::vector<Expression> alternatives;
   while (node(a).kind == Kind::kConcat) {

@@ -10,7 +10,7 @@ bool Expressions::continues_any(Expression a) const {
   switch (n.kind) {
     case Kind::kAnything:
       return true;
-    // The complement of texts of bounded length contains every longer text.
+    // If the texts have bounded length, their complement contains every longer text.
     case Kind::kNot:
       return node(static_cast<Expression>(n.a)).max_length != kUnlimited;
     case Kind::kAnyOf:
@@ -29,7 +29,7 @@ bool Expressions::continues_any(Expression a) const {
   }
 }
 
-// Estimates hash tables: besides its data, an entry takes a next pointer and half a bucket pointer.
+// Estimates the memory. In a hash table, an entry takes its data, a next pointer and half a bucket pointer.
 size_t Expressions::bytes() const {
   constexpr size_t kPointers{12};
   size_t num_bytes = nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(Expression) +

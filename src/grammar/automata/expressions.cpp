@@ -33,7 +33,7 @@ Expressions::Expressions() : slots_(1024) {
   any_character_ = set(CodePoints::all());
 }
 
-// Each complete_*() fills in the fields that follow from the node's operands, and returns the node's depth.
+// Each complete_*() fills in the fields that follow from a node's operands, and returns the node's depth.
 size_t Expressions::complete_concat(Node& n) const {
   const Node &a = nodes_[n.a], &b = nodes_[n.b];
   n.accepts_empty = a.accepts_empty && b.accepts_empty;
@@ -208,8 +208,8 @@ Expression Expressions::concat(std::span<const Expression> parts) {
   return result;
 }
 
-// Normalises a union or intersection: flattens and sorts its parts and removes those without effect, so that
-// equal ones are usually equal nodes. Merges length bounds, so that a state has a single count.
+// Normalises a union or intersection: flattens and sorts its parts, and removes parts without effect, so that
+// equal expressions are usually equal nodes. Merges bounds on the length, so that a state counts only once.
 Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   const bool is_union = kind == Kind::kAnyOf;
   const Expression neutral = is_union ? Expression::kNothing : Expression::kAnything;
@@ -268,7 +268,7 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   return make({.kind = kind}, flat);
 }
 
-// The only text of an expression that is a sequence of single characters; nullopt for any other.
+// Returns the only text of an expression that is a sequence of single characters; nullopt for any other.
 std::optional<std::u32string> Expressions::literal(Expression a) const {
   const auto character = [&](Expression part) -> std::optional<char32_t> {
     if (node(part).kind != Kind::kSet) return std::nullopt;
@@ -286,7 +286,7 @@ std::optional<std::u32string> Expressions::literal(Expression a) const {
   return last ? std::optional(text + *last) : std::nullopt;
 }
 
-// Merges alternatives that are fixed texts into one trie, whose derivative is a single look-up.
+// Merges alternatives that are fixed texts into one trie. Its derivative is a single look-up.
 void Expressions::join_literals(std::vector<Expression>& alternatives) {
   std::vector<std::u32string> texts;
   std::vector<Expression> others;
@@ -331,7 +331,7 @@ Expression Expressions::repeat(Expression a, uint32_t min, uint32_t max) {
   if (a == Expression::kAnything) return a;
   if (a == any_character_ && min == 0 && max == kUnlimited) return Expression::kAnything;
   const Node& inner = node(a);
-  // Merges nested repetitions if no counts are skipped; (x{0,1000}){0,1000} would have a million states.
+  // Merges nested repetitions if no count is skipped: (x{0,1000}){0,1000} would have a million states.
   if (inner.kind == Kind::kRepeat && (inner.min <= 1 || min == max))
     return repeat(static_cast<Expression>(inner.a), multiply_lengths(inner.min, min),
                   multiply_lengths(inner.max, max));

@@ -1,8 +1,8 @@
 // Regular expressions over code points, with intersection, complement and counted repetition. A text of an
-// expression is a string that it matches. The derivative by a character is the expression of what may follow
-// that character (Brzozowski, JACM 1964; Owens, Reppy, Turon, "Regular-expression derivatives re-examined",
-// JFP 2009). So expressions are the states of an automaton, created when a text first reaches them:
-// x{0,1000000} is one node. Equal expressions have equal ids, which bounds the number of states.
+// expression is a string that it matches. The derivative of an expression by a character matches the texts
+// that may follow this character (Brzozowski, JACM 1964; Owens, Reppy, Turon, "Regular-expression derivatives
+// re-examined", JFP 2009). So expressions serve as states of an automaton, created when a text first reaches
+// them; x{0,1000000} is a single node. Equal expressions have equal ids, which bounds the number of states.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace nibble::grammar {
 enum class Expression : uint32_t {
   kNothing,
   kEmptyText,
-  kAnything,  // matches every text
+  kAnything,  // matches any text
 };
 
 class Expressions {
  public:
   Expressions();
 
-  Expression set(const CodePoints& code_points);  // one character of the set
+  Expression set(const CodePoints& code_points);  // matches one character of the set
   Expression text(std::string_view utf8);
   Expression concat(Expression a, Expression b);
   Expression concat(std::span<const Expression> parts);
@@ -39,16 +39,16 @@ class Expressions {
   Expression complement(Expression a);
   Expression repeat(Expression a, uint32_t min, uint32_t max = kUnlimited);
   Expression optional(Expression a) { return repeat(a, 0, 1); }
-  Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8; all are put in one trie
+  Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8 texts, put into one trie
   Expression any_text_of(std::vector<std::u32string> texts);
-  // Decimal integers divisible by `divisor`, with an optional minus sign, without leading zeros and -0. Up to
-  // `num_decimals` digits may follow a decimal point; `divisor` is then in units of the last decimal.
+  // Decimal integers divisible by `divisor`, with an optional minus sign; not -0, and no leading zeros. Up
+  // to `num_decimals` digits may follow a decimal point; `divisor` is then in units of the last decimal.
   Expression multiple_of(uint32_t divisor, uint32_t num_decimals);
 
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
   Expression derivative(Expression a, char32_t code_point);
 
-  // False guarantees that the expression, and each of its derivatives except kNothing, matches some text.
+  // False guarantees that the expression and each of its derivatives except kNothing matches some text.
   bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
   // True guarantees that every string can be continued to a text that the expression matches.
   bool continues_any(Expression a) const;
@@ -56,10 +56,10 @@ class Expressions {
   uint32_t min_length(Expression a) const { return node(a).min_length; }
   uint32_t max_length(Expression a) const { return node(a).max_length; }
 
-  // An intersection without those parts that only bound the length; any other expression is unchanged.
+  // Removes from an intersection the parts that only bound the length. Returns other expressions unchanged.
   Expression of_any_length(Expression a);
 
-  // The sets of characters that the expression's derivatives distinguish, each once.
+  // Returns each set of characters that the expression's derivatives distinguish, without duplicates.
   std::vector<CodePoints> sets_of(Expression a) const;
 
   Fuel& fuel() { return fuel_; }

@@ -10,26 +10,26 @@
 namespace nibble::grammar {
 namespace {
 
-// Number of expressions that one search may visit; at this limit is_live() throws InputError.
+// Limit on the expressions that one search may visit; above it is_live() throws InputError.
 constexpr size_t kMaxExploredForLife{20'000};
 
 }  // namespace
 
-// Whether the expression matches any text; nullopt if only the search in is_live() can tell.
+// Whether the expression matches any text; nullopt if only the search in is_live() can answer.
 std::optional<bool> Liveness::shows_life(Expression expression) {
   if (expression == Expression::kNothing) return false;
   if (!expressions_.may_be_empty(expression) || expressions_.accepts_empty(expression)) return true;
   const auto known = live_.find(static_cast<uint32_t>(expression));
   if (known != live_.end()) return known->second;
   if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
-  // Without its length bound, the expression has fewer derivatives. If that matches no text, nor does this.
+  // Without length bounds an expression has fewer derivatives, and matches at least the same texts.
   const Expression of_any_length = expressions_.of_any_length(expression);
   if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
   return live_[static_cast<uint32_t>(expression)] = false;
 }
 
-// Searches the derivatives, those with the shortest texts first, for one that is known to match a text. Then
-// all on the path to it match one too; otherwise none of those visited does. live_ keeps the results.
+// Searches the derivatives, shortest texts first, for one that is known to match a text. If it exists, all on
+// the path to it match a text; otherwise none of the visited ones does. live_ keeps the results.
 bool Liveness::is_live(Expression expression) {
   if (const std::optional<bool> known = shows_life(expression)) return *known;
   struct Visit {

@@ -1,4 +1,4 @@
-// Finds out whether an expression matches any text. An automaton adds a state only if its expression does.
+// Decides whether an expression matches any text. An automaton adds only states whose expressions do.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@ namespace nibble::grammar {
 
 class Liveness {
  public:
-  // Both must outlive this object. The classes must separate the characters that the expressions distinguish.
+  // The arguments must outlive this object. `classes` must separate all characters that the expressions
+  // distinguish.
   Liveness(Expressions& expressions, const CharacterClasses& classes)
       : expressions_(expressions), classes_(classes) {}
 
-  // Throws InputError if finding out takes too long.
+  // Throws InputError if the search takes too long.
   bool is_live(Expression expression);
 
  private:

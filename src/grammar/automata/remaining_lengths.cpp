@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxDerivatives{2'000};
 constexpr size_t kMaxSets{5'000};
-constexpr size_t kMaxSteps{3'000'000};  // visited edges; takes a few milliseconds
+constexpr size_t kMaxSteps{3'000'000};  // visited edges, which take a few milliseconds
 
 }  // namespace
 
@@ -67,7 +67,7 @@ RemainingLengths::RemainingLengths(Expressions& expressions, const CharacterClas
     size_t from = ends_.size();
     while (from > 0 && ends(from - 1)) --from;
     for (size_t n = 0; n < from; ++n) lengths.has_shorter_ones = lengths.has_shorter_ones || ends(n);
-    // An expression with texts of every length in one whole period has texts of every greater length.
+    // An expression with texts of every length in a whole period also has texts of every greater length.
     if (ends_.size() - from >= period_) lengths.from = to_index(from);
   }
 }

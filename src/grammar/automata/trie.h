@@ -10,7 +10,7 @@ namespace nibble::grammar {
 class Trie {
  public:
   static constexpr uint32_t kRoot{0};
-  static constexpr uint32_t kNone{0};  // result of child() if absent: the root is never a child
+  static constexpr uint32_t kNone{0};  // result of child() without a child; the root is never a child
 
   // `texts` must be sorted and unique.
   explicit Trie(const std::vector<std::u32string>& texts);
@@ -21,7 +21,8 @@ class Trie {
   bool accepts(uint32_t node) const { return nodes_[node].accepts; }
   bool has_children(uint32_t node) const { return nodes_[node].first_child != nodes_[node + 1].first_child; }
 
-  // Range of the texts that start with the node's text; if the node accepts, the first one equals it.
+  // Range of indices of the texts that start with the node's text. If the node accepts, the first of them is
+  // the node's text itself.
   uint32_t first_text(uint32_t node) const { return nodes_[node].first_text; }
   uint32_t end_text(uint32_t node) const { return nodes_[node].end_text; }
 
@@ -33,11 +34,11 @@ class Trie {
   struct Node {
     uint32_t symbol : 31;
     uint32_t accepts : 1;
-    // Nodes are in breadth-first order: a node's children end where those of the next node begin.
+    // Nodes are in breadth-first order: a node's children end where the next node's children begin.
     uint32_t first_child;
     uint32_t first_text, end_text;
   };
-  std::vector<Node> nodes_;  // the last one is a sentinel: it only ends its predecessor's children
+  std::vector<Node> nodes_;  // the last one is a sentinel that ends its predecessor's children
 };
 
 }  // namespace nibble::grammar

@@ -1,5 +1,5 @@
 // Grammars in llama.cpp's GBNF and in xgrammar's EBNF:
-//   root ::= greeting " " name+        rules; a text derives from `root`
+//   root ::= greeting " " name+        rules; the whole text derives from `root`
 //   name ::= [A-Z] [a-z]{1,20} | "\"" [^"\n]* "\""
 // Supported: literals and sets with \n \r \t \\ \" \[ \] \- \xNN \uNNNN \UNNNNNNNN, `.`, groups, comments
 // after #, and | * + ? {m} {m,} {m,n}. A GBNF rule ends with its line, unless a group is open, or a | ends
@@ -13,7 +13,7 @@
 
 namespace nibble::grammar {
 
-// Throw InputError, with the line if known, if the grammar has a mistake, uses a refused feature, has no
+// Both throw InputError, with the line if known, if the grammar has a mistake, uses a refused feature, has no
 // text, or exceeds limits.h. They return no warnings.
 Compiled compile_gbnf(std::string_view text);
 Compiled compile_ebnf(std::string_view text);

@@ -1,4 +1,4 @@
-// A cursor over the text of a grammar, for the parsers of gbnf.h and lark.h. To take text is to move past it.
+// A cursor over a grammar's text, for the parsers of gbnf.h and lark.h. To take text is to move past it.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace nibble::grammar {
 
-// Returns nullopt unless `digits` are one to eight hexadecimal digits that name a code point.
+// Returns the character with this code point, given as one to eight hexadecimal digits; nullopt for other
+// text.
 inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
   if (digits.empty() || digits.size() > 8 || !std::all_of(digits.begin(), digits.end(), [](char c) {
         return std::isxdigit(static_cast<unsigned char>(c));
@@ -26,7 +27,7 @@ inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
 
 class GrammarText {
  public:
-  // `what` begins the error messages: "gbnf".
+  // `what` is the start of error messages: "gbnf".
   GrammarText(std::string_view text, std::string_view what) : whole_(text), rest_(text), what_(what) {
     if (text.size() > kMaxSourceBytes)
       throw InputError("{}: the grammar is longer than {} MiB", what, kMaxSourceBytes >> 20);
@@ -64,7 +65,7 @@ class GrammarText {
     return static_cast<uint32_t>(std::stoul(std::string(digits)));
   }
 
-  // Calls `skip_blanks`, then takes `text`. If `text` does not follow, takes nothing, not even the blanks.
+  // Calls `skip_blanks`, then takes `text`. If `text` does not follow, takes nothing, not even blanks.
   template <typename SkipBlanks>
   bool take_behind(const SkipBlanks& skip_blanks, std::string_view text) {
     const std::string_view before = rest_;

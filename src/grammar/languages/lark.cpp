@@ -45,7 +45,7 @@ class LarkParser {
     const size_t first = name.find_first_not_of('_');
     return first != std::string_view::npos && std::isupper(static_cast<unsigned char>(name[first]));
   }
-  // Takes a name. Hyphens inside it are allowed, as in llguidance; "a->b" is the name a with an alias.
+  // Takes a name. It may contain hyphens, as in llguidance; "a->b" is the name a followed by an alias.
   std::string_view name() {
     const std::string_view rest = text_.rest();
     text_.take_while(is_name_part);
@@ -87,7 +87,7 @@ class LarkParser {
 
   void statement() {
     if (text_.peek() == '%') return directive();
-    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // both affect only the syntax tree
+    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // ? and ! affect only the syntax tree
     const std::string_view defined = name();
     if (defined.empty()) text_.refuse("expected the name of a rule or terminal");
     if (text_.peek() == '{') text_.refuse("templates are not supported");
@@ -169,7 +169,7 @@ class LarkParser {
     return parts.empty() ? builder_.empty_text() : builder_.sequence(std::move(parts));
   }
 
-  // A terminal that occurs in a rule may be followed by ignored text.
+  // A terminal in a rule may be followed by ignored text; a terminal within a terminal may not.
   NodeId terminal(NodeId node) { return is_in_terminal_ ? node : builder_.sequence({node, ignored_}); }
 
   // Parses a part of a sequence. Returns nullopt at the end of the sequence.

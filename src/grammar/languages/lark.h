@@ -1,5 +1,5 @@
 // Grammars in Lark's language, as OpenAI's custom tools accept them (Codex's apply_patch is one):
-//   start: line+                       rules have lower-case names; a text derives from `start`
+//   start: line+                       rules have lower-case names; the whole text derives from `start`
 //   line: "+" TEXT? LF -> added        (an alias names a node of a tree; it has no effect here)
 //   TEXT: /[^\n]+/                     terminals have upper-case names, and do not refer to rules
 //   %import common.LF                  the terminals of Lark's common grammar
@@ -18,11 +18,11 @@
 namespace nibble::grammar {
 
 // Throws InputError, with the line if known, if the grammar has a mistake, uses a refused feature, has no
-// text, or exceeds limits.h. Returns no warnings. With an `argument`, a text is a JSON object with one
-// member: a string of this name whose value derives from `start`.
+// text, or exceeds limits.h. Returns no warnings. With an `argument`, the text is a JSON object with one
+// member of this name, a string whose value derives from `start`.
 Compiled compile_lark(std::string_view text, const std::string& argument = {});
 
-// Compiles vLLM's `grammar`, which may be EBNF or Lark. Without "::=" it is Lark.
+// Compiles vLLM's `grammar`: EBNF if it contains "::=", otherwise Lark.
 Compiled compile_ebnf_or_lark(std::string_view text);
 
 }  // namespace nibble::grammar

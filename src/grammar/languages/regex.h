@@ -18,9 +18,10 @@ namespace nibble::grammar {
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 
-// Also throws InputError if no text matches or a limit of limits.h is exceeded. `argument`: see lark.h.
+// Like regex_expression(); also throws if no text matches or limits.h is exceeded. `argument`: see lark.h.
 Compiled compile_regex(std::string_view regex, const std::string& argument = {});
-// A choice of UTF-8 texts; duplicates count once. Throws InputError if `texts` is empty or exceeds limits.h.
+// Compiles a choice of UTF-8 texts; duplicates count once. Throws InputError if `texts` is empty or exceeds
+// limits.h.
 Compiled compile_choice(const std::vector<std::string>& texts);
 
 }  // namespace nibble::grammar

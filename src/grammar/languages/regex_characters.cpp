@@ -16,7 +16,7 @@ CodePoints union_of(std::initializer_list<const char*> properties, CodePoints se
   return set;
 }
 
-// The characters that every regex engine matches with \d, \w or \s. wide_class() adds those that only some
+// Characters that \d, \w or \s matches in every regex engine. wide_class() adds characters that only some
 // engines match (Python: str.isalnum, str.isspace; ECMA-262: \s).
 const CodePoints& narrow_class(char letter) {
   static const CodePoints digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
@@ -41,7 +41,7 @@ const CodePoints& wide_class(char letter) {
 
 bool is_punctuation(char32_t c) { return c < 0x80 && std::ispunct(static_cast<int>(c)); }
 
-// Inside a set, some engines read these as POSIX classes or set operators, others as plain characters.
+// Inside a set, some engines read these pairs as POSIX classes or set operators, others as plain characters.
 constexpr std::string_view kReadDifferently[]{"[.", "[=", "&&", "--", "~~"};
 
 }  // namespace
@@ -53,7 +53,7 @@ CodePoints RegexParser::dot() const {
   return CodePoints{{'\n', '\n'}}.complement();
 }
 
-// The characters of \d, \w, \s, \D, \W or \S; with `is_wide`, all that any engine matches.
+// Returns the characters of \d, \w, \s, \D, \W or \S; with `is_wide`, all that any engine matches.
 std::optional<CodePoints> RegexParser::class_escape(char letter, bool is_wide) {
   switch (letter) {
     case 'd':
@@ -106,7 +106,7 @@ RegexParser::Part RegexParser::escape() {
   }
 }
 
-// Takes the rest of an escape, after the backslash.
+// Takes the part of an escape after its backslash.
 char32_t RegexParser::escaped_character(bool is_in_set) {
   const char32_t c = character();
   switch (c) {
@@ -154,7 +154,7 @@ char32_t RegexParser::escaped_character(bool is_in_set) {
   }
 }
 
-// Takes `num_digits` hexadecimal digits, or if 0, those up to a closing brace, and the brace.
+// Takes `num_digits` hexadecimal digits; if 0, all digits up to a closing brace, and the brace.
 char32_t RegexParser::hexadecimal(size_t num_digits) {
   const size_t end = num_digits > 0 ? num_digits : rest_.find('}');
   const auto found = end == std::string_view::npos || rest_.size() < end
@@ -208,7 +208,7 @@ CodePoints RegexParser::set() {
   const std::string_view whole = rest_;
   rest_.remove_prefix(1);
   const bool is_complement = take("^");
-  // A set is read wide (all characters that any engine matches) or narrow (only those that all do).
+  // A set is read wide (characters that any engine matches) or narrow (characters that all engines match).
   // The complement of a wide set is narrow, so the classes in [^...] are read the opposite way.
   const bool reads_wide = is_wide() != is_complement;
   CodePoints found;

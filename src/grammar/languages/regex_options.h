@@ -2,19 +2,19 @@
 
 namespace nibble::grammar {
 
-// How to read an expression where engines differ: \d, \w, \s and the dot beyond ASCII.
+// Reading of an expression where engines differ: \d, \w, \s and the dot beyond ASCII.
 enum class RegexReading {
-  // The whole text must match, so `^` and `$` at its ends change nothing. The dot excludes only \n.
+  // The whole text must match, so `^` and `$` at the ends change nothing. The dot excludes only \n.
   kWhole,
   // Texts in which every regex engine finds the expression: for JSON Schema's "pattern".
   kSearch,
-  // Texts in which at least one regex engine finds the expression: what a pattern under "not" excludes.
+  // Texts in which at least one regex engine finds the expression: those that a pattern under "not" excludes.
   kSearchWide,
 };
 
 struct RegexOptions {
   RegexReading reading{RegexReading::kWhole};
-  bool ignores_case{false};  // of ASCII letters
+  bool ignores_case{false};  // ASCII letters match in both cases
   bool dot_is_anything{false};
 };
 

@@ -85,7 +85,7 @@ RegexParser::Part RegexParser::sequence(uint32_t depth) {
   return result;
 }
 
-// Text can't follow a part that matches only at the end, or precede one that matches only at the beginning.
+// Joins two parts. No text may follow a part that is bound to the end, or precede one bound to the beginning.
 RegexParser::Part RegexParser::concat(const Part& a, const Part& b) {
   if (!a.has_anchor() && !b.has_anchor()) return of(expressions_.concat(a.texts[0][0], b.texts[0][0]));
   const auto if_empty = [&](Expression text) {
@@ -188,7 +188,7 @@ RegexParser::Part RegexParser::repeated(Part part) {
   } else if (!counts(min, max)) {
     return part;
   }
-  if (take("?")) {  // a lazy quantifier matches the same texts
+  if (take("?")) {  // laziness does not change the matched texts
   } else if (rest_.starts_with("+")) {
     refuse("possessive quantifiers are not supported");
   }

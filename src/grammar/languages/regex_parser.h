@@ -19,9 +19,9 @@ class RegexParser {
   Expression parse();
 
  private:
-  // The texts that a part of the expression matches: texts[0][0] anywhere, texts[1][0] only at the beginning
-  // of the whole text (after ^), texts[0][1] only at its end (before $), and texts[1][1] only as the whole
-  // text. So anchors may be anywhere except in a repeated part.
+  // Texts that a part of the expression matches: texts[0][0] anywhere, texts[1][0] only at the beginning of
+  // the whole text (after ^), texts[0][1] only at its end (before $), and texts[1][1] only as the whole text.
+  // So anchors may be anywhere except in a repeated part.
   struct Part {
     std::array<std::array<Expression, 2>, 2> texts{};
     bool has_anchor() const;
@@ -54,7 +54,7 @@ class RegexParser {
   [[noreturn]] void refuse(std::string_view why) const;
 
   Expressions& expressions_;
-  std::string_view rest_;  // the rest of the expression, not read yet
+  std::string_view rest_;  // the part of the expression that is not read yet
   const RegexOptions& options_;
   const std::string& origin_;
 };

@@ -1,4 +1,4 @@
-// A requirement on a text, in one of the languages in which clients write it.
+// A requirement on a text, in one of the languages that clients use.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ enum class Language {
   kChoice,      // the answer is one of the texts in a JSON list
   kGbnf,        // llama.cpp's GBNF
   kEbnf,        // xgrammar's EBNF
-  kEbnfOrLark,  // vLLM's `grammar`: Lark if it has no "::=", else EBNF
+  kEbnfOrLark,  // vLLM's `grammar`: EBNF if it has "::=", else Lark
   kLark,
 };
 
@@ -23,7 +23,7 @@ struct Source {
   std::string text;
   bool is_strict{false};            // for a schema: see SchemaOptions
   bool drops_unenforceable{false};  // for a schema: see SchemaOptions
-  // kRegex, kLark: if set, the text is this argument of a call, the only member of a JSON object.
+  // kRegex, kLark: if set, the text is the value of this argument, the only member of a call's JSON object.
   std::string argument{};
   friend auto operator<=>(const Source&, const Source&) = default;
 };

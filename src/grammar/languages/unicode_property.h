@@ -1,4 +1,4 @@
-// The characters of a Unicode property known to PCRE2: a general category ("L", "Nd") or a script ("Greek").
+// Characters of a Unicode property that PCRE2 knows: a general category ("L", "Nd") or a script ("Greek").
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace nibble::grammar {
 
-// Returns null if PCRE2 knows no such property. The first use in a process takes milliseconds and
+// Returns null if PCRE2 does not know the property. The first use in a process takes milliseconds and
 // kPropertyFuel of `fuel`; the result is kept. Thread-safe.
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel);
 

@@ -5,13 +5,13 @@
 namespace nibble::grammar {
 namespace {
 
-// Limits the result of forced_bytes(). The caller gets the rest of a longer forced text by later calls.
+// Limits the result of forced_bytes(). Later calls return the rest of a longer forced text.
 constexpr size_t kMaxForcedBytes{256};
-// Accepted tokens to encode again with the forced bytes: more than an unfinished pre-token usually has.
+// Number of accepted tokens to encode again with the forced bytes; an unfinished pre-token usually has fewer.
 constexpr size_t kContextTokens{8};
-// Tokens at the end are dropped if a longer token might replace them. That token is assumed to begin in the
-// last kTailTokens tokens or the last kTailBytes bytes, whichever are longer: none was ever found to begin
-// earlier (llguidance: docs/fast_forward.md).
+// Tokens at the end of a forced text are dropped if a longer token might replace them. Such a token is
+// assumed to begin in the last kTailTokens tokens or the last kTailBytes bytes, whichever are longer: no
+// earlier beginning was ever found (llguidance: docs/fast_forward.md).
 constexpr size_t kTailTokens{4}, kTailBytes{7};
 
 }  // namespace
@@ -39,7 +39,7 @@ std::string Matcher::forced_bytes() {
   return forced;
 }
 
-// Whether a token that starts with `beginning`, the end of the text, can go on with bytes that may follow.
+// Whether a token can start with `beginning`, the end of the text, and continue with bytes that may follow.
 bool Matcher::may_run_past(std::string_view beginning) {
   const auto nodes = vocabulary_->nodes();
   size_t begin = 0, end = nodes.size();
@@ -50,7 +50,8 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // By depth: the parser's row after that byte of the path. One legal path suffices: every leaf is a token.
+  // path[n]: the parser's row (Earley set) after n bytes of a path in the tree. One legal path to a leaf
+  // suffices: every leaf is a token.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {
@@ -89,7 +90,7 @@ std::vector<TokenId> Matcher::forced_tokens() {
   if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
 
-  // may_run_past() starts after the forced bytes, so advance over them; cut_behind() undoes that below.
+  // may_run_past() starts after the forced bytes: advance past these bytes. cut_behind() undoes this later.
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t begin = rows_.last();

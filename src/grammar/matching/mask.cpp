@@ -15,7 +15,7 @@ constexpr size_t kShareOfNodes{128};
 constexpr size_t kMaxMasks{128};
 constexpr size_t kMaxEnds{4'096};
 
-// Whether no token can be illegal because of the limits on the number of characters.
+// Whether the limits on the number of characters can't make any token illegal.
 bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
   const bool has_room =
       terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;
@@ -25,8 +25,8 @@ bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
 }  // namespace
 
 // Content tokens (plain text, vocabulary/content.h) that may follow an item, by slice (tokens with the same
-// kinds of characters). A slice with its bit in to_walk: each token must be tried. Any other slice: tokens of
-// up to max_characters characters are legal, longer ones must be tried (bit in to_try) or are illegal.
+// kinds of characters). If a slice has its bit in to_walk, each of its tokens must be tried. Otherwise tokens
+// of up to max_characters characters are legal; longer tokens must be tried (bit in to_try) or are illegal.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};
@@ -46,13 +46,13 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return content;
   const Terminal& terminal = grammar_->terminals[op.a];
   Automaton& automaton = grammar_->automata[terminal.index];
-  // A token that begins with a space is legal if the space is legal and the rest may follow the space.
+  // A token that begins with a space is legal if the space may follow, and the rest of the token after it.
   const ContentRuns& at_once = automaton.content_runs(item.state);
   const ContentRuns& behind_blank = automaton.content_runs(automaton.next(item.state, ' '));
   const uint32_t limit =
       terminal.is_counted && terminal.max != kUnlimited ? terminal.max - item.counter : kUnlimited;
   std::optional<bool> may_go_on;
-  // Whether the item's text can end here and be followed by other text. A JSON string ends only at its quote.
+  // Whether the item's text may end here and other text follow. A JSON string ends only at its quote.
   const auto may_leave = [&] {
     if (has_quotes(automaton.encoding())) return false;
     if (!may_go_on) may_go_on = may_go_on_behind(item);
@@ -69,7 +69,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     uint32_t& max_characters = content.max_characters[slice];
     max_characters = std::min(limit, takes_all ? kUnlimited : num);
     if (terminal.has_pattern) {
-      // Tokens are legal if they leave room for the characters that must follow; longer ones are tried.
+      // Tokens that leave room for the missing characters are legal; longer tokens are tried.
       const uint32_t missing = runs.num_missing[set];
       max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
       if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;
@@ -80,7 +80,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
   return content;
 }
 
-// Tries the tokens longer than their slice's max_characters one by one, in the slices of `to_try`.
+// Tries, one by one, the tokens in the slices of `to_try` that are longer than the slice's max_characters.
 void Matcher::try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask) {
   for (const VocabularyTrie::LongToken& token : vocabulary_->long_content()) {
     if ((content.to_try >> token.slice & 1) == 0 ||
@@ -126,7 +126,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
     if (content.to_try != 0) try_long_content(item, content, mask);
     return;
   }
-  // As no characters are counted, the result depends only on the item's state. Keep it if the walk was long.
+  // No characters are counted, so the result depends only on the item's state. Keep it if the walk was long.
   KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
   if (walks_all) {
     walk.from_item(item, vocabulary_->nodes(), within);
@@ -143,7 +143,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   grammar_->masks.emplace(key, std::move(within));
 }
 
-// Sets the bits of the content tokens of `slices`. Handles slices with the same max_characters together.
+// Sets the bits of the content tokens of `slices`, for all slices with the same max_characters at once.
 void Matcher::add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const {
   while (slices != 0) {
     const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(slices))];

@@ -5,13 +5,13 @@
 namespace nibble::grammar {
 namespace {
 
-// In subtrees of at least this size, checking first whether all tokens are legal saves time.
+// Subtrees of at least this size are first checked for whether all their tokens are legal, which saves time.
 constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
 
-// Both path classes keep an item's state after each byte of a path in the tree. AutomatonPath is for automata
-// without counts, and a step is one look-up; ItemPath is for any item.
+// Both path classes keep an item's state after each byte of a path in the tree of tokens. AutomatonPath is
+// for automata without counts, where a step is a look-up; ItemPath is for any item.
 class AutomatonPath {
  public:
   AutomatonPath(Automaton& automaton, const Item& item) : automaton_(automaton), item_(item) {
@@ -20,11 +20,11 @@ class AutomatonPath {
   bool step(uint32_t depth, uint8_t byte) {
     return (states_[depth] = automaton_.next(states_[depth - 1], byte)) != Automaton::kDead;
   }
-  // Whether content of any kind and length may follow.
+  // Whether content of any kind and any length may follow.
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
-  // False at depth 0, where the parser's row already contains what may follow the item's text.
+  // False at depth 0: the parser's row already contains what may follow the item's text there.
   bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
   Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
 
@@ -82,8 +82,8 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
              &within);
 }
 
-// Finds which bytes may follow the text of an item, which can end at many depths of a walk. The parser's row
-// after that end is computed on first use. `is_same_everywhere`: it is the same at all ends.
+// Finds the bytes that may follow the text of an item, which can end at many depths of a walk. Computes the
+// parser's row after such an end on first use. `is_same_everywhere`: the row is the same for all ends.
 class Behind {
  public:
   Behind(Rows& rows, bool is_same_everywhere)
@@ -116,7 +116,7 @@ template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // The rest depends on the text only for member names and for items that must differ from each other.
+  // What follows depends on the item's text only for member names and for items that must all differ.
   Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {

@@ -1,6 +1,6 @@
 // Walks a tree of tokens to find those that may follow a row or an item (parser states: program/rows.h),
-// where no precomputed bits can be copied. Inside the text of an automaton, a step is one look-up. What may
-// follow that text is computed once per walk, and only if needed.
+// where no precomputed bits can be copied. Inside the text of an automaton, a step is one look-up. The bytes
+// that may follow that text are computed once per walk, and only if needed.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@ class MaskWalk {
   MaskWalk(Grammar& grammar, Rows& rows, std::span<uint32_t> mask)
       : grammar_(grammar), rows_(rows), mask_(mask) {}
 
-  // Add the tokens that may follow the row or item. `nodes`: all children of one node, with their subtrees.
+  // These add the tokens that may follow a row or item. `nodes`: all children of a node, with subtrees.
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
   // Like from_item(), for an automaton that no counter can limit within a token. `within` gets the tokens
-  // that stay inside the automaton's text, and the ends from which from_ends() continues.
+  // that stay inside the automaton's text, and the ends of that text, for from_ends().
   void from_item(const Item& item, Nodes nodes, KeptMask& within);
   // Adds the tokens that continue after these ends of the item's text.
   void from_ends(const Item& item, std::span<const KeptMask::End> ends);

@@ -28,7 +28,8 @@ bool Matcher::accept(std::string_view bytes, TokenId token) {
   return true;
 }
 
-// Advances by `bytes`. Keeps only the last new row (parser state) and rows in which rule calls still wait.
+// Advances by `bytes`. Of the new rows (Earley sets), keeps only the last one and those that hold a call of a
+// rule that has not ended.
 bool Matcher::advance(std::string_view bytes) {
   const uint32_t begin = rows_.last();
   for (const char byte : bytes) {

@@ -36,8 +36,8 @@ class Matcher {
   // token / 32. `mask` has vocabulary.num_mask_words() words. Special tokens are never set: if is_complete(),
   // the caller adds the tokens that end the text. No bit is set if and only if the text must end here.
   void fill_mask(std::span<uint32_t> mask);
-  // Advances by a token, or by some thousand bytes at most; either is one step for rollback(). Returns false
-  // and changes nothing if it may not follow. Special tokens and unknown ids never may.
+  // Advances by a token, or by bytes (some thousand at most); both count as one step for rollback(). Returns
+  // false and changes nothing if the token or bytes may not follow. Special tokens and unknown ids never may.
   bool accept(TokenId token);
   bool accept(std::string_view bytes);
   // Whether the text may end here.
@@ -45,14 +45,14 @@ class Matcher {
   // Whether the text must end here.
   bool is_finished();
 
-  // The bytes that must come next in any split into tokens, up to a choice or a legal end; at most 256.
+  // Returns the bytes that must come next, whatever the tokens: up to a choice or a legal end, at most 256.
   std::string forced_bytes();
-  // The tokens of forced_bytes() that a model would write, according to the encoding of the whole text.
-  // Returns none if the accepted tokens differ from that encoding, and stops before bytes in which a longer
-  // token may begin. Each token is in the mask at its position. Changes nothing.
+  // The tokens of forced_bytes() that a model would write, according to the encoding of the whole text. Empty
+  // if the accepted tokens differ from that encoding. Stops before bytes at which a longer token may begin.
+  // Each token is in the mask at its position. Changes nothing.
   std::vector<TokenId> forced_tokens();
 
-  // The number of successful accept() calls. rollback(n) undoes all after the first n <= num_steps().
+  // Number of successful accept() calls. rollback(n) undoes all calls after the first n <= num_steps().
   size_t num_steps() const { return steps_.size(); }
   void rollback(size_t num_steps);
 

@@ -1,4 +1,4 @@
-// Constrains an answer that is one text of a grammar from its first token to its end.
+// Constrains a whole answer to a text of one grammar.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace nibble::grammar {
 
 class TextConstraint final : public Constraint {
  public:
-  // `end_tokens` (not empty) may follow a complete text and end it. `vocabulary` must outlive this object.
+  // `end_tokens` (not empty) are those that may end a complete text. `vocabulary` must outlive this object.
   TextConstraint(std::shared_ptr<Grammar> grammar, const VocabularyTrie& vocabulary,
                  std::vector<TokenId> end_tokens);
 

@@ -43,7 +43,7 @@ NodeId GrammarBuilder::json_string(Expression expression, Encoding encoding, Cou
   return terminal == kUnlimited ? nothing() : add({.kind = Kind::kJsonString, .place = terminal});
 }
 
-// one_of() matches plain bytes in every encoding, so it can write the quotes.
+// one_of() matches plain bytes, whatever the encoding, so it can write the quotes.
 NodeId GrammarBuilder::argument(const std::string& name, NodeId node) {
   NIBBLE_CHECK(encoding_ == Encoding::kJsonContent);
   const NodeId quote = one_of({"\""});
@@ -57,8 +57,8 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
   return add({.kind = Kind::kSequence, .parts = std::move(parts)});
 }
 
-// Alternatives with the same first part share it, as in `list: item | item "," list`: otherwise a mask would
-// follow two positions byte by byte. The rests are not factored again, so nodes nest little.
+// Alternatives with the same first part share that part, as in `list: item | item "," list`. Otherwise a mask
+// would follow two positions byte by byte. The remaining parts are not factored again, so nodes nest little.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
   std::map<NodeId, std::vector<NodeId>> alike;  // alternatives by first part
   std::vector<NodeId> beginnings;
@@ -144,7 +144,7 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// Whether a node derives a text, as far as its parts are known to. Skips parts that passed in earlier calls.
+// Whether a node derives a text, as far as is known now. Skips parts that passed in earlier calls.
 bool GrammarBuilder::derives_text(uint32_t id) {
   const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
@@ -189,7 +189,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       }
       const bool has_others = std::any_of(object.undeclared.begin(), object.undeclared.end(),
                                           [&](const Undeclared& other) { return does(other.value); });
-      // Without a maximum, undeclared members count once towards the minimum: they may all have one name.
+      // Without a maximum, undeclared members count only once: all of them may have the same name.
       const bool has_enough =
           object.min <= num_possible + has_others || (has_others && object.max != kUnlimited);
       return object.min <= object.max && num_required <= object.max && has_enough;
@@ -205,7 +205,7 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
 }
 
 // Returns for each index whether the item that `array.needed` demands can be there; the last entry stands for
-// all later indices. Usual items must be possible before it, and after it up to the minimum number.
+// all later indices. Usual items must be possible before that index, and after it up to the minimum number.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());
@@ -222,7 +222,7 @@ std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   return places;
 }
 
-// Works from the leaves up: when a node is found to derive a text, the nodes that use it are checked again.
+// Works from the leaves up: once a node is known to derive a text, the nodes that use it are checked again.
 void GrammarBuilder::find_productive() {
   productive_.assign(nodes_.size(), false);
   num_passed_.assign(nodes_.size(), 0);
@@ -243,7 +243,7 @@ void GrammarBuilder::find_productive() {
   }
 }
 
-// Whether a node derives the empty text, as far as its parts are known to.
+// Whether a node derives the empty text, as far as is known now.
 bool GrammarBuilder::derives_empty(const Node& n) {
   const auto does = [&](NodeId part) { return is_nullable(part) && is_productive(part); };
   switch (n.kind) {
@@ -275,7 +275,7 @@ void GrammarBuilder::find_nullable() {
   }
 }
 
-// Finds the expression of each node that is regular, parts first. Recursive nodes have none.
+// Finds the expression of each regular node, parts first. Recursive nodes have no expression.
 void GrammarBuilder::find_regular() {
   regular_.assign(nodes_.size(), std::nullopt);
   std::vector<std::vector<uint32_t>> users(nodes_.size());
@@ -317,7 +317,7 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});
-  // rules[0] calls the root's rule, so that a left-recursive root is always called in the same way.
+  // rules[0] only calls the root's rule: a left-recursive root is then always called in the same way.
   grammar_->rules.emplace_back();
   const uint32_t called = rule_of(root);
   grammar_->rules[0].entry = add_op({.kind = OpKind::kCall, .a = called});

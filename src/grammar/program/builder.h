@@ -14,14 +14,14 @@ namespace nibble::grammar {
 
 enum class NodeId : uint32_t {};
 
-// Thrown if the grammar has no text.
+// Thrown if the grammar derives no text.
 struct NoText : InputError {
   using InputError::InputError;
 };
 
 class GrammarBuilder {
  public:
-  // `encoding` is that of text_of(), text() and nodes made of them: kUtf8 or kJsonContent.
+  // `encoding`: encoding of text_of(), text() and nodes made of them; kUtf8 or kJsonContent.
   explicit GrammarBuilder(Encoding encoding = Encoding::kUtf8);
 
   Expressions& expressions() { return grammar_->expressions; }
@@ -30,9 +30,9 @@ class GrammarBuilder {
   NodeId empty_text();
   NodeId text_of(Expression expression);
   NodeId text(std::string_view utf8) { return text_of(expressions().text(utf8)); }
-  NodeId one_of(std::vector<std::string> texts);  // any one of these fixed texts
-  // A quoted JSON string whose value is a text of the expression, with a number of characters within
-  // `counts`. Leave `counts` at its default if the expression bounds the length.
+  NodeId one_of(std::vector<std::string> texts);  // any one of these texts
+  // A quoted JSON string whose value is a text of the expression and has `counts` characters. If the
+  // expression bounds the length, leave `counts` at its default.
   struct Counts {
     uint32_t min{0}, max{kUnlimited};
   };
@@ -44,9 +44,9 @@ class GrammarBuilder {
 
   struct JsonArray {
     std::vector<NodeId> first;   // items at index 0, 1, ...
-    std::optional<NodeId> rest;  // every further item; absent: not allowed
+    std::optional<NodeId> rest;  // all further items; absent: none are allowed
     uint32_t min{0}, max{kUnlimited};
-    // If set, at least one item must be a needed one: `first[i]` if at index i, or `rest` if after those.
+    // If set, at least one item must be a needed one: `first[i]` at index i, or `rest` at a later index.
     struct Needed {
       std::vector<NodeId> first;
       std::optional<NodeId> rest;
@@ -73,19 +73,20 @@ class GrammarBuilder {
   };
   NodeId json_object(JsonObject object);
 
-  // A JSON object with one member: string `name` with the text of `node`. Requires encoding kJsonContent.
+  // A JSON object with one member: its key is `name`, its value a string that holds the text of `node`.
+  // `node` must have the encoding kJsonContent.
   NodeId argument(const std::string& name, NodeId node);
 
-  // Declares a node that is defined later, for recursion.
+  // Declares a node that define() defines later, for recursion.
   NodeId declare();
   void define(NodeId declared, NodeId as);
 
-  // Throws NoText if `root` derives no text. The builder can't be used afterwards.
+  // Throws NoText if `root` derives no text. The builder must not be used afterwards.
   std::shared_ptr<Grammar> build(NodeId root);
   // Whether the node derives a text. Valid once build() has started.
   bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
 
-  // The automaton of an expression, made on first use. Compilers of source languages use it for checks.
+  // Returns the automaton of an expression, made on first use. Compilers of languages use it for checks.
   Automaton& automaton_of(Expression expression, Encoding encoding);
   bool has_text(Expression expression) { return !automaton_of(expression, encoding_).is_empty(); }
 
@@ -108,7 +109,7 @@ class GrammarBuilder {
     Kind kind;
     Expression expression{};      // kText only
     uint32_t min{0}, max{0};      // kRepeat and kDifferent only
-    std::vector<NodeId> parts{};  // children; of kReference: its definition, once known
+    std::vector<NodeId> parts{};  // children; kReference: the definition, once known
     uint32_t place{0};            // index in the table of its kind: texts_, arrays_, ...
   };
 
@@ -119,7 +120,7 @@ class GrammarBuilder {
   bool derives_text(uint32_t id);
   void find_nullable();
   bool derives_empty(const Node& node);
-  // An array's `first` and `rest`. productive_item(): nullopt if the item is absent or derives no text.
+  // `first` and `rest` of an array. productive_item(): nullopt if the item is absent or derives no text.
   using Items = std::pair<const std::vector<NodeId>&, const std::optional<NodeId>&>;
   std::optional<NodeId> productive_item(Items items, size_t place) const;
   std::vector<bool> needed_places(const JsonArray& array) const;
@@ -127,7 +128,7 @@ class GrammarBuilder {
   void find_regular();
   std::optional<Expression> regular(NodeId id) const { return regular_[static_cast<uint32_t>(id)]; }
 
-  // Each appends operations that end by continuing at `next`, and returns the index of the first one.
+  // Each function appends operations that continue at `next`, and returns the index of the first of them.
   uint32_t emit(NodeId id, uint32_t next);
   uint32_t emit_sequence(const std::vector<NodeId>& parts, uint32_t next);
   uint32_t emit_choice(const std::vector<NodeId>& parts, uint32_t next);
@@ -156,7 +157,7 @@ class GrammarBuilder {
   size_t num_literal_bytes_{0};
 
   std::vector<bool> productive_, nullable_;
-  // By node: number of leading parts known to derive a text, for kinds of nodes that need all parts.
+  // By node: number of leading parts known to derive a text. For kinds of nodes that need all parts.
   std::vector<uint32_t> num_passed_;
   std::vector<std::optional<Expression>> regular_;
   std::unordered_map<uint32_t, uint32_t> rules_;  // rule of each node that has one

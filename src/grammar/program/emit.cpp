@@ -66,7 +66,7 @@ uint32_t GrammarBuilder::emit(NodeId id, uint32_t next) {
     case Kind::kReference:
       return add_op({.kind = OpKind::kCall, .a = rule_of(id), .next = next});
     default:
-      break;  // empty texts are regular; nodes that derive no text are not emitted
+      break;  // empty texts are regular; nodes without a text are never emitted
   }
   NIBBLE_CHECK(false, "node {} of kind {}", static_cast<uint32_t>(id), static_cast<int>(n.kind));
   return next;
@@ -131,7 +131,7 @@ uint32_t GrammarBuilder::emit_repeat(const Node& n, uint32_t next) {
   return loop;
 }
 
-// Returns `before`, then an optional line break with spaces or tabs, or after a comma a space.
+// Returns `before`, then optional white space: a line break with spaces or tabs or, after a comma, a space.
 Expression GrammarBuilder::blank_expression(std::string_view before) {
   Expressions& e = expressions();
   const Expression line = e.concat(e.text("\n"), e.repeat(e.set({{' ', ' '}, {'\t', '\t'}}), 0, 20));
@@ -172,7 +172,7 @@ uint32_t GrammarBuilder::emit_list(List list, uint32_t next) {
   return punctuation(e.text("["), start);
 }
 
-// Emits three lists with one count: usual items, a required one, usual items. The first never ends the array.
+// Emits three lists that share a count: usual items, a needed one, usual items. Only the last ends the array.
 uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t next) {
   const std::vector<bool> places = needed_places(array);
   const size_t num_first = places.size() - 1;
@@ -192,7 +192,7 @@ uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t
   before.rest = behind.rest;
   before.min = kUnlimited;
   if (array.max != kUnlimited) before.max = array.max - 1;
-  // The first list may have at most the usual items that fit before the last possible needed item.
+  // The first list ends before the last possible needed item, which limits its number of items.
   if (!places[num_first])
     before.max = to_index(
         static_cast<size_t>(std::find(places.rbegin(), places.rend(), true).base() - places.begin() - 1));

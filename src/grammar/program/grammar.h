@@ -1,7 +1,7 @@
 // A compiled grammar: rules as a program of operations over automata. A GrammarBuilder makes it from any
 // source language; a Matcher runs it. A rule is a graph of operations from its entry to kReturn. After some
-// text, the parser is at a set of positions in the program, as in Earley's parser (rows.h). Counts are
-// numbers stored with a position, so repetitions copy no operations.
+// text, the parser is at a set of positions in the program, as in Earley's parser (rows.h). A count is stored
+// with the position, so repetitions copy no operations.
 #pragma once
 
 #include <bit>
@@ -55,22 +55,22 @@ struct List {
   std::vector<uint32_t> first;
   uint32_t rest{kUnlimited};  // kUnlimited: no further items
   uint32_t min{0}, max{kUnlimited};
-  // If set, a trie of texts: each item is one of them, and none occurs twice. The counter has a bit per text.
+  // If set, a trie of texts: each item is one of them, none occurs twice. The counter has a bit per text.
   uint32_t texts{kUnlimited};
   bool are_different() const { return texts != kUnlimited; }
   uint32_t num_items(uint32_t counter) const {
     return are_different() ? static_cast<uint32_t>(std::popcount(counter)) : counter;
   }
   uint32_t rule(uint32_t item) const { return item < first.size() ? first[item] : rest; }
-  // The count of items stops at this number: the exact number of more items makes no difference.
+  // Counting stops at this number: more items make no difference.
   uint32_t most_counted() const {
     return max != kUnlimited ? max : std::max(min, static_cast<uint32_t>(first.size()));
   }
 };
 
 // The members of a JSON object: declared ones in order, then undeclared ones. A declared member's position is
-// its index; members.h has the positions of undeclared ones. Progress is the position of the next declared
-// member and, if the number of members is limited, the number of members so far.
+// its index; members.h has the positions of undeclared ones. Progress: position of the next declared member
+// and, if their number is limited, the number of members so far.
 struct Members {
   struct Progress {
     uint32_t position{0}, count{0};
@@ -80,7 +80,7 @@ struct Members {
   uint32_t names{0};                // a trie of "NAME": with quotes and colon
   std::vector<uint32_t> positions;  // position of each text of the trie
   std::vector<uint32_t> values;     // rules of the declared members' values, by position
-  // By position, and for the end: the first required member at or after it; num_declared() if none.
+  // By position, and for the end: the first required member from there on; num_declared() if none.
   std::vector<uint32_t> next_required;
   std::vector<uint32_t> num_required;  // by position: number of required members from there on
   struct Undeclared {
@@ -99,7 +99,7 @@ struct Rule {
   bool is_nullable{false};
 };
 
-// Does not change once built, except the fields from `mutex` on, which all sequences share under `mutex`.
+// Never changes once built, except the fields from `mutex` on: all sequences share these under `mutex`.
 struct Grammar {
   std::vector<Op> ops;
   std::vector<uint32_t> targets;
@@ -113,16 +113,16 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Cache of masks by vocabulary, operation, automaton state, and whether text can follow the operation's.
+  // Cache of masks. Key: vocabulary, operation, automaton state, whether other text can follow its text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
-  // Memory in use, estimated from the large tables. Waits for `mutex`.
+  // Estimate of the memory in use, from the large tables. Waits for `mutex`.
   size_t bytes();
 };
 
 struct Compiled {
   std::shared_ptr<Grammar> grammar;  // never null
-  // One line for each requirement that is not enforced, for the client.
+  // For the client: one line for each requirement that is not enforced.
   std::vector<std::string> warnings;
 };
 

@@ -11,8 +11,8 @@ struct Positions {  // declared members from `first` to `end` - 1
   bool is_empty() const { return first >= end; }
 };
 
-// Declared members that may be next: up to the first required one, if all required members still fit below
-// the maximum and enough members are left to reach the minimum.
+// Declared members that may come next: up to the first required member, if all required members still fit
+// within the maximum and enough members are left to reach the minimum.
 inline Positions legal_names(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   if (at.position >= num || at.count >= members.max) return {0, 0};
@@ -37,8 +37,9 @@ inline bool may_close(const Members& members, Members::Progress at) {
   return at.count >= members.min && is_done_with_required(members, at);
 }
 
-// Progress while an undeclared member is read after `at`: positions from num_declared() + 2 on encode its
-// index in Members::undeclared and whether another came before. Afterwards it is num_declared() + 1.
+// Returns the progress while an undeclared member is read after `at`. Positions from num_declared() + 2 on
+// encode the member's index in Members::undeclared and whether another undeclared one came before. After
+// the member the position is num_declared() + 1.
 inline Members::Progress undeclared_progress(const Members& members, Members::Progress at, uint32_t kind) {
   const uint32_t num = members.num_declared();
   return {num + 2 + 2 * kind + (at.position == num + 1), at.count};
@@ -48,8 +49,8 @@ inline uint32_t undeclared_kind(const Members& members, Members::Progress at) {
   return (at.position - members.num_declared() - 2) / 2;
 }
 
-// Progress after a value. Undeclared members may have the same name and then are one member. So without a
-// maximum, only the first counts towards the minimum; with a maximum, each counts.
+// Progress after a value. Undeclared members of the same name are one member, and all may have the same name.
+// So without a maximum, only the first undeclared one counts towards the minimum; else each counts.
 inline Members::Progress after_value(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;

@@ -6,7 +6,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Whether one of the names below `node` of the trie is that of a member in `legal`.
+// Whether one of the names below `node` of the trie belongs to a member in `legal`.
 bool has_legal_name(const Members& members, const Trie& names, uint32_t node, Positions legal) {
   const auto begin = members.positions.begin() + names.first_text(node);
   const auto end = members.positions.begin() + names.end_text(node);
@@ -34,8 +34,8 @@ Rows::Stepped Rows::step(Item& item, uint8_t byte) {
   return {true, automaton.accepts(item.state), !automaton.is_final(item.state)};
 }
 
-// Steps a JSON string with counted characters: below the maximum, a character may begin; from the minimum on,
-// the quote may follow. If the string has a pattern, an end within these limits must stay possible.
+// Advances a JSON string with counted characters. Below the maximum a character may begin; from the minimum
+// on the quote may follow. If the string has a pattern, it must stay possible to end within these limits.
 Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t byte) {
   Automaton& automaton = grammar_->automata[terminal.index];
   const uint32_t from = item.state;
@@ -69,7 +69,7 @@ Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t b
   return {true, false, true};
 }
 
-// Steps an item of a list of different texts; texts that occurred already are illegal.
+// Advances an item in a list of different texts. Texts that have occurred are illegal.
 Rows::Stepped Rows::step_different(const Op& op, Item& item, uint8_t byte) {
   const Trie& texts = grammar_->tries[grammar_->lists[op.a].texts];
   item.state = texts.child(item.state, byte);
@@ -92,7 +92,7 @@ Rows::Stepped Rows::step_name(const Op& op, Item& item, uint8_t byte) {
   if (item.state == Trie::kNone) return {};
   if (!has_legal_name(members, names, item.state, legal_names(members, Members::Progress::of(item.counter))))
     return {};
-  // Each name in the trie has its quotes and a colon, so none is a prefix of another.
+  // Names in the trie end in a quote and a colon, so no name is a prefix of another.
   return {true, names.accepts(item.state), names.has_children(item.state)};
 }
 

@@ -24,7 +24,7 @@ void Rows::begin_row() {
   ++num_rows_made_;
 }
 
-// Completes the new row. If nothing can follow and the text can't end here, removes it and returns false.
+// Completes the new row. If no byte may follow and the text can't end here, removes it and returns false.
 bool Rows::finish_row() {
   close();
   if (num_items(last()) > 0 || rows_.back().is_complete) return true;
@@ -91,7 +91,8 @@ void Rows::cut_behind(uint32_t row) {
   rows_.resize(row + 1);
 }
 
-// Removes the row before the last unless calls of rules wait in it. The last row takes its index.
+// Removes the row before the last, unless items in it wait for the end of a rule. The last row then takes the
+// removed row's index.
 void Rows::forget_before_last() {
   const uint32_t row = last() - 1;
   if (rows_[row].first_waiting != rows_[row + 1].first_waiting) return;
@@ -101,7 +102,8 @@ void Rows::forget_before_last() {
   for (size_t frame = rows_[row].first_frame; frame < frames_.size(); ++frame) frames_[frame].row = row;
 }
 
-// Returns false if `to` has the item already. Lists of less than kFew items are searched, longer ones hashed.
+// Appends `item` to `to`. Returns false if `to` has it already, from index `first` on. Lists shorter than
+// kFew items are searched, longer ones hashed.
 bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& item) {
   constexpr size_t kFew{12};
   grammar_->expressions.fuel().spend();
@@ -121,7 +123,7 @@ bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& ite
   return true;
 }
 
-// Enters `item`, at index `place` of `list`, into the hash table. Returns false if an equal one is in it.
+// Enters `item`, at index `place` of `list`, into the hash table. Returns false if it has an equal item.
 bool Rows::find_slot(Kind kind, const Item& item, const std::vector<Item>& list, uint32_t place) {
   constexpr size_t kNumSlots{8192};
   static_assert(kNumSlots >= 3 * (kMaxItems + 1));
@@ -162,7 +164,7 @@ void Rows::follow(const Pending& place) {
       return;
     }
     case OpKind::kCall:
-      // A tail call reuses its caller's frame. Only left recursion, within one row, needs a new frame.
+      // A tail call reuses its caller's frame. Only left recursion (within one row) needs a new frame.
       return call(place, op.a,
                   grammar_->ops[op.next].kind == OpKind::kReturn && frames_[place.frame].row != last());
     case OpKind::kFork:
@@ -208,7 +210,7 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   }
   const Item caller{place.op, place.frame, rule, place.counter};
   if (!add(Kind::kWaiting, waiting_, rows_.back().first_waiting, caller)) return;
-  // An empty item does not advance a list: it adds no text, and the minimum of a list of such items is 0.
+  // An empty item must not advance a list: it adds no text, and a list of such items has a minimum of 0.
   if (grammar_->rules[rule].is_nullable && grammar_->ops[place.op].kind != OpKind::kItem) resume(caller);
   auto& [row, frame] = frame_of_rule_[rule];
   if (row == last() && frame < frames_.size() && frames_[frame].row == row && frames_[frame].rule == rule &&
@@ -220,7 +222,7 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   pending_.push_back({entry, frame, 0});
 }
 
-// Resumes the callers of a rule that has ended. If its text is empty, call() has resumed them already.
+// Resumes the callers of a rule that has ended. After an empty text, call() has already resumed them.
 void Rows::complete(uint32_t frame) {
   if (frame == 0) {
     rows_.back().is_complete = true;

@@ -1,5 +1,5 @@
 // Earley's parser over bytes (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970). A row is an
-// Earley set: the items that the text up to some byte may have reached. An item is a position in the
+// Earley set: all items that may be reached by the text up to some byte. An item is a position in the
 // grammar's program. Its frame says in which row its rule was called; the callers wait as items of that row,
 // and all callers of a rule in one row share a frame. A row is kept only if it is the origin of a frame or a
 // token ended there. A tail call after text reuses the caller's frame, so a right-recursive list takes no
@@ -16,36 +16,36 @@ namespace nibble::grammar {
 
 struct Item {
   uint32_t op, frame;
-  // State of the terminal's automaton or trie; of an item that waits, the rule that it has called.
+  // State of the terminal's automaton or trie; for an item that waits, the rule that it has called.
   uint32_t state;
-  // Number of characters or list items, a bit for each text of List::texts read, or a Members::Progress.
+  // Number of characters or list items, a bit per text of List::texts that occurred, or Members::Progress.
   uint32_t counter;
   bool operator==(const Item&) const = default;
 };
 
 class Rows {
  public:
-  // Starts with the row of what a text may begin with. The grammar must outlive this object.
+  // Starts with the row for the start of a text. The grammar must outlive this object.
   explicit Rows(Grammar& grammar);
 
   uint32_t last() const { return static_cast<uint32_t>(rows_.size()) - 1; }
   bool is_complete(uint32_t row) const { return rows_[row].is_complete; }
-  // The row's items that expect a byte. The others wait for the end of a rule.
+  // Number of the row's items that expect a byte. All other items wait for the end of a rule.
   uint32_t num_items(uint32_t row) const { return end_item(row) - rows_[row].first_item; }
   Item item(uint32_t row, uint32_t index) const { return items_[rows_[row].first_item + index]; }
 
-  // Adds the row of what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
+  // Adds the row after `byte` in `row`. If the byte is illegal, returns false and adds nothing.
   bool advance(uint32_t row, uint8_t byte);
-  // Like advance() above, but the byte may also continue `item`, which is not in the row.
+  // Like advance() above, but the byte may also continue `item`, an item that is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
-  // Adds a row of what may follow an item whose text ends.
+  // Adds a row of items that may follow `item`, whose text ends.
   void add_behind(const Item& item);
   bool allows(uint32_t row, uint8_t byte);
   void cut_behind(uint32_t row);
-  // Removes the row before the last, unless calls of rules wait in it.
+  // Removes the row before the last, unless items in it wait for the end of a rule.
   void forget_before_last();
 
-  // Advances the item by `byte`. If `is_legal`, its text may then end (`accepts`) or continue (`goes_on`).
+  // Advances the item by `byte`. If `is_legal`, its text may now end (`accepts`) or continue (`goes_on`).
   struct Stepped {
     bool is_legal{false}, accepts{false}, goes_on{false};
   };
@@ -95,9 +95,9 @@ class Rows {
   std::vector<Row> rows_;
   std::vector<Frame> frames_;
 
-  // Used while a row is under construction.
+  // For the row under construction:
   std::vector<Pending> pending_;
-  std::vector<Item> marks_;  // operations already followed, as items
+  std::vector<Item> marks_;  // operations that were already followed, as items
   struct Slot {
     uint64_t row_made{0};  // the slot is free unless this equals num_rows_made_
     Kind kind{};
@@ -105,7 +105,7 @@ class Rows {
   };
   std::vector<Slot> slots_;  // hash table of lists too long to search; allocated on first use
   uint64_t num_rows_made_{0};
-  // By rule: row and frame of its last call; out of date unless that row is the last one.
+  // By rule: row and frame of its last call. Only valid if that row is the last one.
   std::vector<std::pair<uint32_t, uint32_t>> frame_of_rule_;
 };
 

@@ -15,7 +15,7 @@ uint32_t GrammarBuilder::place_of_automaton(Expression expression, Encoding enco
     for (const CodePointRange& range : set.ranges()) key.emplace_back(range.first, range.last);
     key.emplace_back(1, 0);  // an empty range marks the end of a set
   }
-  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // in proportion to the time they take
+  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // fuel in proportion to the time that each takes
   expressions().fuel().spend(key.size());
   auto& alphabet = alphabets_[key];
   if (!alphabet) {
@@ -34,7 +34,8 @@ Automaton& GrammarBuilder::automaton_of(Expression expression, Encoding encoding
   return grammar_->automata[place_of_automaton(expression, encoding)];
 }
 
-// Returns kUnlimited if the expression has no text of an allowed length.
+// Returns the index of the expression's terminal, made on first use; kUnlimited if the expression has no text
+// whose length is allowed.
 uint32_t GrammarBuilder::terminal_of(Expression expression, Encoding encoding, Counts counts) {
   if (counts.min > counts.max) return kUnlimited;
   Terminal terminal{.kind = Terminal::Kind::kAutomaton, .index = place_of_automaton(expression, encoding)};

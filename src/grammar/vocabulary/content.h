@@ -1,8 +1,8 @@
 // Content: complete UTF-8 characters other than quotes, backslashes and control characters; 97 % of o200k's
 // tokens are content only. These tokens are divided into slices, by the kinds of their characters and by
 // whether they begin with a space. Where a grammar allows any text of a slice's kinds, the slice's bits are
-// copied, not searched for: all slices in a JSON string, letters and digits in an identifier, letters of all
-// scripts in \p{L}+. If a token begins with a space (half of o200k's do), only the rest is classified.
+// simply copied: all slices in a JSON string, letters and digits in an identifier, letters of all scripts in
+// \p{L}+. A token that begins with a space (half of o200k's do) is classified by its remaining characters.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace nibble::grammar {
 
 using ContentKinds = uint16_t;
-// Kinds of content characters, as bits. kLetterContent, kWordContent and kOtherContent are beyond ASCII.
+// Kinds of content characters, as bits. Characters beyond ASCII have one of the last three kinds.
 inline constexpr ContentKinds kLowerContent{1}, kUpperContent{2}, kDigitContent{4}, kBlankContent{8},
     kDashContent{16}, kPunctuationContent{32}, kLetterContent{64}, kWordContent{128}, kOtherContent{256};
 
@@ -35,20 +35,20 @@ inline constexpr std::array<ContentKinds, 13> kContentSets{
 inline constexpr size_t kNumContentSets{kContentSets.size()};
 inline constexpr uint32_t kAllContentSets{(1u << kNumContentSets) - 1};
 
-// Slice `set` has the tokens of that set; slice kNumContentSets + `set` has those that are a space and then a
-// text of the set. The largest slice of o200k (letters) has 47,000 tokens, most have up to some thousands.
+// Slice `set` has the tokens of that set. Slice kNumContentSets + `set` has the tokens with a space and then
+// a text of the set. The largest slice of o200k (letters) has 47,000 tokens; most have up to some thousands.
 inline constexpr size_t kNumContentSlices{2 * kNumContentSets};
 constexpr bool begins_with_blank(size_t slice) { return slice >= kNumContentSets; }
 constexpr size_t set_of(size_t slice) { return slice % kNumContentSets; }
 inline constexpr uint32_t kAllContentSlices{(1u << kNumContentSlices) - 1};
-// Longer tokens do not count as content; o200k's longest token has 128 characters.
+// Longer tokens do not count as content. The longest token of o200k has 128 characters.
 inline constexpr uint32_t kMaxContentCharacters{128};
 
 struct CharacterRange {
   char32_t first, last;
 };
-// Letters beyond ASCII: runs of code points that are all of category L. They cover 95 % of o200k's tokens of
-// such letters. Source: Unicode 14.0; no later version takes a letter out of category L.
+// Ranges of letters beyond ASCII: all code points are of category L. The ranges cover 95 % of o200k's tokens
+// of such letters. Source: Unicode 14.0; no later version removes a letter from category L.
 inline constexpr CharacterRange kLetterRanges[]{
     {0xC0, 0xD6},     {0xD8, 0xF6},     {0xF8, 0x2C1},    {0x3A3, 0x3F5},   {0x3F7, 0x481},
     {0x48A, 0x52F},   {0x531, 0x556},   {0x560, 0x588},   {0x5D0, 0x5EA},   {0x620, 0x64A},
@@ -99,14 +99,14 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
   return kinds;
 }
 
-// How long a content text of each set may be at some position of a text.
+// Possible lengths of content texts of each set at one position of a text.
 struct ContentRuns {
-  // By set: any text of that set may follow if it has at most this length. kMaxContentCharacters: no limit.
+  // By set: any text of the set with at most this length may follow. kMaxContentCharacters: no limit.
   std::array<uint8_t, kNumContentSets> num_characters{};
-  // A bit per set: no content text of more than num_characters characters may follow.
+  // A bit per set: no content text that is longer than num_characters may follow.
   uint32_t ends_there{0};
-  // By set, for patterns with length limits: after a text within num_characters, the whole text may end after
-  // this number of further characters, and after any larger number. kNever: no such number.
+  // By set, for patterns with length limits. After a text of up to num_characters, the whole text may end
+  // after this number of further characters, and after any larger number. kNever: no such number.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };

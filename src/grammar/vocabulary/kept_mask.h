@@ -1,5 +1,6 @@
-// The part of a mask that depends only on an automaton's state: the tokens that stay within the automaton's
-// text, and the ends of the text where a token goes on. It is kept for reuse if it took long to find.
+// The part of a mask that depends only on an automaton's state: the tokens that lie wholly within the
+// automaton's text, and the places inside longer tokens where that text may end. It is kept for reuse if the
+// walk over the vocabulary's trie that found it was long.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,9 @@ struct KeptMask {
     uint32_t state;
   };
   std::vector<uint32_t> mask;
-  bool has_ends{true};  // whether text can follow the automaton's; if not, `ends` is empty
+  bool has_ends{true};  // whether other text can follow the automaton's; if not, `ends` is empty
   std::vector<End> ends{};
-  size_t num_nodes{0};  // number of nodes that the walk found legal
+  size_t num_nodes{0};  // number of legal nodes in the walk
 };
 
 }  // namespace nibble::grammar

@@ -14,7 +14,8 @@ struct Content {
   size_t slice{0};
 };
 
-// Returns nullopt if `bytes` are not content (content.h) or exceed kMaxContentCharacters characters.
+// Describes a token's bytes as content (content.h). Returns nullopt if they are not content or have more than
+// kMaxContentCharacters characters.
 std::optional<Content> content_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
   Content content;
@@ -79,7 +80,7 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
 
 std::vector<VocabularyTrie::Node> VocabularyTrie::tree_of(std::span<const Entry> sorted) {
   std::vector<Node> nodes;
-  // A node on the path to the previous token; its subtree is not complete yet.
+  // A node on the path to the previous token. Its subtree is not complete yet.
   struct Open {
     size_t node;
     bool is_content, has_content_below{true};

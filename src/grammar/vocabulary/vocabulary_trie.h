@@ -1,6 +1,6 @@
 // The ordinary tokens of a vocabulary as a tree of their bytes. Tokens with a common prefix share the work of
 // finding a mask, and an illegal byte skips its subtree. Content tokens (content.h) have separate trees, one
-// per slice. Slices whose bits are copied need no walk: in a JSON string 5,500 of 415,000 nodes remain.
+// per slice. Slices whose bits are copied need no walk: in a JSON string, 5,500 of 415,000 nodes are walked.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace nibble::grammar {
 class VocabularyTrie {
  public:
   static constexpr uint32_t kNoToken{0x7FFFFF};
-  // Longer tokens are left out and never allowed. o200k's longest has 128 bytes.
+  // Longer tokens are left out and never allowed. The longest token of o200k has 128 bytes.
   static constexpr uint32_t kMaxTokenBytes{255};
 
   // Nodes are in depth-first order: a node's subtree follows it.
@@ -38,13 +38,13 @@ class VocabularyTrie {
   std::span<const Node> other_nodes() const { return other_nodes_; }
   // Each content token is in exactly one slice.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
-  // Characters of the slice's longest token.
+  // Number of characters of the slice's longest token.
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
-  // Words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
+  // Number of words of a mask: a bit for each id below tokenizer().num_tokens(), rounded up to 32.
   size_t num_mask_words() const { return num_words_; }
   std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }  // mask of all tokens in nodes()
 
-  // Each limit up to this has a mask of its content tokens. Only 230 of o200k's content tokens are longer.
+  // Each limit up to this has a precomputed mask of content tokens. Only 230 of o200k's are longer.
   static constexpr uint32_t kMaxMaskCharacters{16};
   struct LongToken {  // a content token of more than kMaxMaskCharacters characters
     TokenId token;
@@ -53,8 +53,8 @@ class VocabularyTrie {
   };
   std::span<const LongToken> long_content() const { return long_content_; }
 
-  // Sets the bits of the content tokens of at most `max_characters` characters in `slices` (bit i: slice i),
-  // and clears no bit. `mask` has num_mask_words() words.
+  // Sets the bits of content tokens in `slices` (bit i: slice i) with at most `max_characters` characters.
+  // Clears no bit. `mask` has num_mask_words() words.
   void add_content(uint32_t slices, uint32_t max_characters, std::span<uint32_t> mask) const;
 
  private:
@@ -75,7 +75,7 @@ class VocabularyTrie {
   std::vector<uint32_t> ordinary_mask_;
   std::vector<Node> nodes_, other_nodes_;
   std::array<Slice, kNumContentSlices> slices_;
-  // Content tokens of all slices, by maximum number of characters; the last mask is for no limit.
+  // Content tokens of all slices, by maximum number of characters; the last mask has no limit.
   std::vector<std::vector<uint32_t>> content_masks_;
   std::vector<LongToken> long_content_;
 };

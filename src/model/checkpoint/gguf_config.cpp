@@ -47,8 +47,8 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_slow"};
 
 // Keys that a file may leave out, and the value then: llama.cpp's converter did not write them when most
-// files were published, and llama.cpp uses these values. Ollama's files also lack rope.scaling.type (YaRN)
-// and the width of an expert (that of its tensors). Every other key must be present.
+// files were published, and llama.cpp uses these values. Ollama's files also lack rope.scaling.type (taken as
+// YaRN) and the width of an expert (taken from its tensors). Every other key must be present.
 struct AbsentKey {
   std::string_view key;
   double value;

@@ -131,7 +131,8 @@ std::string GgufModel::name_in_file(const std::string& name) const {
   return name;
 }
 
-// Some files hold q, k and v as rows of one tensor. Some of Ollama hold gate and up as rows of one.
+// Some files hold q, k and v as rows of one tensor. Some of Ollama's files hold gate and up as rows of one
+// tensor.
 GgufModel::GgufRows GgufModel::rows_of(const TensorSpec& spec) const {
   GgufName name = gguf_name(spec);
   Shape shape = gguf_shape(spec);

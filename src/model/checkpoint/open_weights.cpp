@@ -109,7 +109,7 @@ constexpr std::string_view kFp8Layers[] = {"self_attn.q_proj.", "self_attn.k_pro
 // Names of tensors next to LAYER.weight: the scales of an F8_E4M3 matrix, and of its input.
 constexpr std::string_view kWeight{"weight"}, kWeightScale{"weight_scale"}, kInputScale{"input_scale"};
 
-// Endings of tensors that quantisers write and nibble can't use.
+// Name endings of tensors that quantisers write and nibble can't use.
 struct UnusableTensor {
   std::string_view ending, meaning;
 };

@@ -26,7 +26,8 @@ enum class ExpertRounding { kNone, kToMxfp4 };
 // Opens the same checkpoints as open_weights(), with the same checks. Experts are MXFP4, or become it.
 TensorSource open_source(const std::filesystem::path& path, ExpertRounding rounding = ExpertRounding::kNone);
 
-// BF16 if it holds all values of a tensor (BF16 or F32) exactly, otherwise F32. Reads a tensor that is F32.
+// Returns BF16 if that can hold all values of the tensor exactly, otherwise F32. Reads the tensor into `room`
+// if the source has it in F32.
 DType exact_dtype(const TensorSource& source, const TensorSpec& spec, Buffer& room);
 // Returns the tensor's elements in `dtype`: in place, or narrowed from F32 to BF16, exactly, in `narrow`.
 const std::byte* elements_as(DType dtype, const TensorSource& source, const TensorSpec& spec, Buffer& room,

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxShardBytes{5'000'000'000};
 
-// Specs of the tensors to write. One that BF16 does not hold exactly becomes F32, with twice the bytes.
+// Returns the specs of the tensors to write. A tensor that BF16 can't hold exactly becomes F32, with twice
+// the bytes.
 std::vector<TensorSpec> specs_to_write(const TensorSource& source) {
   std::vector<TensorSpec> specs = tensor_specs(source.config);
   Buffer room;

@@ -98,7 +98,8 @@ class Maker {  // encodes the rows of one tensor at a time, on all cores
     });
   }
 
-  // A bias of gate and up, which must be separated, has rows of one element; other vectors are one row.
+  // In the bias of gate and up, each element is a row, so that gate and up can be separated; any other vector
+  // is one row.
   void make_plain(const Part& part) {
     const StoredTensor stored = source_.read(part.spec, room_);
     const size_t count = *num_elements(part.entry.shape),
@@ -124,7 +125,7 @@ class Maker {  // encodes the rows of one tensor at a time, on all cores
     }
   }
 
-  // Calls body(row of the source, row of the file, space for one row of values).
+  // Calls body(index of a row in the source, its index in the file, space for one row of values).
   template <typename Body>
   void for_each_row(const Part& part, const Body& body) {
     const bool is_experts = part.spec.kind == TensorKind::kCodes;

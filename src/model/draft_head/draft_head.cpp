@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxConfigBytes{1 << 20};
 
-// The tensors of a head's file, whose names may begin with "model.". Refuses files with unused tensors.
+// The tensors of a head's file; their names may begin with "model.". Refuses files with unused tensors.
 class HeadFile {
  public:
   explicit HeadFile(const Container& container) : container_(container) {
@@ -87,7 +87,7 @@ class HeadFile {
   std::unordered_set<const Tensor*> used_;
 };
 
-// Returns the model's token id of each draft id i: i + d2t[i]. t2d, if present, marks tokens with a draft id.
+// Returns the model's token id for each draft id i: i + d2t[i]. If t2d is present, checks it.
 std::vector<TokenId> read_tokens(HeadFile& file, const DraftHeadConfig& config) {
   std::vector<TokenId> tokens(static_cast<size_t>(config.draft_vocab));
   const Tensor* differences = file.find("d2t");

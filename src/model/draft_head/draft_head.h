@@ -2,7 +2,7 @@
 // next tokens from the outputs of three of the model's layers. reference/draft_head.h has its formulas. Heads
 // for gpt-oss come in three formats: SpecForge's (lmsys), Model-Optimizer's (NVIDIA) and that of speculators
 // (Red Hat). The formats differ in which norms the network has and in how layers are numbered. Unknown fields
-// are refused: for months, engines that ignored such differences lost accepted drafts without an error.
+// are refused: a head that is run with a wrong norm or layer gives no error, only fewer accepted drafts.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace nibble {
 
-// Llama 3's RoPE scaling: frequencies that make few turns over the original context are divided by `factor`.
+// Llama 3's RoPE scaling: low frequencies (few turns over the original context) are divided by `factor`.
 struct Llama3Rope {
   double factor{8}, low_turns{1}, high_turns{4};
   int original_context{8192};
@@ -35,13 +35,13 @@ struct DraftHeadConfig {
   int intermediate{0};                // I: width of the head's MLP
   int num_heads{0}, num_kv_heads{0};  // Nq and Nkv of the head
   int head_dim{0};                    // D of the head
-  std::array<int, kNumTaps> taps{};   // the layers of the model whose outputs the head reads, ascending
+  std::array<int, kNumTaps> taps{};   // layers of the model whose outputs the head reads, ascending
   float rms_eps{1e-5f};
   double rope_theta{10000};
   std::optional<Llama3Rope> llama3{};  // not set: plain RoPE
-  bool norm_before_fc{false};          // the three outputs are normed together, as one vector, before fc
-  bool norm_before_residual{false};    // the layer's residual is the normed features, not the raw ones
-  bool norm_output{false};             // the next draft of a chain starts from the normed output
+  bool norm_before_fc{false};          // one norm over the three outputs together, before fc
+  bool norm_before_residual{false};    // the layer's residual starts from the normed features
+  bool norm_output{false};             // drafts of a chain start from the normed previous output
 
   friend bool operator==(const DraftHeadConfig&, const DraftHeadConfig&) = default;
 };
@@ -53,10 +53,11 @@ DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string
 
 RopeFrequencies rope_frequencies(const DraftHeadConfig& config);
 
-// Bytes that a head reads, by bytes_of(). Matrices have its `format`, or BF16 if rows are not whole blocks.
+// Bytes that a head reads. Matrices are in the format given to bytes_of(), or in BF16 if their rows are not
+// whole blocks.
 struct DraftHeadBytes {
-  size_t fc{0}, k_and_v{0};  // once per step, for the keys and values of its rows
-  size_t draft{0};           // for each draft: the layer, including k and v, and the unembedding
+  size_t fc{0}, k_and_v{0};  // read once per step, for the keys and values of the step's rows
+  size_t draft{0};           // read for each draft: the layer, including k and v, and the unembedding
 
   size_t of_step(int num_drafts) const { return fc + k_and_v + static_cast<size_t>(num_drafts) * draft; }
 };
@@ -66,14 +67,14 @@ struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc
   Matrix fc;             // [H, 3 H]: maps the outputs of the three layers to one feature vector
-  // [H]: norms of the token's embedding and of the features (later in a chain: of the previous output).
+  // [H]: norm of the token's embedding, and norm of the features (later in a chain: of the previous output).
   Vector token_norm, hidden_norm;
   Matrix q, k, v;         // [heads D, 2 H]: input is the normed embedding, then the normed features
   Matrix o;               // [H, Nq D]
   Vector mlp_norm;        // [H]
   Matrix gate, up, down;  // [I, H], [I, H], [H, I]
   Vector final_norm;      // [H]
-  // If the file lacks one of these two, it is empty here, and the model's is used.
+  // The next two matrices are empty if the file lacks them: the model's are used.
   Matrix unembedding;  // [draft_vocab, H]
   Matrix embedding;    // [V, H]
 
@@ -82,7 +83,7 @@ struct DraftHead {
   std::shared_ptr<const void> storage;
 };
 
-// Fills in matrices that `head` lacks from the model. Throws InputError if the model has freed them.
+// Adds the model's matrices that `head` lacks. Throws InputError if the model has freed them.
 DraftHead with_parts_of(const Weights& model, DraftHead head);
 
 // Opens a folder with config.json and model.safetensors. The file may lack the embedding and, if the head has

@@ -27,7 +27,7 @@ void must_be_one_of(const Fields& fields, std::string_view name,
     fields.refuse(name, fmt::format("{}", fmt::join(accepted, " or ")));
 }
 
-// Reads an integer that must equal the model's.
+// Reads an integer that must equal the model's value.
 int of_model(const Fields& fields, std::string_view name, int value) {
   if (fields.integer({name}, 1, kMaxDraftContext) != value)
     fields.refuse(name, fmt::format("{} (the model's value): the head was made for another model", value));
@@ -61,7 +61,7 @@ void read_rope(const Fields& fields, DraftHeadConfig& config) {
     rope.refuse("high_freq_factor", "a number above low_freq_factor");
 }
 
-// Reads the fields of the single layer, which have the same names in all formats.
+// Reads the fields of the head's single layer, which have the same names in all formats.
 void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& config) {
   config.hidden = of_model(fields, "hidden_size", model.hidden);
   config.vocab = of_model(fields, "vocab_size", model.vocab);
@@ -83,8 +83,8 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   read_rope(fields, config);
 }
 
-// Reads the layers whose outputs the head takes as input. `first`: number of layer 0 in the file. Default of
-// EAGLE-3's authors: the second layer, the one before the middle, and the fourth from the end.
+// Reads the layers whose outputs the head takes as input. `first`: number of layer 0 in the file. Default,
+// from EAGLE-3's authors: the second layer, the one before the middle, the fourth from the end.
 void read_taps(const Fields& fields, std::string_view name, int first, const Config& model,
                DraftHeadConfig& config) {
   const int num_layers = model.num_layers;
@@ -110,8 +110,8 @@ void read_taps(const Fields& fields, std::string_view name, int first, const Con
 
 constexpr std::string_view kTaps{"eagle_aux_hidden_state_layer_ids"};
 
-// Reads SpecForge's and Model-Optimizer's format: the configuration of a one-layer Llama, with an object for
-// EAGLE's fields. Layer n has number n.
+// Reads the format of SpecForge and Model-Optimizer: the configuration of a one-layer Llama, with an object
+// for EAGLE's fields. Layers are numbered from 0.
 DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",
@@ -170,7 +170,7 @@ DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   return config;
 }
 
-// Reads the format of speculators, with an object for the Llama's configuration. Layer n has number n + 1.
+// Reads the format of speculators, with an object for the Llama's configuration. Layers are numbered from 1.
 DraftHeadConfig read_speculators(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",

@@ -15,7 +15,8 @@ namespace nibble {
 
 inline constexpr int kGoldenTop{5};
 
-// One prompt with its results (empty: not recorded): T prompt tokens, V vocabulary, G tokens of continuation.
+// Results for one prompt; an empty member was not recorded. T: tokens of the prompt, V: vocabulary, G: tokens
+// of the continuation.
 struct GoldenPrompt {
   std::string name;
   std::string computed_by;
@@ -26,9 +27,9 @@ struct GoldenPrompt {
   std::vector<float> top_logprobs;  // [T, 5]: their log-probabilities
   std::vector<TokenId> greedy;      // [G]: greedy continuation, not ended by stop tokens
   std::vector<float> greedy_gap;    // [G]: largest logit minus the second largest
-  // [T]: router logit of the last chosen expert minus the largest of those not chosen; minimum over layers.
+  // [T]: minimum over layers of the router's margin: last chosen logit minus the largest logit not chosen.
   std::vector<float> router_margin;
-  // [L + 2, num_hidden_rows, H] at the last positions: embeddings, output of each of L layers, final norm.
+  // [L + 2, num_hidden_rows, H] at the last positions: embeddings, outputs of the L layers, final norm.
   std::vector<float> hidden;
   int num_hidden_rows{0};
 };
@@ -55,22 +56,22 @@ struct GoldenTolerance {
   double tied_l2{1e-4};
   double tied_margin{1e-4};
   double hidden{1e-4};  // error of any element of a hidden state
-  // Near tie: a position whose router margin is at most this. It often gets another expert, so its top 5 is
-  // not compared. Between this and tied_margin another expert is rarer, and the top 5 is compared.
+  // A near tie is a position whose router margin is at most this: its top 5 is not compared, because it often
+  // gets another expert. Between this and tied_margin that is rarer, and the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
-  // top_gap at all positions after a near tie, since these attend to its keys and values.
+  // Replaces top_gap at all positions after a near tie, which attend to the keys and values of that position.
   double top_gap_after_tie{1e-3};
-  // Standard deviation of the error of a router margin; 0: none. It gives the expected number of positions
-  // that have another expert although their top 5 is compared.
+  // Standard deviation of the error of a router margin; 0: no error. It gives the expected number of
+  // positions with another expert although their top 5 is compared.
   double margin_error{0};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};
 };
 
-// Tolerance for a backend that rounds only keys and values, to BF16: golden_tolerance.cpp derives it.
+// Tolerance for a backend that rounds only keys and values, to BF16. golden_tolerance.cpp derives it.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
+// Like bf16_cache_tolerance(), if inputs of matrix products are BF16 too, but not the residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
 // The matrix products whose input is quantised to int8, with a scale per 32 elements. int8_tolerance() also
 // covers a BF16 KV cache, but not quantised weights: golden data must be computed with the same weights.
@@ -78,21 +79,21 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// Like bf16_tolerance(), for experts with inputs in MXFP8 or MXFP4, whose largest relative error is `error`.
+// Like bf16_tolerance(), for experts with MXFP8 or MXFP4 inputs. `error`: largest relative error of an input.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// Tolerance for golden data with the same roundings. `tolerance`: the one for exact golden data.
+// Tolerance if the golden data have the same roundings. `tolerance`: tolerance for exact golden data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
-  // |answer - golden| / |golden| over a row of logits: the worst row with a margin above tied_margin.
+  // Relative error |answer - golden| / |golden| of the worst row of logits with a margin above tied_margin.
   double relative_l2{0};
-  double tied_l2{0};             // the worst of the other rows
+  double tied_l2{0};             // relative error of the worst other row
   double max_logit{0};           // largest difference of a logit
   double max_hidden{0};          // largest difference of an element of a hidden state
   int num_top_compared{0};       // entries of the top 5, over all positions, that were compared
   int num_top_wrong{0};          // compared entries with another token
-  int num_positions_wrong{0};    // positions with such an entry
+  int num_positions_wrong{0};    // positions with at least one wrong entry
   int most_positions_wrong{0};   // limit of num_positions_wrong
   std::optional<int> greedy_at;  // index of the first differing token of the continuation
   float greedy_gap{0};           // GoldenPrompt::greedy_gap at greedy_at
@@ -108,7 +109,7 @@ struct PositionsDifference {
   double max_logit{0};
   int num_other_experts{0};                   // near ties with an error above the tolerance
   int most_other_experts{0};                  // limit of num_other_experts
-  int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5
+  int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5: compared, and wrong ones of these
 };
 // `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,

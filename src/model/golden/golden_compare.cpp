@@ -31,7 +31,7 @@ RowError compare_row(std::span<const float> expected, std::span<const float> our
   return {std::sqrt(error / norm), std::sqrt(error / static_cast<double>(expected.size()))};
 }
 
-// Compares the logits of the last positions, the only ones with golden logits.
+// Compares the logits of the last positions: golden data have no others.
 void compare_logits(const GoldenPrompt& golden, std::span<const float> logits, size_t vocab,
                     double tied_margin, GoldenDifference& result) {
   const std::span<const float> expected(golden.logits), ours = logits.last(golden.logits.size());
@@ -49,8 +49,8 @@ struct TopDifference {
 };
 
 // Compares the top 5 of one position. Skips a token whose golden log-probability is within `top_gap` of the
-// next higher or lower one: the two may have swapped. For the fifth, the next lower one is not recorded;
-// instead, our logits of the fifth and of our best token outside the golden five are compared.
+// next higher or lower token: the two may have swapped. Golden data lack the token after the fifth. So our
+// logits of the fifth and of our best token outside the golden five are compared instead.
 TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span<const float> logits,
                           double top_gap) {
   const auto golden_ids = std::span(golden.top_ids).subspan(position * kGoldenTop, kGoldenTop);
@@ -79,12 +79,12 @@ TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span
   return result;
 }
 
-// Returns how likely it is that a normal error of this size makes a margin negative.
+// Returns the probability that a normal error of this size makes a margin negative: another expert is chosen.
 double other_expert_probability(double margin, const GoldenTolerance& tolerance) {
   return tolerance.margin_error > 0 ? std::erfc(margin / (tolerance.margin_error * std::sqrt(2))) / 2 : 0;
 }
 
-// Returns the largest count to accept: the expected one and three standard deviations more.
+// Returns the largest accepted count: the expected one plus three standard deviations.
 int most_expected(double expected) { return static_cast<int>(expected + 3 * std::sqrt(expected)); }
 
 }  // namespace
@@ -136,11 +136,11 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
          (!difference.greedy_at || difference.greedy_gap <= tolerance.greedy_gap);
 }
 
-// Adjacent tokens of the top 5 are compared if their logits differ by more than four standard deviations,
-// which follow from the position's measured error. About one pair in 30,000 still swaps. Near ties: if errors
-// of router logits are uniform up to the margin M of near ties, a router with margin m chooses another expert
-// with probability (1 - m / M) / 2. The sum of these is the expected number of positions with another expert,
-// which is not an error. Three standard deviations more are allowed.
+// Adjacent tokens of the top 5 are compared if their logits differ by more than four standard deviations of
+// the error measured at this position. About one pair in 30,000 still swaps. Near ties: if errors of router
+// logits are uniform up to the margin M of near ties, a router with margin m chooses another expert with
+// probability (1 - m / M) / 2. The sum of these probabilities is the expected number of positions with
+// another expert. That number and three standard deviations more are allowed.
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
                                       const GoldenTolerance& tolerance) {
   const size_t num_positions = golden.ids.size(), vocab = golden.logits.size() / num_positions;

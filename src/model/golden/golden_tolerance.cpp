@@ -9,20 +9,21 @@ namespace {
 
 // The relative error of keys and values rounded to BF16 is at most u = 2^-8. In the attention of one layer,
 // if scores s_j are at most S, values have the relative error u and scores the error u S. So attention
-// weights have the relative error 2 u S, and the output at most (1 + 2 S) u. The average is about a third of
-// that, because rounding errors are uniform. Errors of layers add up like independent ones, hence sqrt(L).
-// With S = 2 the relative error of a row of logits is 5 u sqrt(L) / 3 (1.6e-2 for 6 layers; the worst
-// measured is 1.05e-2).
-// The error of a single logit is this share of the root mean square of the logits. For the difference of two
-// logits, three standard deviations are 3 sqrt(2) times as much.
+// weights have the relative error 2 u S, and the output at most (1 + 2 S) u. The average error is about a
+// third of that, because rounding errors are uniform. Errors of layers add up like independent ones, hence
+// sqrt(L). With S = 2 the relative error of a row of logits is 5 u sqrt(L) / 3 (1.6e-2 for 6 layers; the
+// worst measured is 1.05e-2).
+// The error of a single logit is assumed to be this relative error times the root mean square of the logits.
+// For the difference of two logits, three standard deviations are 3 sqrt(2) times as much.
 // Errors of this size often change a router's choice if its margin is below 1e-2. Another expert moves
 // log-probabilities by up to 0.4, independent of later rounding. Both were measured with bfloat16 arithmetic
 // on the miniature (tests/golden/README.md). Golden data have no router margins of continuations, so
 // greedy_gap always allows for another expert.
-constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
-constexpr double kOtherExpert{0.4};         // the most that another expert changes a log-probability
+constexpr double kCacheError{1 + 2 * 2.0};  // limit of the relative error of attention, in units of u
+constexpr double kOtherExpert{0.4};         // largest change of a log-probability if another expert is chosen
 
-// `layer_error`: in units of u. `other_expert`: largest change of a log-probability gap by another expert.
+// `layer_error`: limit of the relative error of one layer's output, in units of u = 2^-8. `other_expert`: the
+// most by which the choice of another expert changes the difference of two tokens' log-probabilities.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};
@@ -54,7 +55,7 @@ double other_expert_l2(const Config& config) {
 
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden) {
   GoldenTolerance tolerance = rounding_tolerance(config, golden, kCacheError, kOtherExpert);
-  tolerance.tied_l2 = tolerance.relative_l2;  // errors this small rarely change near ties
+  tolerance.tied_l2 = tolerance.relative_l2;  // errors this small rarely change the expert of a near tie
   return tolerance;
 }
 
@@ -79,16 +80,16 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
   return tolerance;
 }
 
-// The error of an int8 element is at most 1/254 of the largest element of its block of 32, which is about u
-// of it. The largest is at most sqrt(32) times the block's root mean square. So the relative error of a
-// vector is at most sqrt(32) u, and on average a third of that. (The largest of 32 normal numbers is 2.1 to
-// 2.5 times the root mean square, so this allows about twice the expected error.)
+// The error of an int8 element is at most 1/254 (about u) of the largest element of its block of 32. That
+// element is at most sqrt(32) times the block's root mean square. So the relative error of a vector is at
+// most sqrt(32) u, and on average a third of that. (The largest of 32 normal numbers is 2.1 to 2.5 times the
+// root mean square, so this allows about twice the expected error.)
 // A layer's experts round two such vectors: their input, and the activations between up and down. The
-// attention output is another one. The error of the input of q, k and v passes unchanged into the values. An
-// error of queries or keys has a random direction in D dimensions, and only the one along the other vector
-// changes a score: by S / sqrt(D) times the error, and attention weights by twice as much. The input of the
-// unembedding is rounded once, not in each layer.
-// The router margin was measured with BF16's error u, and grows with the error.
+// attention output is another rounded vector. The error of the input of q, k and v passes unchanged into the
+// values. An error of queries or keys has a random direction in D dimensions; only its component along the
+// other vector changes a score, by S / sqrt(D) times the error, and attention weights by twice as much. The
+// input of the unembedding is rounded once, not in each layer.
+// The error of router margins was measured with BF16's error u, and grows in proportion.
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
   constexpr double kScore{2};
   // A block's largest element, squared, is at most 32 times the block's mean square.
@@ -124,7 +125,7 @@ GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& go
 
 // Both sides have errors within `tolerance`, and round the same weights at the same places. Where both round
 // a value the same way, the errors cancel: an element differs only if its two inputs are on different sides
-// of a rounding boundary. In the worst case the errors are independent: sqrt(2) times one error.
+// of a rounding boundary. In the worst case the errors are independent and add up to sqrt(2) times one error.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance) {
   tolerance.relative_l2 *= std::sqrt(2);
   tolerance.router_margin *= std::sqrt(2);

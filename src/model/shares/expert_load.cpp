@@ -19,7 +19,7 @@ double chance(int found, int total, int marked, int drawn) {
                   log_choose(total, drawn));
 }
 
-// Probability of each number of distinct experts, 0 to E, that the tokens choose.
+// Returns the probability of each number of distinct experts, 0 to E, that the tokens choose together.
 std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int num_tokens) {
   const int K = experts_per_token;
   std::vector<double> chances(static_cast<size_t>(num_experts) + 1), next;
@@ -40,12 +40,12 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
   return chances;
 }
 
-// Expected maximum over the ranks of the number of hit experts. The hit ones are a random subset of all.
+// Expected maximum over ranks of the number of hit experts, which are a random subset of all experts.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
-  // of_rank[rank][hit * (largest + 1) + own]: probability that `own` experts are on this rank, if `hit`
-  // experts are on this rank and later ones together.
+  // of_rank[rank][hit * (largest + 1) + own]: probability that `own` experts of this rank are hit, if `hit`
+  // experts are hit on this rank and all later ranks together.
   std::vector<std::vector<double>> of_rank;
   int left = num_experts;
   for (const int count : experts_of_ranks) {
@@ -57,7 +57,8 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   }
   double expected = 0;
   for (int most = 0; most < largest; ++most) {
-    // within[hit]: probability that, of `hit` experts on ranks from `rank` on, no rank has more than `most`.
+    // within[hit]: probability that no rank from `rank` on has more than `most` hit experts, if these ranks
+    // have `hit` together.
     std::vector<double> within{1}, before;
     left = 0;
     for (size_t rank = experts_of_ranks.size(); rank-- > 0;) {
@@ -92,8 +93,8 @@ ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_t
   const std::vector<double> chances = chances_of_hits(E, experts_per_token, num_tokens);
   const double largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
   const double share = largest / E, pairs = double{1} * experts_per_token * num_tokens;
-  // A token's experts are drawn without replacement: the more of them one of N ranks gets, the fewer the
-  // others get. So ranks differ as if they were independent, with a variance larger by N / (N - 1).
+  // A token's experts are drawn without replacement: the more experts one of N ranks gets, the fewer are left
+  // for the others. So ranks differ as if they were independent, with a variance larger by N / (N - 1).
   double spread = 0;
   if (num_ranks > 1 && E > 1)
     spread = std::sqrt(pairs * share * (1 - share) * (E - experts_per_token) / (E - 1) * num_ranks /

@@ -2,11 +2,12 @@
 // rank has some key/value heads with their query heads, and either some units (rows of gate and up, columns
 // of down) of every expert or some whole experts. It has some rows of the unembedding, and all norms, the
 // router and the embedding. An all-reduce after attention and one after the experts add up the results. Some
-// terms are added by one rank only: the first rank adds the residual stream and the bias of `o`; the rank
-// with an expert's first unit adds its bias of `down`.
+// terms must be added only once: the first rank adds the residual stream and the bias of `o`; the rank with
+// an expert's first unit adds that bias of `down`.
 // With AttentionSplit::kSequences each rank has all heads, but only some of the sequences. It runs attention
-// and stores keys and values only for their rows, and the output, bias included, needs no all-reduce.
-// Units are divided in tiles of 64, in which kernels read `down`; rows of the unembedding in strips of 16.
+// and stores keys and values only for rows of its sequences. The output, bias included, needs no all-reduce.
+// Units are divided in tiles of 64, because kernels read `down` in such tiles; the unembedding in strips of
+// 16 rows.
 #pragma once
 
 #include <cstddef>
@@ -30,20 +31,20 @@ class Share {
   IndexRange kv_heads, heads, units, experts, vocab;  // ranges within the whole model
   bool has_own_sequences{false};
 
-  // Whether the rank adds the terms that are added once: residual stream, bias of `o`, bias of `down`.
+  // Whether the rank adds terms that are added only once: residual stream, bias of `o`, bias of `down`.
   bool adds_once() const { return rank == 0; }
   bool adds_o_bias() const { return rank == 0 || has_own_sequences; }
   bool adds_down_bias() const { return units.first == 0; }
   // The parts of a layer's matrices that the rank has. model/weights.h has the shapes of the whole matrices.
   MatrixSlice q(const Config& whole) const;
-  MatrixSlice k_and_v(const Config& whole) const;  // identical for k and v
+  MatrixSlice k_and_v(const Config& whole) const;  // the same for k and v
   MatrixSlice o(const Config& whole) const;
   MatrixSlice gate_up(const Config& whole) const;  // identical for each expert
   MatrixSlice down(const Config& whole) const;     // identical for each expert
   MatrixSlice unembedding(const Config& whole) const;
 };
 
-// Each rank has some units of every expert, or some whole experts.
+// Each rank has some units of every expert, or whole experts.
 enum class ExpertSplit { kUnits, kWhole };
 // Each rank has some heads, or all heads for sequences of its own.
 enum class AttentionSplit { kHeads, kSequences };
@@ -61,7 +62,7 @@ struct SplitOptions {
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
                              const SplitOptions& split = {});
 
-// Configuration as the rank sees it: its heads, experts and their width, but the whole vocabulary.
+// The configuration of a rank: its own heads, experts and their width, but the whole vocabulary.
 Config config_of(const Config& whole, const Share& share);
 
 struct Pieces {  // `count` pieces of memory of `bytes` bytes, `stride` bytes apart
@@ -78,7 +79,7 @@ struct StoredMatrices {  // `count` matrices of the same size, consecutive in me
   ElementSize size;
   int rows, cols, count{1};
 };
-// The pieces of `slice` in each matrix. The slice must have all rows or all columns, as those of a Share do.
+// The pieces of `slice` in each matrix. The slice has all rows or all columns, like every slice of a Share.
 Pieces pieces_of(const StoredMatrices& stored, const MatrixSlice& slice);
 
 }  // namespace nibble

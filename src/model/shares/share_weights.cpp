@@ -41,7 +41,7 @@ class ShareTaker {
     return {keep(pieces_of({first.data, size_of(first.format), count, first.count}, slice), kept),
             first.format, part.count};
   }
-  // `count` vectors from `first` on whose values only one rank adds. Other ranks get zeros.
+  // Returns `count` vectors from `first` on, or zeros on all ranks but the one that adds these vectors.
   Vector once(const Vector& first, int count, bool is_added_here, Buffers& kept) const {
     if (is_added_here) return first;
     Buffer& zeros = kept.emplace_back(static_cast<size_t>(count * first.count) * sizeof(float));

@@ -70,7 +70,7 @@ void add_anthropic_message(const Field& field, std::vector<ChatMessage>& message
     said.text = content.string();
   else
     for (const Field& block : content.elements()) add_block(block, said, messages);
-  // Drop a user message without text whose tool results have become messages of their own.
+  // Drop a user message that held only tool results: each result has become a message of its own.
   if (said.role == Role::kUser && said.text.empty() && messages.size() > num_before) return;
   messages.push_back(std::move(said));
 }

@@ -1,6 +1,6 @@
-// Reads requests to /v1/messages, Anthropic's Messages API, into a chat. Tool results of a message are moved
-// before its other text. The first line of Claude Code's system prompt is dropped: it differs in every
-// request, so no prompt would ever hit the prefix cache.
+// Reads requests to /v1/messages, Anthropic's Messages API, into a chat. In a message, tool results are moved
+// before other text. The first line of Claude Code's system prompt is dropped: it differs in every request,
+// so no prompt would ever hit the prefix cache.
 #pragma once
 
 #include <string_view>
@@ -11,11 +11,11 @@ namespace nibble::server {
 
 struct AnthropicRequest {
   ChatRequest chat;
-  // Off unless requested: some clients take the first block, thinking or not, for the answer.
+  // Shows thinking. Off unless requested: some clients take the first block, thinking or not, for the answer.
   bool shows_thinking{false};
 };
 
-// Throws InputError. `needs_max_tokens` is false for requests that count tokens.
+// Throws InputError for an invalid body. `needs_max_tokens` is false for requests that only count tokens.
 AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens,
                                         const RequestDefaults& defaults = {});
 

@@ -31,7 +31,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   pace_.add_token();
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
-    return {};  // a stop token other than harmony's: it ends no message
+    return {};  // a stop token of the request ends the answer, but no harmony message
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() && !called_tool(messages.back())) {
@@ -46,7 +46,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
 std::vector<AnswerDelta> ChatAnswer::finish() {
   std::vector<AnswerDelta> out = read_delta(parser_.finish());
   add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
-  // Report tokens that no delta contains yet, because a stop string cut off their text.
+  // Report content tokens that no delta contains because a stop string cut off their text.
   if (num_sent_tokens_ < content_tokens_.size()) {
     AnswerDelta& last = out.emplace_back();
     last.kind = AnswerDelta::Kind::kContent;
@@ -57,7 +57,7 @@ std::vector<AnswerDelta> ChatAnswer::finish() {
   return join(std::move(out), /*is_end=*/true);
 }
 
-// Returns the deltas to send now: those held back earlier, then `deltas`. Empty until an event is due.
+// Returns the deltas to send now: deltas held back earlier, then `deltas`. Empty until an event is due.
 std::vector<AnswerDelta> ChatAnswer::join(std::vector<AnswerDelta> deltas, bool is_end) {
   if (!pace_.joins()) return deltas;
   for (AnswerDelta& delta : deltas) {

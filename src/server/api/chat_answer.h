@@ -6,8 +6,8 @@
 // another name in "functions" or an offered tool's namespace. Text to other recipients, such as built-in
 // tools, is never executed: it becomes reasoning (channel "analysis") or content.
 //
-// An incomplete call is never shown as complete: a call cut off in its header is not shown; one cut off in
-// its arguments shows the arguments so far. A mere prefix of an offered tool's name is not a call.
+// An incomplete call is never shown as complete. A call cut off in its header is not shown. A call cut off in
+// its arguments is shown with the arguments so far. A mere prefix of an offered tool's name is not a call.
 #pragma once
 
 #include <optional>
@@ -56,7 +56,7 @@ class ChatAnswer {
              std::span<const TokenId> begun = {}, int stream_interval = 1);
 
   std::vector<AnswerDelta> push(const SampledToken& token);
-  std::vector<AnswerDelta> finish();  // call after the last token, whatever ended the answer
+  std::vector<AnswerDelta> finish();  // must be called after the last token, whatever ended the answer
   bool has_stopped() const { return matcher_.has_stopped(); }
   const std::string& stopped_by() const { return matcher_.stopped_by(); }
   bool ends_in_call() const;  // whether the last message is a call that ended with <|call|>
@@ -91,10 +91,10 @@ class ChatAnswer {
   bool is_preamble_{false};       // whether the last message with content is on the channel "commentary"
   std::string reasoning_, content_;
   std::vector<Call> calls_;
-  // Arguments so far of the last call, if it calls a custom tool and is incomplete.
+  // Arguments so far of the last call. Set only while that call is incomplete and of a custom tool.
   std::optional<std::string> custom_arguments_;
   std::vector<SampledToken> content_tokens_;
-  size_t num_sent_tokens_{0};  // number of content_tokens_ that deltas have reported
+  size_t num_sent_tokens_{0};  // number of content_tokens_ that are in deltas
   int num_reasoning_tokens_{0};
 };
 

@@ -12,7 +12,7 @@ using harmony::Json;
 
 namespace {
 
-// Reads whether the client sees reasoning, and how the prompt names the model.
+// Reads whether the client sees reasoning, and the model's name in the prompt.
 void read_presentation(const Field& request, ChatRequest& read) {
   if (const auto include = request.find("include_reasoning")) read.includes_reasoning = include->boolean();
   if (const auto reasoning = request.find("reasoning"); reasoning && read_boolean(*reasoning, "exclude"))

@@ -8,7 +8,7 @@
 
 namespace nibble::server {
 
-// Converts a reader's error to an HTTP error (400). If the message begins with a place such as
+// Converts an error of a request's body to an HTTP error (400). If the message begins with a place such as
 // "request.messages[2].role", the part after "request." becomes the error's parameter.
 HttpError to_http_error(const InputError& error);
 

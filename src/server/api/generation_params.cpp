@@ -90,7 +90,7 @@ std::vector<TokenId> read_tokens(const Field& field, std::string_view accepted) 
   return tokens;
 }
 
-// Accepts 3.0 as 3, because JSON has a single type of numbers.
+// Accepts 3.0 as 3, because JSON does not distinguish integers from other numbers.
 int64_t read_whole_number(const Field& field, int64_t least, int64_t most) {
   const auto refuse = [&] { field.refuse(fmt::format("a whole number from {} to {}", least, most)); };
   if (!field.value().is_number()) refuse();

@@ -1,5 +1,5 @@
 // Parameters shared by all endpoints that generate, and helpers that read request bodies into plain values.
-// They know neither HTTP nor a model. A null field counts as absent. Errors are InputErrors such as
+// None of them needs HTTP or a model. A null field counts as absent. Errors are InputErrors such as
 // "request.temperature must be a number from 0 to 2, not 7". request_fields.h handles unsupported fields.
 #pragma once
 
@@ -22,7 +22,7 @@ struct GenerationParams {
   SampleParams sample{.temperature = 1};
   bool has_seed{false};           // false: a random seed is chosen
   std::optional<int> max_tokens;  // 0 is allowed only for completions, which then generate nothing
-  StopParams stop;                // max_tokens and the model's stop tokens are set later
+  StopParams stop;                // its own max_tokens and the model's stop tokens are set later
   // Texts that must not appear in an answer.
   std::vector<std::string> bad_words;
   // The only tokens that an answer may contain, in ascending order.

@@ -11,7 +11,7 @@ struct OllamaRequest {
   ChatRequest chat;        // chat.params.stream is true unless the request sets "stream" to false
   bool is_raw{false};      // /api/generate: `prompt` is used without a template
   std::string prompt;      // set if is_raw
-  bool only_loads{false};  // no prompt: clients send such requests to load the model
+  bool only_loads{false};  // true without a prompt: clients send such requests to load the model
 };
 
 OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults = {});

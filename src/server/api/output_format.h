@@ -15,8 +15,8 @@ namespace nibble::server {
 
 struct OutputFormat {
   std::optional<grammar::Source> source;  // absent: any text
-  std::string field;  // the request's field that set the format: "request.response_format"
-  std::optional<harmony::ResponseFormat> told;  // description of the format for the prompt
+  std::string field;  // full name of the request's field that set the format: "request.response_format"
+  std::optional<harmony::ResponseFormat> told;  // the format as described in the prompt
   std::string name() const;                     // `field` without "request.": "response_format"
 };
 

@@ -9,7 +9,7 @@
 namespace nibble::server {
 namespace {
 
-// JSON has no infinity; OpenAI's API uses -9999.
+// JSON has no infinity: as in OpenAI's API, -9999 stands for a probability of 0.
 double finite(float logprob) { return std::max(-9999.0, static_cast<double>(logprob)); }
 
 Json token_json(TokenId token, float logprob, const Tokenizer& tokenizer) {
@@ -169,7 +169,7 @@ void CompletionLogprobs::add(const std::vector<SampledToken>& tokens) {
   for (const SampledToken& token : tokens) {
     add_text(token.token);
     Json top = Json::object();
-    // If tokens have the same text, emplace() keeps the first, which is the likeliest.
+    // If several tokens have the same text, emplace() keeps the first, which is the likeliest.
     for (const TokenLogprob& other : token.top)
       top.emplace(token_text(other.token, tokenizer_), finite(other.logprob));
     lists_["token_logprobs"].push_back(finite(token.logprob));

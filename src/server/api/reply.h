@@ -30,7 +30,7 @@ struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};     // prompt tokens that were found in the prefix cache
   int num_reasoning_tokens{0};  // output tokens that are reasoning
-  // Tokens of the client's prediction, and those of them in the output, over all choices. 0: no prediction.
+  // Number of tokens in the client's prediction (0: none), and of these in the output of all choices.
   int num_prediction_tokens{0}, num_accepted_tokens{0};
 };
 Json to_json(const Usage& usage);
@@ -61,7 +61,7 @@ Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Js
                 std::optional<std::string_view> finish_reason);
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
-// Log-probabilities of the completions API: four lists. `num_characters`: length of the text before them.
+// Log-probabilities of the completions API: four lists. `num_characters`: length of the preceding text.
 class CompletionLogprobs {
  public:
   CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters);
@@ -78,10 +78,10 @@ class CompletionLogprobs {
 };
 
 // Returns a prompt's log-probabilities as vLLM does: per token {"ID": {"logprob", "rank", "decoded_token"}}.
-// A token that is not among the listed alternatives has a null rank. `prompt` lacks the first token.
+// A token that is not a listed alternative has a null rank. `prompt` starts at the second token.
 Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
-// Also makes chunks of a streamed completion, which have the same format.
+// Makes a choice of a completion, or a chunk of a streamed completion: both have the same format.
 Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
                        std::optional<std::string_view> finish_reason);
 Json completion_reply(const ReplyHead& head, Json choices);
@@ -94,7 +94,7 @@ std::string token_text(TokenId token, const Tokenizer& tokenizer);
 
 int64_t count_characters(std::string_view text);  // `text` must be valid UTF-8
 
-// Returns JSON on one line. Invalid UTF-8 (partial characters, which only tokens have) becomes U+FFFD.
+// Returns JSON on one line. Invalid UTF-8 becomes U+FFFD: a single token may hold part of a character.
 std::string print(const Json& json);
 std::string sse_event(const Json& json);        // "data: {...}\n\n"
 std::string named_sse_event(const Json& json);  // "event: TYPE\ndata: {...}\n\n", with json["type"]

@@ -81,7 +81,7 @@ constexpr FieldRow kFields[] = {
     {"image context_management", kResponses, Fate::kRefused, "", "absent", "it is not supported"},
     {"functions function_call", kChat, Fate::kObeyed},
 
-    // vLLM; SGLang has most of them
+    // of vLLM; SGLang has most of these fields
     {"top_k min_p repetition_penalty ignore_eos stop_token_ids include_stop_str_in_output min_tokens "
      "bad_words",
      kAnswers, Fate::kObeyed},
@@ -268,7 +268,7 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
   }
 }
 
-// Nested members that do not change the text: parts of earlier answers, hints for caches and for streaming.
+// Nested members ignored without notice: parts of earlier answers, hints for caches and for streaming.
 constexpr std::string_view kHarmless{
     "id object created status index annotations citations logprobs cache_control signature parsed "
     "parsed_arguments caller created_by eager_input_streaming"};

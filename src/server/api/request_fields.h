@@ -1,6 +1,6 @@
-// Decides about every field of a request, by one table for all endpoints (request_fields.cpp). A field is
-// obeyed; ignored, if it would not change the text; or refused by name. Unknown fields are ignored, as are
-// members of obeyed fields that no reader reads. A header and the log list them; --strict refuses them.
+// One table for all endpoints (request_fields.cpp) decides what becomes of each field of a request. A field
+// is obeyed; ignored, if it would not change the text; or refused by name. Unknown fields are ignored, as are
+// members that no reader reads. A header and the log list ignored fields; --strict refuses them.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class IgnoredFields {
  public:
   void add(std::string_view name, std::string_view instead = "");
   bool empty() const { return names_.empty(); }
-  // the first name, without a replacement such as " (low)"
+  // the first name, without a note such as " (low)"
   const std::string& first() const { return names_.front(); }
   std::string text() const;  // only characters that are safe in a header and a log line
 

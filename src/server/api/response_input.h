@@ -1,4 +1,4 @@
-// Converts items of /v1/responses (of an input, or of an earlier response's output) to chat messages:
+// Converts items of /v1/responses (a request's input, or an earlier response's output) to chat messages:
 // messages, reasoning, tool calls and results of every kind in tools.h, and items that agents insert (more
 // tools, other agents' messages). Consecutive assistant items become one message if they are in the order
 // reasoning, text, calls. Other items (searches, images, other servers' compactions) are listed as ignored.

@@ -13,7 +13,7 @@ struct ItemKind {  // a kind of item, and the names in its JSON and in its event
   ToolKind tool;  // for kCall: the tool's kind
   const char *id_prefix, *type;
   const char* part;  // type of the item's only content part; null: none
-  // Member with the text if `part` is null. If both are null, the arguments become an object at the end.
+  // Member with the text if `part` is null. If `text` is null too, the complete arguments become an object.
   const char* text;
   const char* event;  // name of its events, without ".delta" or ".done"; null: none
 };
@@ -90,8 +90,8 @@ void set_action(Json& action, const Json& given, const std::string& arguments) {
   if (const Json timeout = member(given, "timeout_ms"); timeout.is_number()) action["timeout_ms"] = timeout;
 }
 
-// Adds a complete call's arguments as an object. Arguments that are no JSON become the command (the shell
-// then reports the error), the diff or the query; if the call was cut off, they are left out.
+// Adds a call's arguments as an object. Complete arguments that are no JSON become the command (the shell
+// then reports the error), the diff or the query; if they were cut off, they are left out.
 void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool is_whole) {
   const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!is_whole && !given.is_object()) return;
@@ -149,7 +149,7 @@ void ResponseItems::begin(const AnswerDelta& delta, std::vector<Json>& events) {
 void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
   const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
   if (open_ && (begins || open_->kind != delta.kind)) {
-    // A stop string removed the text of these tokens, so no open item can take them.
+    // The text of these tokens was removed by a stop string, so they belong to no open item.
     if (delta.text.empty() && !begins) return;
     end("completed", events);
   }

@@ -14,7 +14,7 @@ Json response_usage(const Usage& usage) {
           {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens}};
 }
 
-// Returns the error code of the Responses API. Codex reacts to context_length_exceeded.
+// Returns the error code of the Responses API. Codex reacts to the code context_length_exceeded.
 std::string code_of(const HttpError& error) {
   if (!error.code.empty()) return error.code;
   switch (error.status) {

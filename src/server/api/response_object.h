@@ -16,7 +16,7 @@ class ResponseObject {
  public:
   ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request);
 
-  // Each returns the next server-sent events, or "" without a stream. The first call also begins the stream.
+  // push() and end() return the next server-sent events, or "" without a stream. The first call begins it.
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
   std::string close(const Usage& usage);  // the last event; then json() is complete

@@ -13,7 +13,7 @@
 
 namespace nibble::server {
 
-// Returns the bytes that a conversation takes in memory, without the allocator's overhead.
+// Returns the bytes that the messages of a conversation take in memory, without the allocator's overhead.
 size_t bytes_of(const std::vector<harmony::ChatMessage>& messages);
 
 struct StoredItem {
@@ -27,7 +27,7 @@ struct StoredResponse {
   std::vector<StoredItem> input, output;
 };
 
-// The id of a response or item, and the owner of the request that stored it. Other owners can't find it.
+// The id of a response or item, and its owner: the user who stored it. Other users can't find it.
 struct OwnedId {
   std::string owner;  // the API key's user: RequestRecord::key_owner
   std::string id;
@@ -39,9 +39,9 @@ class ResponseStore {
   explicit ResponseStore(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   void put(OwnedId id, StoredResponse response);  // does nothing if the response exceeds the limit
-  // Null if never stored or dropped. Marks the response as used. The pointer is valid until put() or erase().
+  // Returns null if absent. Marks the response as used. The pointer is valid until put() or erase().
   const StoredResponse* find(const OwnedId& id);
-  // Returns the item of this id from any response of its owner; null if absent.
+  // Searches the responses of the id's owner for an item; null if absent.
   const std::string* find_item(const OwnedId& id) const;
   bool erase(const OwnedId& id);
 

@@ -1,5 +1,5 @@
 // Decides after which tokens of an answer a stream sends an event (--stream-interval). The first text is sent
-// at once, each later event at least `interval` tokens after the last one, the rest at the answer's end.
+// at once, later events at least `interval` tokens apart, the rest at the answer's end.
 #pragma once
 
 namespace nibble::server {

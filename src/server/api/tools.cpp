@@ -69,7 +69,7 @@ void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer(tool.place(), std::move(function), std::move(offered), tools, ignored);
 }
 
-// Returns the arguments' schema; nullopt: any object. A schema that also allows other types is narrowed.
+// Returns the arguments' schema, narrowed to objects if it allows other types; nullopt: any object.
 std::optional<std::string> arguments_schema(const Field& function) {
   const auto parameters = function.find("parameters");
   if (!parameters || parameters->value() == true || parameters->value() == Json::object())
@@ -92,10 +92,10 @@ void offer_function(const Field& function, const std::string& space, ToolSet& to
         tools, ignored);
 }
 
-// Offers one of OpenAI's own tools as a function.
+// Offers one of OpenAI's own tools (shell, apply_patch, ...) as a function.
 void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& tools, IgnoredFields& ignored) {
   const Field standing(function, tool.place());
-  // Agents offer all their tools, so two tools of OpenAI may map to the same function. The first one wins.
+  // Agents offer all their tools, so two of OpenAI's tools may map to the same function. The first one wins.
   const OfferedTool* first = tools.find("functions", function["name"].get<std::string>());
   if (first && first->kind != kind)
     return ignored.add("tools." + tool.need_string("type"), "left out: an earlier tool has its name");

@@ -45,11 +45,11 @@ struct ToolSet {
   void allow_only(const std::vector<std::string>& names);
   const OfferedTool* find(std::string_view space, std::string_view name) const;  // null: absent
   bool has(std::string_view name) const;                                         // in any namespace
-  // Adds the tools of `more` with new names. Adds the names that a different tool has already to `ignored`.
+  // Adds the tools of `more`. A tool whose name another tool already has is left out and added to `ignored`.
   void add_new(ToolSet more, IgnoredFields& ignored);
 };
 
-// Read an element of "tools". A second tool of the same name is ignored, or an InputError if it differs.
+// Each reads an element of "tools". Ignores a second tool of the same name; throws InputError if it differs.
 void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 void add_function(const harmony::Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
@@ -60,8 +60,8 @@ void apply_tool_choice(const harmony::Field& request, ToolSet& tools, Generation
 void force_call(const harmony::Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params);
 
-// Returns the text in the arguments of a kCustom tool, or the arguments if they have another form. For a call
-// that was cut off (`is_whole` is false), returns the text so far.
+// Returns the text inside the arguments of a kCustom tool, or the arguments themselves if they have another
+// form. For a call that was cut off (`is_whole` is false), returns the text so far.
 std::string input_of(const std::string& arguments, bool is_whole);
 
 }  // namespace nibble::server

@@ -18,7 +18,7 @@
 namespace nibble::server {
 namespace {
 
-// Makes the engine's prediction from the client's text, as content of the channel "final".
+// Makes the engine's prediction from the client's text, as the content of a message on channel "final".
 std::shared_ptr<const speculative::Prediction> make_prediction(const std::string& text,
                                                                const Tokenizer& tokenizer) {
   if (text.empty()) return nullptr;
@@ -27,8 +27,8 @@ std::shared_ptr<const speculative::Prediction> make_prediction(const std::string
                               tokenizer.encode(text, SpecialTokens::kOrdinary)});
 }
 
-// Collects the answers of all choices, and makes the events of a stream. The first event, which has only the
-// role, is delayed until the first token, so that the client measures the model's time to first token.
+// Collects the answers of all choices and makes the events of a stream. The first event, which has only the
+// role, is sent with the first token: clients time the first event as the time to first token.
 class ChatChoices : public ChoiceListener {
  public:
   struct Asked {
@@ -145,7 +145,7 @@ class ChatChoices : public ChoiceListener {
     return out;
   }
   std::string event(size_t choice, Json chunk) {
-    if (with_ids_) {  // Add all ids that are not sent yet: a token without text has no chunk of its own.
+    if (with_ids_) {  // add all ids not sent yet, because a token without text has no chunk of its own
       Choice& one = choices_[choice];
       chunk["choices"][0]["token_ids"] =
           std::vector(one.tokens.begin() + static_cast<ptrdiff_t>(one.num_sent_ids), one.tokens.end());
@@ -178,7 +178,7 @@ asio::awaitable<void> answer_chat(Service& service, Exchange& exchange, ReadyCha
   ChatPrompt& prompt = ready.prompt;
   std::vector<GenerationRequest> prompts = std::move(ready.prompts);
   ChunkUsage usage{.is_included = params.include_usage, .is_continuous = params.continuous_usage};
-  prompt.tokens = prompts.front().prompt;  // make_generation_request() may have truncated the prompt.
+  prompt.tokens = prompts.front().prompt;  // make_generation_request() may have truncated it
   usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
 
   const ReplyHead head = new_reply(service, "chatcmpl-");

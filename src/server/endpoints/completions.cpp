@@ -68,15 +68,15 @@ class CompletionChoices : public ChoiceListener {
     one.unsent_text += event.text;
     one.sum_logprobs += double{event.token.logprob};
     if (with_ids_) one.unsent_ids.push_back(event.token.token);
-    // An echo with log-probabilities lists every token; clients count them. Otherwise skip special tokens.
+    // An echo with log-probabilities has all tokens, because clients count them. Otherwise skip special ones.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
-    // A token without text (part of a character, a control token) has a chunk only if each chunk has a usage.
+    // A token without text (part of a character, a control token) has a chunk only if each has a usage.
     const bool has_news = !one.unsent_text.empty() || usage_.is_continuous;
     one.pace.add_token();
     return is_stream_ && has_news && one.pace.is_due() ? chunk(choice, std::nullopt) : "";
   }
-  bool has_enough(size_t) const override { return false; }  // The engine checks stop strings.
+  bool has_enough(size_t) const override { return false; }  // the engine checks stop strings
   std::string on_end(size_t choice, FinishReason reason, const std::string& text) override {
     Choice& one = choices_[choice];
     one.unsent_text += generates_ ? text : "";
@@ -101,7 +101,7 @@ class CompletionChoices : public ChoiceListener {
     std::vector<SampledToken> unsent_tokens{};
     std::vector<TokenId> unsent_ids{};
     TokenId first_token{};
-    std::vector<SampledToken> prompt{};  // from the second token on
+    std::vector<SampledToken> prompt{};  // the prompt from its second token on
     int64_t num_sent_characters{0};
     int num_tokens{0};
     double sum_logprobs{0};
@@ -109,7 +109,7 @@ class CompletionChoices : public ChoiceListener {
     std::string_view finish_reason{};
   };
 
-  // Returns the choices to keep, ordered by mean log-probability of their tokens, as in OpenAI's API.
+  // Returns the choices to keep, ordered by the mean log-probability of their tokens, as in OpenAI's API.
   std::vector<size_t> best_of(size_t first) const {
     std::vector<size_t> order(num_tried_);
     std::iota(order.begin(), order.end(), first);
@@ -163,9 +163,9 @@ class CompletionChoices : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
-// Returns how many log-probabilities the answer lists for prompts, alternatives included. Throws HttpError if
-// too many: each takes about 100 bytes. Streams have a lower limit because the I/O thread prints their chunks
-// and serves no other request meanwhile; for an answer in one piece, a worker thread does that.
+// Returns the number of log-probabilities that the answer lists for prompts, alternatives included. Throws
+// HttpError if too many: each takes about 100 bytes. Streams have a lower limit: the I/O thread prints their
+// chunks and serves no other request meanwhile. An answer in one piece is printed by a worker thread.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;
@@ -181,7 +181,7 @@ size_t count_prompt_rows(const CompletionRequest& request, const std::vector<Gen
   throw error;
 }
 
-// Throws HttpError if echoed prompts exceed `max_bytes`: a small request could cause an answer of many MB.
+// Throws HttpError if echoed prompts exceed `max_bytes`: a small request could echo many MB.
 void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, uint64_t max_bytes) {
   if (!request.echo) return;
   uint64_t num_bytes = 0;
@@ -208,13 +208,13 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
     request = read_completion_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
     apply_options(service, request.params);
-    // Check this before thousands of prompts are tokenised.
+    // Check the count before thousands of prompts are tokenised.
     service.gate->check_count(request.prompts.size() * static_cast<size_t>(request.params.num_choices));
     for (const Prompt& prompt : request.prompts) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));
       GenerationRequest& made = prompts.back();
       made.stop.strings = request.params.stop.strings;
-      // Request log-probabilities, by which the choices to keep are selected.
+      // Choices are selected by log-probabilities, so the engine must report them.
       if (request.num_kept < request.params.num_choices)
         made.sample.num_logprobs = std::max(0, made.sample.num_logprobs);
       if (request.echo && request.params.sample.num_logprobs >= 0)
@@ -240,7 +240,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   usage.so_far.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
     std::string answer;
-    constexpr size_t kFewRows{1 << 12};  // printing this number of rows takes a few milliseconds
+    constexpr size_t kFewRows{1 << 12};  // so few rows are printed in a few milliseconds
     co_await offload_if(service, num_prompt_rows > kFewRows, [&] {
       Json reply = completion_reply(head, choices.to_list());
       reply["usage"] = to_json(usage.so_far);

@@ -1,4 +1,4 @@
-// Endpoints with their own files. Paths are in server/routes.cpp.
+// Endpoints that have files of their own. Paths are in server/routes.cpp.
 #pragma once
 
 #include "server/service/service.h"

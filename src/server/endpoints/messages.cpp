@@ -50,7 +50,7 @@ class MessageAnswer : public ChoiceListener {
   Usage usage_;
 };
 
-// Reports a prompt that is too long with the message that makes Claude Code compact its conversation.
+// For a prompt that is too long, throws the error message at which Claude Code compacts its conversation.
 GenerationRequest make_message_request(const Service& service, const GenerationParams& params,
                                        std::vector<TokenId> prompt) {
   try {

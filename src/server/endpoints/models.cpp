@@ -1,4 +1,4 @@
-// GET /v1/models and /v1/models/{id}. Each answer has the fields of both OpenAI's and Anthropic's APIs.
+// GET /v1/models and /v1/models/{id}. Answers have the fields of both OpenAI's and Anthropic's APIs.
 #include <fmt/chrono.h>
 
 #include "core/json.h"

@@ -23,7 +23,7 @@ std::string now() {
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
-// In Ollama's API arguments are an object. Invalid JSON becomes the member "arguments".
+// Returns calls with arguments as an object. Invalid JSON becomes the value of a member "arguments".
 Json calls_json(const ChatAnswer& answer) {
   Json calls = Json::array();
   for (const ChatAnswer::Call& call : answer.calls()) {
@@ -81,7 +81,7 @@ class OllamaAnswer : public ChoiceListener {
     last_["eval_duration"] = nanoseconds(seconds - first_token_seconds_);
     return is_stream_ ? out + print(last_) + "\n" : "";
   }
-  std::string on_silence() override { return ""; }  // Ollama's API has no keep-alive line.
+  std::string on_silence() override { return ""; }  // Ollama's API has no keep-alive line
   const Json& last() const { return last_; }
 
  private:

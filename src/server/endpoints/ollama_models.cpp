@@ -1,5 +1,5 @@
-// Ollama's API about models: GET /api/tags, /api/ps, /api/version, POST /api/show. Only the served model
-// exists; models can't be loaded, changed or deleted.
+// Ollama's API for models: GET /api/tags, /api/ps, /api/version, POST /api/show. Only the served model is
+// listed. Models can't be loaded, changed or deleted.
 #include <fmt/chrono.h>
 
 #include "core/json.h"
@@ -41,7 +41,7 @@ asio::awaitable<void> ollama_tags(Service& service, Exchange& exchange) {
 asio::awaitable<void> ollama_ps(Service& service, Exchange& exchange) {
   Json list = ollama_rows(service);
   for (Json& row : list) {
-    row["expires_at"] = "2318-01-01T00:00:00Z";  // The model never expires while the server runs.
+    row["expires_at"] = "2318-01-01T00:00:00Z";  // a time that never comes: the model stays loaded
     row["size_vram"] = 0;
     row["context_length"] = service.model->max_context;
   }
@@ -68,7 +68,7 @@ asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
                      {"modified_at", time_of(service.model->created)}});
 }
 
-// Returns the version of Ollama's API. Clients compare it with the version that they need (Codex: 0.13.4).
+// Returns the version of Ollama's API. Clients compare it with the version that they require (Codex: 0.13.4).
 asio::awaitable<void> ollama_version(Service&, Exchange& exchange) {
   return reply_json(exchange, 200, {{"version", "0.13.5"}});
 }

@@ -1,4 +1,4 @@
-// GET /, /c/ID, /status and the files that these pages load. They hold no secrets, so they need no API key.
+// GET /, /c/ID, /status and the files that these pages load. All are public: they need no API key.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -32,7 +32,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
   const std::string tag = entity_tag(*file, service.options.mcp_origins);
   exchange.add_header("ETag", tag);
-  exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
+  exchange.add_header("Cache-Control", "no-cache");  // browsers must revalidate each time
   exchange.add_header("Vary", "Accept, Accept-Encoding");
   exchange.add_header("Content-Security-Policy", content_policy(name, service.options.mcp_origins));
   // The service worker may answer for the whole page, one folder above its own.
@@ -47,7 +47,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   return exchange.reply(200, file->type, gzipped(file->text));
 }
 
-// Recognises "ollama/0.13.4 (amd64 linux) Go/go1.24", "ollama-python/0.6.0 ...".
+// Recognises user agents such as "ollama/0.13.4 (amd64 linux) Go/go1.24" and "ollama-python/0.6.0 ...".
 bool is_client_of_ollama(std::string_view user_agent) {
   constexpr std::string_view kName{"ollama"};
   return std::equal(kName.begin(), kName.end(), user_agent.begin(),
@@ -57,7 +57,7 @@ bool is_client_of_ollama(std::string_view user_agent) {
 
 }  // namespace
 
-// Returns the page to browsers. Ollama's clients expect the text below when they check that the server runs.
+// Returns the page to browsers. Other clients get the text by which Ollama's clients know a running server.
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
   if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");
@@ -69,7 +69,7 @@ asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   return exchange.reply(200, "text/plain; charset=utf-8", "nibble is running\n");
 }
 
-// The page at the address of a conversation, which only the browser has.
+// Returns the page at a conversation's address. Conversations are stored only in the browser.
 asio::awaitable<void> conversation_page(Service& service, Exchange& exchange) {
   return reply_page_file(service, exchange, "conversation.html");
 }

@@ -23,7 +23,7 @@ namespace {
 using harmony::ChatMessage;
 using harmony::Field;
 
-// Puts the conversation of previous_response_id before the input.
+// Puts the conversation of the response previous_response_id before the input.
 void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
   if (!request.previous_id) return;
   const StoredResponse* before = service.responses.find({exchange.record().key_owner, *request.previous_id});
@@ -41,7 +41,7 @@ void load_previous_response(Service& service, Exchange& exchange, ResponseReques
   messages.insert(messages.begin(), before->messages.begin(), before->messages.end());
 }
 
-// Throws if a result has no call before it. Not in harmony/chat.h, because the error uses this API's names.
+// Throws if a result has no call before it. harmony/chat.h checks it too, but not with this API's names.
 void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
@@ -117,7 +117,7 @@ std::string ResponseAnswer::on_end(size_t, FinishReason reason, const std::strin
 
 namespace {
 
-// Generates the answer. Returns the events still to send; nullopt if the client has disconnected.
+// Generates the answer. Returns the events that are still to send; nullopt if the client has disconnected.
 asio::awaitable<std::optional<std::string>> run(Service& service, Exchange& exchange,
                                                 ResponseRequest& request,
                                                 std::vector<GenerationRequest> prompts,
@@ -195,7 +195,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const ReplyHead head = new_reply(service, "resp_");
   const Tokenizer& tokenizer = *service.model->tokenizer;
   std::vector<GenerationRequest> prompts;
-  // Empty, because the answer begins a new message. Not a temporary: GCC 12 destroys those in co_await twice.
+  // Empty: the answer begins a new message. A variable, because GCC 12 destroys a temporary here twice.
   const ChatPrompt new_message;
   std::optional<HttpError> failure;
   try {
@@ -204,7 +204,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     });
     co_await constrain_chat(service, request.params, request.offered, new_message, prompts);
   } catch (const HttpError& error) {
-    // Send the error in the stream: agents that stream expect it there, and then compact their conversation.
+    // In a stream, send this error as an event: agents expect it there, and then compact their conversation.
     if (!request.params.stream || error.code != "context_length_exceeded") throw;
     failure = error;
   }
@@ -226,7 +226,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
       rest = co_await run(service, exchange, request, std::move(prompts), answer);
       if (!rest) co_return;
     } catch (const HttpError& error) {
-      // Nothing has been sent, so the caller answers with an ordinary error.
+      // If no event was sent yet, the caller answers with an ordinary error.
       if (exchange.status() == 0) throw;
       failure = error;
     }

@@ -1,4 +1,4 @@
-// A response in progress, for a waiting client or in the background.
+// A response in progress: for a client that waits, or in the background.
 #pragma once
 
 #include <string>

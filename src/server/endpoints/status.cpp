@@ -22,7 +22,7 @@ std::string_view name(ServiceState state) {
 }
 
 Json engine_json(const EngineState& state, const MetricsTotals& totals) {
-  Json launches = Json::object();  // number of steps for each way to launch them; empty on a CPU
+  Json launches = Json::object();  // number of steps by the way of their launch; empty on a CPU
   for (const Counter& launched : state.steps) launches[std::string(launched.label)] = launched.value;
   Json kernel_launches = Json::object();  // empty on a CPU
   for (const KernelLaunches& launched : state.launches)
@@ -108,7 +108,7 @@ asio::awaitable<void> status(Service& service, Exchange& exchange) {
   Json json{{"model", service.options.model_id},
             {"version", service.options.version},
             {"state", name(service.state)}};
-  if (service.gate) {  // the model is loaded
+  if (service.gate) {  // a gate exists only once the model is loaded
     json["max_context"] = service.model->max_context;
     json["vocab"] = service.model->vocab;
     json["engine"] = engine_json(service.gate->engine().state(), service.metrics.totals());

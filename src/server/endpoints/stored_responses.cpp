@@ -23,7 +23,7 @@ HttpError not_found(const std::string& id) {
   return error;
 }
 
-// Returns the background response of this id while it runs; null if absent or owned by another key.
+// Returns the background response of this id while it runs; null if absent or if another key owns it.
 BackgroundResponse* running(Service& service, const Exchange& exchange, const std::string& id) {
   const auto found = service.background.find(id);
   if (found == service.background.end()) return nullptr;
@@ -100,7 +100,7 @@ asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
   return exchange.reply(200, kJsonType, found.json + "\n");
 }
 
-// Lists the items of a request, newest first unless `order` is "asc". `after`: last id of the previous page.
+// Lists the items of a request, newest first unless `order` is "asc". `after`: last id of the page before.
 asio::awaitable<void> response_input_items(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange, "/input_items");
   const auto limit = static_cast<size_t>(read_limit(exchange));

@@ -20,7 +20,7 @@ bool is_loopback_name(std::string_view host) {
 }
 
 void check_host(const AccessRules& rules, std::string_view host) {
-  if (rules.hosts.empty() || host.empty()) return;  // HTTP/1.0 may omit Host, but no browser sends HTTP/1.0
+  if (rules.hosts.empty() || host.empty()) return;  // HTTP/1.0 may omit Host; no browser sends HTTP/1.0
   const std::string_view name = split_authority(host)->host;
   const bool is_known = std::any_of(rules.hosts.begin(), rules.hosts.end(), [&](const std::string& known) {
     return known == "*" || equals_ignoring_case(known, name);
@@ -32,8 +32,8 @@ void check_host(const AccessRules& rules, std::string_view host) {
                     host, fmt::join(rules.hosts, ", "), name);
 }
 
-// Whether the page was loaded from this server: its origin equals the request's Host. All loopback names
-// count as equal. The scheme may differ, because a proxy may terminate TLS.
+// Whether the page that sent the request was loaded from this server: its origin equals the request's Host.
+// All loopback names count as equal. The scheme may differ, because a proxy may terminate TLS.
 bool is_own(std::string_view origin, std::string_view host) {
   const bool is_tls = origin.starts_with("https://");
   if (!is_tls && !origin.starts_with("http://")) return false;

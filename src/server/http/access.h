@@ -1,4 +1,4 @@
-// Guards against scripts of other sites, which run in a user's browser and reach the user's servers.
+// Guards against scripts of other sites, which run in a user's browser and reach servers in its network.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 namespace nibble::server {
 
 struct AccessRules {
-  // Names accepted in the Host header, with any port; empty or "*": all. Prevents DNS rebinding: a malicious
-  // page makes its own name resolve to 127.0.0.1, but its requests still carry that name.
+  // Names accepted in the Host header, with any port; empty or "*": all. Prevents DNS rebinding, in which a
+  // malicious page makes its own name resolve to 127.0.0.1: its requests still carry that name.
   std::vector<std::string> hosts{};
   std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
 };
 
-// Throws HttpError (403) for an unknown Host, or an Origin that is neither known nor this server's own.
+// Throws HttpError (403) for an unknown Host, and for an Origin that is neither known nor this server.
 void check_access(const AccessRules& rules, const HttpRequest& request);
 
-// Whether pages of this origin may read answers (CORS).
+// Whether pages of this origin may read the answers (CORS).
 bool is_cors_origin(const AccessRules& rules, std::string_view origin);
 
 }  // namespace nibble::server

@@ -1,5 +1,5 @@
-// Bounds the memory of request bodies over all connections. Without it the worst case would be the largest
-// body times the number of connections. I/O thread only.
+// Bounds the memory of request bodies over all connections. Without this bound, the worst case is the largest
+// body times the number of connections. Used on the I/O thread only.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace nibble::server {
 
 class BodyBudget {
  public:
-  // Always accepts bodies of up to `uncounted_bytes`, so that large bodies can't starve small requests.
+  // Bodies of up to `uncounted_bytes` are always accepted, so that large bodies can't starve small requests.
   BodyBudget(uint64_t max_bytes, uint64_t uncounted_bytes)
       : max_bytes_(max_bytes), uncounted_bytes_(uncounted_bytes) {}
 
   uint64_t num_bytes() const { return num_bytes_; }  // sum over all shares
 
-  // The part of the budget that one body has reserved; the destructor releases it. May outlive the server.
+  // Bytes of the budget that one body has reserved; the destructor releases them. May outlive the server.
   class Share {
    public:
     explicit Share(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}
@@ -35,7 +35,7 @@ class BodyBudget {
           429, "the bodies of other requests use the {} bytes of memory reserved for bodies; try again later",
           budget_->max_bytes_);
     }
-    // Raises the share to `num_bytes`, the received part. Throws HttpError (429) if the budget is exhausted.
+    // Raises the share to `num_bytes`, the bytes received. Throws HttpError (429) if the budget is exhausted.
     void reserve(uint64_t num_bytes) {
       check(num_bytes);
       if (!counts(num_bytes)) return;

@@ -9,7 +9,7 @@
 namespace nibble::server {
 namespace {
 
-// Consumes a quoted string, in which '\\' escapes a character. Returns false without a closing quote.
+// Consumes a quoted string, in which '\\' escapes a character. Returns false if the closing quote is missing.
 bool take_quoted(std::string_view& text) {
   size_t end = 1;
   while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
@@ -18,7 +18,7 @@ bool take_quoted(std::string_view& text) {
   return true;
 }
 
-// Whether `text` is a list of chunk extensions, ";NAME" or ";NAME=VALUE" (a token or a quoted string).
+// Whether `text` is a list of chunk extensions: ";NAME" or ";NAME=VALUE" (VALUE: token or quoted string).
 bool are_extensions(std::string_view text) {
   const auto take = [&](size_t length) {
     text.remove_prefix(length);
@@ -55,7 +55,7 @@ size_t ChunkedBody::take(std::string_view bytes, std::string& body) {
       if (num_left_ == 0) next_ = Next::kEndOfData;
       continue;
     }
-    // Check the bytes before the line is complete, because its end may never arrive.
+    // Check these bytes at once, because the end of the line may never arrive.
     if (next_ == Next::kEndOfData && !std::string_view("\r\n").starts_with(bytes.substr(0, 2)))
       throw HttpError(400, "a chunk is longer than its stated size");
     const auto line = take_line(bytes);
@@ -88,7 +88,7 @@ void ChunkedBody::read_line(std::string_view line, uint64_t num_body_bytes) {
   }
 }
 
-// Parses "1F" or "1F;NAME=VALUE".
+// Parses a chunk's first line, "1F" or "1F;NAME=VALUE".
 void ChunkedBody::read_size(std::string_view line, uint64_t num_body_bytes) {
   constexpr size_t kMaxDigits{16};
   uint64_t size{};

@@ -10,11 +10,11 @@ namespace nibble::server {
 
 class ChunkedBody {
  public:
-  // `max_other_bytes`: limit for extensions and trailers together.
+  // `max_other_bytes`: limit on extensions and trailers together.
   ChunkedBody(uint64_t max_body_bytes, size_t max_other_bytes)
       : max_body_bytes_(max_body_bytes), max_other_bytes_(max_other_bytes) {}
 
-  // Appends the data of `bytes` to `body`. Returns the number of bytes consumed; the rest is an incomplete
+  // Appends the data of `bytes` to `body`. Returns the number of bytes consumed; the others are an incomplete
   // line or the next request. Throws HttpError (400, 413, 431).
   size_t take(std::string_view bytes, std::string& body);
 

@@ -20,7 +20,7 @@ ip::address as_v4_if_mapped(const ip::address& address) {
   return ip::make_address_v4(ip::v4_mapped, address.to_v6());
 }
 
-// Returns nullopt for a Unix socket or a closed connection.
+// Returns the address of the other end; nullopt for a Unix socket or a closed connection.
 std::optional<ip::address> peer_of(const boost::asio::generic::stream_protocol::socket& socket) {
   error_code error;
   const auto endpoint = socket.remote_endpoint(error);
@@ -40,7 +40,7 @@ std::optional<ip::address> peer_of(const boost::asio::generic::stream_protocol::
   return std::nullopt;
 }
 
-// Returns the last entry, which the nearest proxy added; nullopt if it is no address.
+// Returns the last entry of X-Forwarded-For, which the nearest proxy added; nullopt if it is not an address.
 std::optional<ip::address> last_address(std::string_view forwarded) {
   std::string_view entry = forwarded.substr(forwarded.rfind(',') + 1);
   const size_t begin = entry.find_first_not_of(" \t"), end = entry.find_last_not_of(" \t");
@@ -48,7 +48,7 @@ std::optional<ip::address> last_address(std::string_view forwarded) {
   entry = entry.substr(begin, end + 1 - begin);
   error_code error;
   const auto address = ip::make_address(std::string(entry), error);
-  // A zone ("fe80::1%eth0") may contain any characters.
+  // Refuse zones ("fe80::1%eth0"): they may contain any characters.
   if (error || entry.find('%') != std::string_view::npos) return std::nullopt;
   return as_v4_if_mapped(address);
 }

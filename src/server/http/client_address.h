@@ -6,8 +6,8 @@
 
 namespace nibble::server {
 
-// Returns the client's address for the log: "192.0.2.7" or "unix". If the connection is from this machine,
-// such as from a proxy, returns the last address in `forwarded`, the header X-Forwarded-For, instead.
+// Returns the client's address for the log: "192.0.2.7" or "unix". For a connection from this machine (a
+// proxy), returns the last address in `forwarded`, the header X-Forwarded-For, instead.
 std::string client_address(const boost::asio::generic::stream_protocol::socket& socket,
                            std::string_view forwarded);
 

@@ -19,12 +19,12 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using boost::system::system_error;
 
-// Lingering close: if a socket is closed while the client sends, the kernel resets the connection and the
-// answer is lost. So the rest of the input is read and dropped first, up to these limits.
+// Limits of the lingering close. If a socket is closed while the client still sends, the kernel resets the
+// connection and the answer is lost. So the rest of the input is read and dropped before the close.
 constexpr std::chrono::seconds kLingerTime{5};
 constexpr size_t kLingerBytes{64 << 20};
 
-// Returns the size of the read buffer: twice the limit, so that a header over the limit is detected.
+// Returns the size of the read buffer: twice the limit of a header, so that longer headers are detected.
 size_t buffer_bytes(const HttpLimits& limits) { return 2 * size_t{limits.max_header_bytes}; }
 
 }  // namespace
@@ -35,7 +35,7 @@ Connection::Connection(asio::generic::stream_protocol::socket socket, const Conn
       buffer_(buffer_bytes(context.limits)),
       slot_(context.slots, [this] { stream_.close(); }) {
   error_code ignored;
-  // Sends each event immediately. Fails on Unix sockets, which don't need it.
+  // Send each event immediately. Fails on Unix sockets, which don't need it.
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 
@@ -76,7 +76,7 @@ asio::awaitable<bool> Connection::receive() {  // reads bytes into the buffer, w
 asio::awaitable<bool> Connection::read_request_head(RequestHead& head, Refusal& refusal) {
   const uint32_t max_bytes = context_.limits.max_header_bytes;
   for (size_t num_scanned = 0;;) {
-    while (num_scanned == 0 && received().starts_with("\r\n")) buffer_.consume(2);  // stray line ends
+    while (num_scanned == 0 && received().starts_with("\r\n")) buffer_.consume(2);  // skip stray line ends
     const std::optional<size_t> length = head_length(received(), num_scanned);
     num_scanned = received() == "\r" ? 0 : received().size();
     if (length.value_or(num_scanned) > max_bytes) {
@@ -118,7 +118,7 @@ asio::awaitable<bool> Connection::read_body(RequestHead& head, BodyBudget::Share
   co_return true;
 }
 
-// Whether this is a CORS preflight, which a browser sends before a page's request, without a key.
+// Whether the request is a CORS preflight, which a browser sends without a key before a page's request.
 bool Connection::is_preflight(const HttpRequest& request) const {
   return request.method() == http::verb::options &&
          request.count(http::field::access_control_request_method) > 0 &&
@@ -136,13 +136,13 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
   lines += "Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 86400\r\n";
   const auto asked = request[http::field::access_control_request_headers];
   if (!asked.empty()) lines += fmt::format("Access-Control-Allow-Headers: {}\r\n", to_std(asked));
-  // A page from the internet may call a server in the user's network only with this header (Chrome).
+  // Chrome requires this header before a page from the internet may call a server in the user's network.
   if (request["Access-Control-Request-Private-Network"] == "true")
     lines += "Access-Control-Allow-Private-Network: true\r\n";
   return lines;
 }
 
-// Decides from a request's header whether its body is read. Throws HttpError to refuse the request.
+// Decides, from a request's header, whether its body is read. Throws HttpError to refuse the request.
 void Connection::check(const RequestHead& head, bool is_first, const BodyBudget::Share& share) {
   const HttpLimits& limits = context_.limits;
   check_access(context_.access, head.request);
@@ -208,7 +208,7 @@ asio::awaitable<void> Connection::answer(StreamExchange& exchange, Refusal refus
   } catch (const system_error& error) {
     exchange.set_client_gone();
     log::debug("{}: {}", exchange.id(), error.code().message());
-  } catch (const std::exception& error) {  // An error such as std::bad_alloc fails only this request.
+  } catch (const std::exception& error) {  // an error such as std::bad_alloc fails only this request
     log::warn("{} failed: {}", exchange.id(), error.what());
     refusal = HttpError(500, "internal error: {}", error.what());
   }

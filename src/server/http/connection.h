@@ -26,7 +26,7 @@ struct ConnectionContext {  // shared by all connections of a server
   std::shared_ptr<BodyBudget> bodies;  // shared ownership: an exchange may outlive the server
   std::shared_ptr<ConnectionSlots> slots;
   std::shared_ptr<HangUpWatch> hang_ups;
-  // a counter of exchanges: use_count() is 1 more than their number
+  // counter of exchanges: use_count() is their number plus 1
   std::shared_ptr<char> exchanges{std::make_shared<char>()};
   bool is_draining{false};
 };
@@ -42,7 +42,7 @@ class Connection {
   using Refusal = std::optional<HttpError>;
 
   asio::awaitable<bool> serve_one(bool is_first);
-  // These return false if the client has left, was too slow, or lost its slot to a new connection.
+  // These functions return false if the client has left, was too slow, or lost its slot to a new connection.
   asio::awaitable<bool> read_request_head(RequestHead& head, Refusal& refusal);
   asio::awaitable<bool> read_body(RequestHead& head, BodyBudget::Share& share, Refusal& refusal);
   asio::awaitable<bool> receive();

@@ -1,5 +1,5 @@
-// Connection slots. If all are taken, a new connection evicts the client that has been silent longest, so
-// that idle or slow clients can't keep others out. I/O thread only.
+// Slots for connections. If all are taken, a new connection evicts the client that has been silent longest:
+// idle or slow clients can't keep others out. Used on the I/O thread only.
 #pragma once
 
 #include <functional>
@@ -21,21 +21,21 @@ class ConnectionSlots {
 
   class Slot {  // one connection's slot; may outlive the server
    public:
-    // `give_way` ends the connection; called at most once, while the connection waits.
+    // `give_way` ends the connection. It is called at most once, while the connection waits for its client.
     Slot(std::shared_ptr<ConnectionSlots> slots, std::function<void()> give_way);
     Slot(const Slot&) = delete;
     Slot& operator=(const Slot&) = delete;
     ~Slot();
 
-    void wait();  // call before waiting for the client: the slot can be evicted from now on
-    void work();  // call when bytes have arrived: the slot can't be evicted any more
+    void wait();  // call before waiting for the client: from then on the slot can be evicted
+    void work();  // call when bytes have arrived: from then on the slot is safe
     bool has_given_way() const { return has_given_way_; }
 
    private:
     friend class ConnectionSlots;
     std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    // Holds the slot's entry while not in waiting_. splice() moves it without allocation, so it can't fail.
+    // Holds the slot's list entry while waiting_ does not. It is moved by splice(), which never allocates.
     std::list<Slot*> self_;
     std::list<Slot*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};

@@ -17,7 +17,7 @@ void append_little_endian(uint32_t number, std::string& out) {
 
 std::string gzipped(std::string_view text) {
   namespace zlib = boost::beast::zlib;
-  // gzip header: deflate, no name, no time, unknown system
+  // A gzip header: deflate, no name, no time, unknown system.
   constexpr std::string_view kHeader{"\x1f\x8b\x08\0\0\0\0\0\0\xff", 10};
   std::string out(kHeader);
   zlib::deflate_stream deflate;

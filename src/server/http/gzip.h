@@ -5,6 +5,6 @@
 
 namespace nibble::server {
 
-std::string gzipped(std::string_view text);  // RFC 1952
+std::string gzipped(std::string_view text);  // compresses as in RFC 1952
 
 }  // namespace nibble::server

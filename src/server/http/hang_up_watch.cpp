@@ -40,7 +40,7 @@ void HangUpWatch::call() {
   const int num_events = ::epoll_wait(epoll_.native_handle(), events, std::size(events), 0);
   for (int i = 0; i < num_events; ++i) {
     const auto found = functions_.find(events[i].data.fd);
-    // A function called earlier in this loop has removed the socket.
+    // The socket may have been removed by a function called earlier in this loop.
     if (found == functions_.end()) continue;
     const std::function<void()> function = std::move(found->second);
     remove(events[i].data.fd);
@@ -52,7 +52,7 @@ void HangUpWatch::add(int socket, std::function<void()> function) {
   epoll_event event{};
   event.events = EPOLLRDHUP;  // EPOLLHUP and EPOLLERR are always reported
   event.data.fd = socket;
-  // Set the function first: an event without a function would repeat forever.
+  // Set the function before adding the socket: an event without a function would repeat forever.
   functions_[socket] = std::move(function);
   if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, socket, &event) != 0) functions_.erase(socket);
 }

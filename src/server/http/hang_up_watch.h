@@ -1,5 +1,5 @@
-// Detects that a client closes its connection or its sending half. Reading can't detect it: the server does
-// not read while it answers, and unread bytes precede the close. epoll reports it at once. I/O thread only.
+// Detects that a client closes its connection or its sending half. Reads can't detect it: the server does not
+// read while it answers, and unread bytes come before the close. epoll reports it at once. I/O thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,4 +1,4 @@
-// A request that can't be answered. The handler formats the error for its API.
+// A request that can't be answered. The handler puts the error into the format of the request's API.
 #pragma once
 
 #include <fmt/format.h>

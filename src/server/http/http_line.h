@@ -1,5 +1,5 @@
 // Lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and control characters are
-// refused: a proxy for which another character ends a line would find other requests in the same bytes.
+// refused: a proxy that ends lines at another character would see other requests in the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ bool is_token(std::string_view text);
 std::string_view without_blanks(std::string_view text);  // trims spaces and tabs at both ends
 bool equals_ignoring_case(std::string_view one, std::string_view other);
 
-// Removes and returns the first line without CR LF; nullopt if its end is missing. Throws HttpError (400).
+// Removes and returns the first line, without CR LF; nullopt if CR LF is missing. Throws HttpError (400).
 std::optional<std::string_view> take_line(std::string_view& bytes);
 
 struct HeaderField {

@@ -30,7 +30,7 @@ using boost::system::system_error;
 using tcp = asio::ip::tcp;
 using Protocol = asio::generic::stream_protocol;
 
-// Connections beyond --max-connections, kept for health checks and metrics (HttpHandler::is_vital()).
+// Connections above --max-connections, reserved for health checks and metrics (HttpHandler::is_vital()).
 constexpr int kKeptSlots{16};
 
 tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
@@ -41,7 +41,7 @@ tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   return {address, port};
 }
 
-// Removes the socket file of a killed server, on which bind() would fail.
+// Removes the socket file of a server that was killed: bind() would fail on it.
 void remove_stale_socket(asio::io_context& io, const asio::local::stream_protocol::endpoint& endpoint) {
   std::error_code unknown;
   if (!std::filesystem::is_socket(endpoint.path(), unknown)) return;
@@ -124,8 +124,8 @@ void HttpServer::Impl::listen(const Protocol& protocol, const Protocol::endpoint
 
 namespace {
 
-// Completion handler of accept(). If memory runs out, accept() ends by an exception, or Asio destroys it
-// without calling the handler. The destructor runs in both cases, and restarts accept() if the server exists.
+// Completion handler of accept(). If memory runs out, accept() throws, or Asio destroys the handler without a
+// call. The destructor runs in both cases, and starts accept() again if the server still exists.
 class AcceptAgain {
  public:
   AcceptAgain(std::weak_ptr<const std::function<void()>> start, Protocol::socket::executor_type executor)
@@ -167,7 +167,7 @@ asio::awaitable<void> HttpServer::Impl::accept() {
       if (error == asio::error::operation_aborted) co_return;
       if (error) log::warn("can't accept a connection: {}", error.message());
     }
-    // Make room after an error too: it may be a lack of file descriptors.
+    // Make room after an error too: its reason may be a lack of file descriptors.
     if (is_full || error || slots.num_taken() >= context.limits.max_connections) slots.make_room();
     if (is_full || error) {
       connection_ended.expires_after(kPause);

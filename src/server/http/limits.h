@@ -1,4 +1,4 @@
-// The server's address, and limits on a client's memory and time.
+// The server's address, and limits on the memory and time that clients can take.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,20 @@ namespace nibble::server {
 struct HttpAddress {
   std::string host{"127.0.0.1"};  // an address or "localhost"
   uint16_t port{8080};            // 0: any free port
-  std::string unix_socket{};      // if set, the path of the only socket to listen on
+  std::string unix_socket{};      // path of a Unix socket; if set, the server listens only there
 };
 
 struct HttpLimits {
-  // If all are in use, a new connection evicts the one whose client has been silent longest. If the server is
-  // working for all clients, a new connection gets answers only to health checks and metrics.
+  // If all connections are in use, a new one evicts the one whose client has been silent longest. If no
+  // client is silent, the new one gets answers only to health checks and metrics.
   int max_connections{1024};
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};
-  // Limit on the memory of all request bodies that are not parsed yet. Bodies of up to `uncounted_body_bytes`
+  // Limit on the bytes of all request bodies that are not parsed yet. Bodies of up to `uncounted_body_bytes`
   // do not count. A full queue of prompts of 131,072 tokens, about 600 kB each, takes 160 MB.
   uint64_t max_bodies_bytes{256 << 20};
   uint64_t uncounted_body_bytes{16 << 10};
-  // A connection over one of these limits is closed.
+  // A connection is closed if one of these times passes.
   std::chrono::seconds read_timeout{60};   // for a request's header, and again for its body
   std::chrono::seconds idle_timeout{75};   // from an answer to the next request
   std::chrono::seconds write_timeout{30};  // for the client to receive a write

@@ -23,7 +23,7 @@ bool has_whole_codes(std::string_view text) {  // whether every "%" starts a val
   return true;
 }
 
-// Allows characters that browsers send against RFC 3986, such as "|", but not those that browsers encode.
+// Allows characters that browsers leave unencoded against RFC 3986, such as "|"; refuses those they encode.
 bool is_path(std::string_view text) {
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return letter > ' ' && letter < 0x7F &&
@@ -40,7 +40,7 @@ int read_version(std::string_view text) {
   return text[7] == '0' ? 10 : 11;
 }
 
-// Returns "/PATH?QUERY" or "*". Sets `authority` to the HOST of "http://HOST/PATH", which overrides Host.
+// Returns "/PATH?QUERY" or "*". For "http://HOST/PATH", sets `authority` to HOST, which overrides Host.
 std::string read_target(std::string_view target, std::string_view method, std::string_view& authority) {
   if (target == "*" && method == "OPTIONS") return "*";
   std::string path(target);
@@ -108,8 +108,8 @@ uint64_t read_content_length(const HttpRequest& request) {
   return is_huge ? UINT64_MAX : length;
 }
 
-// Throws HttpError unless the only transfer coding is "chunked". If the last coding is another one, the body
-// has no end (RFC 9112, 6.3), so the status is 400.
+// Throws HttpError unless the only transfer coding is "chunked". If "chunked" is not the last coding, the
+// body has no end (RFC 9112, 6.3), and the status is 400.
 void check_transfer_coding(const HttpRequest& request) {
   if (request.version() < 11)
     throw HttpError(400, "Transfer-Encoding needs HTTP/1.1; send HTTP/1.0 with Content-Length");

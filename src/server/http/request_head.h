@@ -1,5 +1,5 @@
-// Parses a request's header (RFC 9112). The length and end of each request must be unambiguous: refuses what
-// a proxy could parse as other requests (request smuggling).
+// Parses a request's header (RFC 9112). Refuses headers that a proxy could parse differently, because the
+// length and end of each request must be unambiguous (request smuggling).
 #pragma once
 
 #include <boost/beast/http/message.hpp>
@@ -15,7 +15,7 @@ using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>
 inline std::string_view to_std(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 struct RequestHead {
-  HttpRequest request{};  // The body is empty; the target is "/PATH?QUERY" or "*".
+  HttpRequest request{};  // has no body; the target is "/PATH?QUERY" or "*"
   uint64_t content_length{0};
   bool is_chunked{false};
   bool keep_alive{false};
@@ -24,14 +24,14 @@ struct RequestHead {
   bool has_body() const { return is_chunked || content_length > 0; }
 };
 
-// Returns the length of the header with its empty line; nullopt if incomplete. Stops at a byte that no header
-// may contain, so that read_head() refuses it. `num_scanned`: bytes that earlier calls have scanned.
+// Returns the length of the header with its empty line; nullopt if it is incomplete. Returns early at a byte
+// that no header may contain, so that read_head() refuses it. `num_scanned`: bytes scanned by earlier calls.
 std::optional<size_t> head_length(std::string_view bytes, size_t num_scanned);
 
-// Parses a header into `head`. Throws HttpError (400, 501, 505); `head` then holds what was parsed before.
+// Parses a header into `head`. On HttpError (400, 501, 505), `head` has the parts that were parsed before.
 void read_head(std::string_view bytes, RequestHead& head);
 
-// Splits "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT" (Host header); nullopt for anything else.
+// Splits the value of Host: "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT"; nullopt for anything else.
 struct Authority {
   std::string_view host;  // with the brackets of an IPv6 address
   std::string_view port;  // may be empty

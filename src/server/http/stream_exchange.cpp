@@ -14,7 +14,7 @@ namespace {
 
 namespace beast = boost::beast;
 namespace http = beast::http;
-// Returns the id that the client sent if it is safe in a log line; otherwise makes an id.
+// Returns the client's id if it is safe in a log line; otherwise makes an id.
 std::string id_of(std::string_view sent) {
   constexpr size_t kMaxBytes{64};
   const bool is_plain =
@@ -125,12 +125,12 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
   if (!has_events_) {
     if (!is_chunked) keep_alive_ = false;  // without chunks, closing the connection ends the answer
     std::string head = head_lines(200, stream_type_);
-    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // stops buffering by nginx
+    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // nginx must not buffer
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
     events.insert(0, head);
   }
   co_await write(events);
-  // Set these last: if memory runs out above, an error with its own header can still be sent.
+  // Set these after the write: if memory ran out before, an error with its own header can still be sent.
   if (!has_events_) status_ = 200;
   has_events_ = true;
 }

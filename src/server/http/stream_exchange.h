@@ -18,7 +18,7 @@ using Stream = boost::beast::basic_stream<asio::generic::stream_protocol>;
 
 class StreamExchange : public Exchange {
  public:
-  // `extra_lines`: more lines of the answer's header, each ending in "\r\n".
+  // `extra_lines`: additional lines of the answer's header, each ending in "\r\n".
   StreamExchange(Stream& stream, const HttpLimits& limits, bool keep_alive, HttpRequest request,
                  std::string extra_lines = "");
   ~StreamExchange() override;
@@ -43,7 +43,7 @@ class StreamExchange : public Exchange {
   asio::awaitable<void> end_events(int status) override;
   void on_disconnect(std::function<void()> function) override;
 
-  // Called by the connection that runs this exchange:
+  // For the connection that runs this exchange:
   bool keeps_alive() const { return keep_alive_; }
   void hold_body(BodyBudget::Share share) { body_share_.emplace(std::move(share)); }
   void set_client_gone() { status_ = kClientGone; }
@@ -63,7 +63,7 @@ class StreamExchange : public Exchange {
   std::string extra_lines_;
   std::string id_;
   std::string stream_type_{"text/event-stream"};
-  std::shared_ptr<HangUpWatch> hang_ups_;  // null unless a disconnect of the client is being watched for
+  std::shared_ptr<HangUpWatch> hang_ups_;  // null unless the client's disconnect is watched for
   int watched_socket_{-1};
   bool is_gone_{false};
   std::function<void()> on_disconnect_;

@@ -23,7 +23,7 @@ bool is_traceparent(std::string_view text) {
     return false;
   if (!is_id(text.substr(3, 32)) || !is_id(text.substr(36, 16)) || !is_hex(text.substr(53, 2))) return false;
   if (rest.empty()) return true;
-  // Allow only characters that are safe in a log line and in a header.
+  // Allow only characters that are safe in log lines and headers.
   return version != "00" && rest.front() == '-' &&
          rest.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
              std::string_view::npos;

@@ -1,5 +1,5 @@
-// Compares attention with the reference, and its bits between batches, for the kernels of every instruction
-// set that this machine supports.
+// Compares attention with the reference, and the bits of different batches with each other, for the kernels
+// of every instruction set that this machine supports.
 #include "backend/cpu/attention/attend.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ class Attention {
   int position(ptrdiff_t t) const { return rows_[t].position; }
 
   // Runs rows [first, first + count) in one step and returns the result in natural order. `parts`: number of
-  // pieces that the scratch memory holds; it is poisoned first.
+  // pieces that the scratch memory holds. The memory is poisoned first.
   Array<float, 2> attended(const Machine& machine, std::optional<int> window, ptrdiff_t first,
                            ptrdiff_t count, ptrdiff_t parts) {
     const ptrdiff_t width = ptrdiff_t{1} * config_.num_heads * config_.head_dim,
@@ -135,8 +135,8 @@ void expect_attention(const Machine& machine, const Config& config, Format kv_fo
                         expected = attention.reference_attended(window);
   // Weights sum to at most 1 and |v| <= 1. The error of scores is 2 (D / 4 + 6) 2^-24 |q . k| / 8 < 2e-5,
   // which is also the relative error of a weight. Adding n positions in turn has an error of n 2^-24 < 6e-5
-  // for n <= 1000. Longer sequences have pieces with half of that error, and adding each of the at most three
-  // pieces adds 8 2^-24.
+  // for n <= 1000. The pieces of longer sequences have half of that error, and adding up to three pieces adds
+  // 8 2^-24 for each.
   for (ptrdiff_t t = 0; t < attention.num_rows(); ++t)
     for (ptrdiff_t i = 0; i < expected.view().shape[1]; ++i)
       ASSERT_NEAR(actual.view()(t, i), expected.view()(t, i), 1e-4)
@@ -186,8 +186,8 @@ TEST_P(Attend, AddsThePiecesOfALongRow) {
               expect_attention({machine_.kernels, *pool}, config, kv, Sequences(1, length, num_rows), window);
 }
 
-// 40 rows of each of two sequences are enough work items. A single row is not, so its pieces become work
-// items.
+// 40 rows of each of two sequences are enough work items. A single row is not enough, so its pieces become
+// work items.
 TEST_P(Attend, GivesALongRowTheSameBitsInPiecesAsWhole) {
   for (const Config& config : kConfigs)
     for (const std::optional<int> window : {std::optional<int>(), std::optional<int>(700)}) {
@@ -207,7 +207,7 @@ TEST_P(Attend, GivesALongRowTheSameBitsInPiecesAsWhole) {
         ThreadPool eight(8);
         expect_the_same(eight, kParts, true);
         expect_the_same(three_, kParts, true);
-        expect_the_same(three_, 1, false);  // no room for parts, so the row is not divided
+        expect_the_same(three_, 1, false);  // without room for parts, the row is not divided
         expect_the_same(one_, kParts, false);
       }
     }

@@ -1,5 +1,5 @@
-// Tests the CPU backend against the contract with each instruction set, and its errors for models that it
-// cannot run.
+// Tests the CPU backend against the backend contract with each instruction set, and its errors for models
+// that it cannot run.
 #include "backend/cpu/cpu_backend.h"
 
 #include <fmt/format.h>
@@ -137,8 +137,8 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
-// A prompt of 150 tokens uses the panels for many tokens, one of 20 those for few. In both, some experts get
-// more than tile_from_tokens tokens.
+// A prompt of 150 tokens uses the panels for many tokens, a prompt of 20 the panels for few. In both, some
+// experts get more than tile_from_tokens tokens.
 TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
   const CpuTuning tunings[]{{}, {16, 48, 1}, {192, 192, 1000}};
   const std::pair<ExpertActivations, std::shared_ptr<const Weights>> models[]{
@@ -184,7 +184,7 @@ TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
   EXPECT_EQ(find().from_rows, before.from_rows);
 }
 
-// Rows that see more positions than a piece holds. A step with few such rows spreads their pieces over the
+// Rows attend to more positions than a piece holds. A step with few such rows spreads their pieces over the
 // threads, a step with many does not. Sliding windows begin inside a piece.
 TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThreads) {
   Weights wide = *open_shared("tests/golden/random/a");
@@ -285,8 +285,8 @@ TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwis
                              "unembed, BF16/F32: portable::dot_bf16"}));
 }
 
-// In even layers q, k and v are blocks and o is elements; odd layers are the opposite. Embedding and head are
-// elements.
+// In even layers q, k and v are blocks and o is elements; odd layers are the opposite. Embedding and
+// unembedding are elements.
 std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Weights>& weights) {
   Weights mixed = *with_q8_0_blocks(weights);
   for (size_t n = 0; n < mixed.layers.size(); ++n) {
@@ -300,7 +300,7 @@ std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Wei
   return std::make_shared<const Weights>(std::move(mixed));
 }
 
-// Checkpoint files may hold layers of several types.
+// Checkpoint files may have layers of blocks next to layers of elements.
 TEST_F(CpuBackend, RunsLayersOfBlocksTogetherWithLayersOfElements) {
   const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
   const auto logits = [&](const std::shared_ptr<const Weights>& mixed, ExpertActivations activations) {
@@ -412,7 +412,8 @@ TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
   EXPECT_EQ(memory.kv_bytes, bf16_kv / 2);
 }
 
-// 6 layers with 16 experts, each gate_up [256, 256] and down [256, 128], at 17 bytes per 32 elements.
+// 6 layers of 16 experts. Each expert has gate_up [256, 256] and down [256, 128], at 17 bytes per 32
+// elements.
 TEST_F(CpuBackend, PlansExpertsInStripsInsteadOfTheStoredOnes) {
   TestOptions options = options_of(Isa::kPortable);
   options.cpu.expert_activations = ExpertActivations::kInt8;
@@ -434,8 +435,8 @@ TEST_F(CpuBackend, TakesFloat32ThatIsToBeConverted) {
   EXPECT_NO_THROW(make(shared, options));
 }
 
-// 3 full and 3 sliding layers. A layer's page holds keys and values of 2 heads, 32 positions, 64 elements of
-// 2 bytes.
+// The model has 3 full and 3 sliding layers. A layer's page holds keys and values of 2 heads, 32 positions,
+// 64 elements of 2 bytes.
 TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   TestOptions options{{.num_pages = 14, .max_batch_tokens = 16, .num_threads = 1}, {.isa = "portable"}};
   const MemoryPlan small = plan(weights->config, options);

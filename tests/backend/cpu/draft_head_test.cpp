@@ -1,4 +1,4 @@
-// Compares a draft head on the CPU with its golden rounds.
+// Compares the drafts of a draft head on the CPU with golden rounds.
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
@@ -12,7 +12,7 @@ namespace {
 // Runs all prompts of the main golden data and checks that the answers are the golden ones.
 GoldenAndFound cpu_golden_rounds(Format format) {
   const HeadGolden& golden = kHeadGoldens[0];
-  // Float activations: with int8 the experts decide near ties of the greedy answer differently.
+  // Float activations, because with int8 the experts decide near ties of the greedy answer differently.
   const auto make_backend = [&] {
     return make(model_of_heads(),
                 {.num_pages = kPagesOfRounds,
@@ -24,14 +24,14 @@ GoldenAndFound cpu_golden_rounds(Format format) {
   return run_golden_rounds(golden, make_backend, {});
 }
 
-// Answers equal the golden ones; drafts may differ. BF16 keys and float32 sums change one draft that was a
-// near tie.
+// Answers equal the golden answers, but drafts may differ: BF16 keys and float32 sums change one draft that
+// was a near tie.
 TEST(DraftHeadOnCpu, IsRightAsOftenAsInTheGoldenRounds) {
   const GoldenAndFound rounds = cpu_golden_rounds(Format::kBf16);
   EXPECT_NEAR(rounds.found.in_a_round(), rounds.golden.in_a_round(), 0.02 * rounds.golden.in_a_round());
 }
 
-// Measured: MXFP4 costs 1.7 % of the tokens per step on a hundred tasks, one accepted draft in forty.
+// By measurement, MXFP4 costs 1.7 % of the tokens per step on a hundred tasks: one accepted draft in forty.
 TEST(DraftHeadOnCpu, InMxfp4IsRightHardlyLessOften) {
   const GoldenAndFound rounds = cpu_golden_rounds(Format::kMxfp4);
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * rounds.golden.in_a_round());
@@ -52,7 +52,7 @@ TEST(DraftHeadOnCpu, DraftsAfterATreeAsAfterAPrompt) {
   EXPECT_GT(num_others_right, 2);
 }
 
-// A head's file is untrusted input, and attention keeps the sums of a head in arrays of a fixed size.
+// A draft head's file is untrusted input, and attention keeps a head's sums in arrays of a fixed size.
 TEST(DraftHeadOnCpu, WithWiderHeadsThanAttentionTakesIsRefused) {
   DraftHead head = *open_golden_head(kHeadGoldens[0]);
   head.config.head_dim = 2 * kMaxHeadDim;

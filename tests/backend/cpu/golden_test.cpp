@@ -1,10 +1,10 @@
 // Compares the whole model with golden data of other implementations, and with the reference that rounds keys
 // and values as this backend does.
 //
-// The tolerance is that of a BF16 cache, the only rounding of the CPU backend besides float32 sums;
-// model/golden/golden_tolerance.cpp derives it. Choosing another expert at a near tie of the router is no
-// error, however much it changes. So two kinds of positions are not compared row by row: those with a router
-// margin below the tolerance, and all later ones of the sequence, which see their keys and values.
+// The tolerance is the error of a BF16 cache, the only rounding of the CPU backend besides float32 sums
+// (model/golden/golden_tolerance.cpp). Choosing another expert at a near tie of the router is no error,
+// however much it changes. So two kinds of positions are not compared row by row: positions with a router
+// margin below the tolerance, and all later positions, which attend to their keys and values.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ std::shared_ptr<const Weights> open(const std::filesystem::path& folder) {
   return std::make_shared<const Weights>(open_weights(kRoot / folder));
 }
 
-// |a - b| / |b|
+// Returns |a - b| / |b|.
 double relative_l2(std::span<const float> a, std::span<const float> b) {
   double error = 0, norm = 0;
   for (size_t i = 0; i < b.size(); ++i) {
@@ -57,8 +57,8 @@ TestOptions options_for_golden(Isa isa, ExpertActivations experts = ExpertActiva
 struct Figures {
   std::string prompt;
   GoldenDifference difference;
-  GoldenDifference alike;   // with the tolerance for positions that no near tie precedes
-  std::vector<int> parted;  // positions of the continuation where another token is likeliest
+  GoldenDifference alike;   // by the tolerance for positions before any near tie
+  std::vector<int> parted;  // positions of the continuation at which another token is likeliest
 };
 
 std::vector<TokenId> with_continuation(const GoldenPrompt& prompt) {
@@ -67,8 +67,8 @@ std::vector<TokenId> with_continuation(const GoldenPrompt& prompt) {
   return ids;
 }
 
-// Feeds the prompt and its golden continuation, so that each token of the continuation is compared even where
-// the backend would have chosen another one before it.
+// Feeds the prompt and its golden continuation. So each token of the continuation is compared, even after a
+// token that the backend would not have chosen.
 Figures measure(const TestOptions& options, const std::shared_ptr<const Weights>& weights,
                 const GoldenPrompt& prompt, const GoldenTolerance& tolerance) {
   const size_t vocab = weights->config.vocab;
@@ -108,7 +108,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
                fmt::join(f.parted, ", "));
     EXPECT_TRUE(is_within(d, tolerance)) << f.prompt;
     for (const int i : f.parted)
-      // Only a different expert explains another token at such a gap.
+      // Only a different expert explains another token if the gap is this large.
       if (prompt.greedy_gap[i] > tolerance.top_gap) {
         const ReferenceResult reference = rounded_reference(*weights, with_continuation(prompt));
         EXPECT_LT(reference.router_margin[prompt.ids.size() - 1 + i], tolerance.router_margin)
@@ -118,7 +118,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
     num_wrong += f.alike.num_top_wrong;
     num_parted += f.parted.size();
   }
-  // A different expert at one position slightly changes the later positions.
+  // A different expert at one position changes later positions slightly.
   EXPECT_GT(num_compared, 9000);
   EXPECT_LE(num_wrong, num_compared / 1000);
   EXPECT_LE(num_parted, 8u);  // of 23 * 64 positions
@@ -142,14 +142,14 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithInt8ActivationsOfItsExperts) {
     num_parted += f.parted.size();
   }
   EXPECT_GT(num_compared, 1500);
-  // Few of the positions with smaller margins, where another expert may have been chosen, are wrong.
+  // Among positions with smaller margins, where another expert may have been chosen, few are wrong.
   EXPECT_GT(num_alike, 5000);
   EXPECT_LE(num_wrong, num_alike / 100);
   EXPECT_LE(num_parted, 23u * 64 / 50);
 }
 
-// Here the reference makes the golden data and rounds activations where this backend does. Few near ties are
-// decided differently, so most top-5 entries are compared, and the logits of every position.
+// In this test the reference makes the golden data and rounds activations where this backend does. Few near
+// ties are decided differently, so most top-5 entries are compared, and the logits of every position.
 TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithAReferenceThatRoundsItsActivations) {
   const auto weights = open("models/tiny-gpt-oss");
   const GoldenSet golden = read_golden(kRoot / "tests/golden/golden.json");
@@ -174,7 +174,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithAReferenceThatRoundsItsActivation
   EXPECT_GT(num_compared, num_places / 2);
 }
 
-// With dense layers in Q8_0 the model has other weights, so it is compared with the reference on the same
+// Rounding dense layers to Q8_0 changes the model's weights, so it is compared with the reference on the same
 // blocks. Positions where the reference's router is near a tie are not compared.
 TEST_P(GoldenOnCpu, AModelOfQ8AgreesWithTheReferenceThatIsGivenTheSameBlocks) {
   const auto weights = with_q8_0_blocks(open("models/tiny-gpt-oss"));
@@ -214,8 +214,8 @@ std::vector<float> logits_on_cpu(const TestOptions& options, const std::shared_p
   return feeder.logits(0);
 }
 
-// Models of other shapes, with weights large enough for sinks, biases and clamps to matter. Compares the
-// logits of every position.
+// Compares the logits of every position, for models of other shapes whose weights are large enough for sinks,
+// biases and clamps to matter.
 TEST_P(GoldenOnCpu, RandomModelsAgreeUpToTheFirstPositionWithANearTie) {
   size_t num_compared = 0;
   for (const char* name : {"a", "b"}) {
@@ -246,11 +246,11 @@ void expect_like_reference(const TestOptions& options, const std::shared_ptr<con
         << weights->source << ", " << ids.size() << " tokens, position " << t;
 }
 
-// With the same rounding the two differ by float32 sums, and by the few keys and values so close to the
-// middle of two BF16 numbers that those sums decide the rounding. All roundings together cause an error of
-// 9e-3 (model a, 7 tokens, 7,168 keys and values). A single one in the other direction is 3.5 times the usual
-// rounding error and causes 9e-3 * 3.5 / sqrt(7168) = 4e-4. The bound of 1e-3 allows six of them (their
-// squares add up). Another expert would cause 0.1 or more.
+// With the same rounding, backend and reference differ by float32 sums, and by the few keys and values so
+// close to the middle of two BF16 numbers that these sums decide the rounding. All roundings together cause
+// an error of 9e-3 (model a, 7 tokens, 7,168 keys and values). A single rounding in the other direction is
+// 3.5 times the usual error and causes 9e-3 * 3.5 / sqrt(7168) = 4e-4. The bound of 1e-3 allows six such
+// roundings (squares add up). Another expert would cause 0.1 or more.
 TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeysAndValues) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);
@@ -296,9 +296,9 @@ struct Fp8Model {
   std::vector<std::string> layers;
 };
 
-// The reference decodes a code to the product of code and scale in float32: the value in the checkpoint of
-// dequantised weights. So its logits are the same bits. The bound for the CPU backend is that of
-// RandomModelsAgreeAtEveryPosition..., for prompts of the length for which it is derived: this backend
+// The reference decodes a code to the product of code and scale in float32, which is the value in the
+// checkpoint of dequantised weights. So its logits have the same bits. The bound for the CPU backend is that
+// of RandomModelsAgreeAtEveryPosition..., for prompts of the length for which it is derived. This backend
 // multiplies finished sums by the scale, which only reorders float32 operations (1e-6 if no key or value is
 // rounded in the other direction).
 TEST_P(GoldenOnCpu, AnFp8CheckpointHasTheLogitsOfItsDequantisedWeights) {
@@ -330,8 +330,8 @@ TEST_P(GoldenOnCpu, AnFp8CheckpointHasTheLogitsOfItsDequantisedWeights) {
   EXPECT_EQ(num_compared, 2);
 }
 
-// Multiplication by a power of two commutes with every rounding, and BF16 holds its product with a code. So
-// the kernels of both formats, which add in the same order, give the same bits.
+// Multiplication by a power of two commutes with every rounding, and BF16 holds the product of a code and
+// such a scale. So the kernels of both formats, which add in the same order, give the same bits.
 TEST_P(GoldenOnCpu, AnFp8CheckpointWithScalesOfPowersOfTwoEqualsItsValuesInBf16) {
   for (const char* name : {"a", "b"}) {
     Fp8Model model(name);
@@ -351,7 +351,7 @@ TEST_P(GoldenOnCpu, AnFp8CheckpointWithScalesOfPowersOfTwoEqualsItsValuesInBf16)
   }
 }
 
-// With the codes and scales that --fp8-layers computes from BF16, a checkpoint gives the same bits.
+// A checkpoint with the codes and scales that --fp8-layers computes gives the same bits as --fp8-layers.
 TEST_P(GoldenOnCpu, AnFp8CheckpointEqualsTheBf16CheckpointThatIsQuantisedAtLoad) {
   Fp8Model model("a");
   const auto bf16 = open("tests/golden/random/a");
@@ -369,7 +369,7 @@ TEST_P(GoldenOnCpu, AnFp8CheckpointEqualsTheBf16CheckpointThatIsQuantisedAtLoad)
 }
 
 // E4M3 rounds by 2^-4, BF16 by 2^-9. So an element rounded in the other direction causes 32 times the error,
-// 1.3e-2, and such elements are 32 times rarer: none or one here.
+// 1.3e-2. Such elements are 32 times rarer: none or one occurs here.
 TEST_P(GoldenOnCpu, RandomModelsWithFp8KeysAndValuesAgreeWithAReferenceThatRoundsThem) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);

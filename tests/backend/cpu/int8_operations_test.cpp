@@ -48,8 +48,8 @@ double dot(const double* a, const double* b, ptrdiff_t count) {
   return sum;
 }
 
-// Checks each half of the MLP on the int8 inputs that it got, so that errors of the first half do not count
-// twice.
+// Checks each half of the MLP on the int8 inputs that it actually got, so that errors of the first half do
+// not count twice.
 void expect_int8_experts(const Machine& machine, const Config& config, int num_tokens, Crowding crowding) {
   const int H = config.hidden, I = config.intermediate, E = config.num_experts, K = config.experts_per_token;
   const RandomMatrix up = random_matrix(Format::kMxfp4, 2 * I, H, 51, E),
@@ -108,8 +108,8 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
         const double limit = config.swiglu_limit;
         const double gate = std::min(row(2 * i), limit), linear = std::clamp(row(2 * i + 1), -limit, limit);
         const double gated = gate / (1 + std::exp(-1.702 * gate)) * (linear + 1);
-        // Half a step of its block, plus the float32 error of sums of up to about 32, times swiglu's slope of
-        // 9.
+        // Half a step of the element's block, plus the float32 error of sums of up to about 32, times the
+        // slope of swiglu, 9.
         const double half_step = std::abs(2.0 * a.gated_q8(place, i / kBlock).half_scale) / 2;
         ASSERT_NEAR(h[place * I + i], gated, half_step * (1 + 0x1p-14) + 9 * 32 * (H / kBlock + 6) * 0x1p-24)
             << "token " << t << " of " << num_tokens << ", expert " << e << ", " << i;
@@ -119,7 +119,7 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
             weights[pair] * (dot(&w2[(e * H + r) * I], &h[place * I], I) + down_bias[e * H + r]));
     }
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
-  // The error of float32 sums of I / 32 blocks and K terms.
+  // The tolerance is the error of float32 sums of I / 32 blocks and K terms.
   expect_near(rows_view(actual, num_tokens), rows_view(expected, num_tokens), tolerance(I) + K * 0x1p-23,
               "x");
 }
@@ -131,7 +131,7 @@ TEST_P(Int8Operations, ExpertsTakeInt8Activations) {
         expect_int8_experts(machine_, config, num_tokens, crowding);
 }
 
-// A matrix of random blocks, as in a GGUF file.
+// A matrix of random blocks, stored as in a GGUF file.
 struct BlockMatrix {
   std::vector<std::byte> bytes;
   Matrix matrix;
@@ -223,8 +223,8 @@ TEST_P(Int8Operations, UnembedTakesInt8Activations) {
   }
 }
 
-// 3 query heads and one KV head. Checks which strips belong to which head, and what is done with their
-// outputs.
+// Checks which strips belong to which head, and how their outputs are processed, for 3 query heads and one KV
+// head.
 TEST_P(Int8Operations, QkvTakesInt8Activations) {
   Config config = kConfigs[0];
   config.hidden = 96, config.num_heads = 3, config.num_kv_heads = 1, config.head_dim = 32;
@@ -259,7 +259,7 @@ TEST_P(Int8Operations, QkvTakesInt8Activations) {
       const double cosine = a.cosines(t, i), sine = a.sines(t, i);
       return d < half ? first * cosine - second * sine : second * cosine + first * sine;
     };
-    // The error of sums of H / 32 blocks of size about 10; keys and values are rounded to 8 bits.
+    // The error of sums of H / 32 blocks of size about 10. Keys and values are rounded to 8 bits.
     const double rounding = 100 * 0x1p-24 * (H / kBlock + 6);
     for (int t = 0; t < num_tokens; ++t)
       for (int d = 0; d < D; ++d) {

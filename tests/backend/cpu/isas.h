@@ -1,4 +1,4 @@
-// The instruction sets that this machine supports; each is tested.
+// The instruction sets that this machine supports. Each of them is tested.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ inline std::vector<Isa> available_isas() {
   return isas;
 }
 
-// The instruction sets for slow tests of whole operations and models. Of those that share the same float
-// kernels it returns only the last. Their int8 kernels give the same bits (strips_test.cpp).
+// Returns the instruction sets for slow tests of whole operations and models. Of sets that share the same
+// float kernels it returns only the last: their int8 kernels give the same bits (strips_test.cpp).
 inline std::vector<Isa> isas_of_their_own() {
   std::vector<Isa> isas;
   for (const Isa isa : available_isas()) {

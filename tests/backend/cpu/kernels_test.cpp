@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Returns the rows of a table that this machine supports, only those for `formats` if given.
+// Returns the rows of a table that this machine supports, and only rows for `formats` if given.
 template <typename Row>
 std::vector<Row> available(std::span<const Row> table, const std::vector<Format>& formats = {}) {
   std::vector<Row> rows;
@@ -23,7 +23,7 @@ std::vector<Row> available(std::span<const Row> table, const std::vector<Format>
   });
   return rows;
 }
-// GoogleTest allows no colons in names.
+// Removes colons, which GoogleTest does not allow in names.
 std::string test_name(std::string kernel) {
   std::erase(kernel, ':');
   return kernel;
@@ -45,7 +45,7 @@ std::vector<const float*> row_pointers(const std::vector<float>& values, ptrdiff
 
 class DotKernels : public testing::TestWithParam<DotRow> {
  protected:
-  // y [num_tokens, num_rows + 1]; the last column stays poisoned.
+  // Returns y [num_tokens, num_rows + 1], whose last column stays poisoned.
   std::vector<float> run(const Matrix& weight, int first_row, int num_rows,
                          const std::vector<float>& x) const {
     const std::vector<const float*> rows = row_pointers(x, padded(weight.cols));
@@ -121,7 +121,7 @@ TEST_P(DotKernels, GiveATokenTheBitsItGetsAlone) {
 // An input of 1 in one column and 0 elsewhere returns the decoded weight of that column.
 TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   RandomMatrix weight = random_matrix(Format::kMxfp4, 1, 32, 6);
-  // Columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same in reverse.
+  // Columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same codes in reverse.
   for (int pair = 0; pair < 16; ++pair)
     weight.bytes[pair] = static_cast<uint8_t>(pair < 8 ? 2 * pair | (2 * pair + 1) << 4
                                                        : (31 - 2 * pair) | (30 - 2 * pair) << 4);
@@ -139,7 +139,7 @@ TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   EXPECT_TRUE(std::isnan(run(weight.matrix, 0, 1, std::vector<float>(32, 1))[0])) << "E8M0 255 is NaN";
 }
 
-// Each row holds one code, in its last column: at 32 columns inside a whole block, at 33 after the last one.
+// Each row holds one code, in its last column: with 32 columns inside a whole block, with 33 after it.
 TEST_P(E4m3DotKernels, DecodeEveryCodeExactly) {
   for (const int cols : {32, 33}) {
     RandomMatrix weight = random_matrix(Format::kE4m3, 256, cols, 6);
@@ -169,7 +169,7 @@ TEST_P(E4m3DotKernels, TakeNoRowScalesForOnes) {
   for (int r = 0; r < 5; ++r) EXPECT_EQ(none[r], ones[r]);
 }
 
-// AddressSanitizer checks this.
+// AddressSanitizer detects reads beyond the end.
 TEST_P(DotKernels, ReadNothingBeyondTheLastElement) {
   for (const int cols : {40, 64}) {
     if (GetParam().format == Format::kMxfp4 && cols % 32 != 0) continue;
@@ -202,7 +202,7 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
               sum += product;
               magnitudes += std::abs(product);
             }
-            // One chain of additions over the positions.
+            // The kernel adds the positions one by one.
             ASSERT_NEAR(out[h * padded(head_dim) + split_index(d)], sum,
                         2 * (num_positions + 1) * 0x1p-24 * magnitudes)
                 << head_dim << " wide, " << num_positions << " positions: head " << h << " of " << num_heads
@@ -212,7 +212,7 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
 }
 
 // A row for narrower vectors would be correct but slower. Only an instruction set without float kernels of
-// its own uses those of an earlier one.
+// its own uses an earlier set's kernels.
 TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
   for (const Isa isa : available_isas()) {
     const Kernels kernels = choose_kernels(isa);
@@ -235,7 +235,7 @@ TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
   }
 }
 
-// Forcing an instruction set excludes the later ones.
+// Forcing an instruction set excludes later sets.
 TEST(KernelTable, UsesNothingBeyondTheRequestedInstructionSet) {
   EXPECT_EQ(choose_kernels(isa_of("portable")).dot(Format::kBf16)->kernel, &portable::dot_bf16);
   EXPECT_EQ(choose_kernels(isa_of("portable")).strip(Format::kMxfp4)->kernel, &portable::strip_mxfp4);

@@ -14,10 +14,10 @@
 
 namespace nibble::cpu {
 
-// Fills every output before it is written
+// Initial value of every output.
 inline constexpr float kPoison{std::numeric_limits<float>::quiet_NaN()};
 
-// Uniform in [-1, 1).
+// Returns values that are uniform in [-1, 1).
 inline std::vector<float> random_floats(size_t count, uint64_t seed) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(2 * random_unit(seed, i) - 1);
@@ -26,7 +26,7 @@ inline std::vector<float> random_floats(size_t count, uint64_t seed) {
 
 inline constexpr double kE2m1Values[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
 
-// A matrix and its bytes. The matrix stays valid when this object is moved.
+// A matrix and its bytes. Moving this object keeps the matrix valid.
 struct RandomMatrix {
   std::vector<uint8_t> bytes, scales;
   std::vector<float> row_scales;
@@ -64,7 +64,7 @@ inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t se
       random.bytes.push_back(static_cast<uint8_t>(bits >> 8));
     }
   } else if (format == Format::kE4m3) {
-    // Codes of magnitudes up to 2, including subnormal numbers, without NaN.
+    // Codes of magnitudes up to 2: subnormal numbers, but no NaN.
     for (size_t i = 0; i < num_elements; ++i)
       random.bytes.push_back(
           static_cast<uint8_t>(random_bits(seed, i) % 64 | random_bits(seed, i) >> 7 << 7));

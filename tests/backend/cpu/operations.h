@@ -44,7 +44,7 @@ inline double tolerance(int num_products) {
   return 2 * (num_products / 4.0 + 6) * 0x1p-24 * std::sqrt(num_products);
 }
 
-// Compares rows as vectors: |actual - expected| <= tolerance |expected|. Poison fails.
+// Compares rows as vectors: |actual - expected| <= tolerance |expected|. Poisoned values fail.
 inline void expect_near(View<const float, 2> actual, View<const float, 2> expected, double tolerance,
                         const char* what) {
   for (ptrdiff_t t = 0; t < expected.shape[0]; ++t) {
@@ -72,7 +72,7 @@ inline reference::Array<float, 2> in_natural_order(View<const float, 2> split, p
   return natural;
 }
 
-// A run of T tokens of one sequence from `first_position`. Its page ids are in descending order.
+// A run of T tokens of one sequence from `first_position` on. Its page ids are in descending order.
 struct OneSequence {
   OneSequence(const Config& config, int num_tokens, int first_position)
       : tokens(num_tokens), pages((first_position + num_tokens) / kPageTokens + 1) {
@@ -115,7 +115,7 @@ inline float element_of(const LayerKv& kv, const std::byte* page, int position, 
                                     : to_float(reinterpret_cast<const Bf16*>(row)[d]);
 }
 
-// The experts that each token chooses: different ones per token, or the same for all.
+// The experts that each token chooses: different experts per token, or the same for all tokens.
 enum class Crowding { kSpread, kAllTheSame };
 
 }  // namespace nibble::cpu

@@ -44,7 +44,7 @@ TEST_P(Operations, EmbedTakesRowsAsTheyAre) {
   expect_near(a.x, expected, 0, "x");
 }
 
-// A layer of random weights whose dense matrices have the format `dense`.
+// Returns a layer of random weights whose dense matrices have the format `dense`.
 std::shared_ptr<const Weights> weights_of(const Config& config, Format dense) {
   ThreadPool pool(1);
   return quantise_dense(std::make_shared<const Weights>(make_synthetic(config, "test")),
@@ -85,7 +85,7 @@ void expect_qkv(const Machine& machine, const Activations& a, const Config& conf
   expect_near(in_natural_order(split_q, num_q, config.head_dim), {q.view().data, {num_q, config.head_dim}},
               // Rotation adds the rounding of cos and sin, about 2^-23.
               tolerance(config.hidden), "q");
-  // Rounding is to nearest: 8 significant bits in BF16 and 4 in E4M3, whose step is 2^-9 below 2^-6.
+  // Rounding is to nearest: to 8 significant bits in BF16, and to 4 in E4M3, whose step is 2^-9 below 2^-6.
   const double half_step = kv_format == Format::kE4m3 ? 0x1p-4 : 0x1p-8;
   const double least_half_step = kv_format == Format::kE4m3 ? 0x1p-10 : 0;
   for (int t = 0; t < num_tokens; ++t)
@@ -118,7 +118,7 @@ TEST_P(Operations, QkvProjectsRotatesAndAppends) {
     }
 }
 
-// 448 is the largest E4M3 number. A value halfway between two codes rounds to the even one: 17 to 16, 19 to
+// 448 is the largest E4M3 number. A value halfway between two codes rounds to the even code: 17 to 16, 19 to
 // 20.
 TEST(KvCache, RoundsFp8ToNearestEvenAndSaturates) {
   const Config config = config_of(32, 32, 1, 1, 16, 4, 1);
@@ -237,8 +237,8 @@ void expect_experts(const Machine& machine, const Config& config, const Activati
            View<float, 2>(x.data(), {num_tokens, config.hidden})});
   reference::experts({rows_view(normed, num_tokens), chosen, weights_view, layer, num_experts,
                       config.swiglu_limit, View<float, 2>(expected.data(), {num_tokens, config.hidden})});
-  // Swiglu has a slope of at most about 8 + 1 (at the limits of 7), and the second product adds its own
-  // rounding.
+  // Swiglu has a slope of at most about 8 + 1 (at the limits of 7), and the second matrix product adds its
+  // own rounding.
   expect_near(rows_view(x, num_tokens), rows_view(expected, num_tokens),
               9 * tolerance(config.hidden) + tolerance(config.intermediate), "x");
 }

@@ -1,4 +1,4 @@
-// Options for tests of the CPU backend: the common ones and its own.
+// Options for tests of the CPU backend: the common options and the backend's own.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Runs the reference on one sequence with the roundings that the CPU backend adds to float32. The two then
-// differ only in the order of float32 sums.
+// Runs the reference on one sequence with the roundings that the CPU backend adds to float32. Reference and
+// backend then differ only in the order of float32 sums.
 #pragma once
 
 #include <limits>
@@ -12,7 +12,7 @@ namespace nibble::cpu {
 
 struct ReferenceResult {
   std::vector<float> logits;  // [T, V]
-  // [T]: smallest gap, over the layers, between the router logits of the last chosen expert and the next one
+  // [T]: gap between the router logits of the last chosen expert and the next one, the smallest of all layers
   std::vector<float> router_margin;
 };
 

@@ -1,5 +1,5 @@
-// Tests matrices in strips: int8 activations, the layout, and every strip kernel that this machine supports,
-// compared with sums in double.
+// Tests matrices in strips: int8 activations, the layout, and every strip kernel that this machine supports.
+// Results are compared with sums in double.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,8 +31,8 @@ TEST(Q8, IsOffByHalfAStepOfItsBlockAtMost) {
     for (const float value : x) largest = std::max(largest, std::abs(value));
     int sum = 0;
     for (int c = 0; c < kBlock; ++c) {
-      // Besides the rounding to a code, three float32 roundings count: 127 / a, the product with it, and a /
-      // 254.
+      // Besides the rounding to a code, three float32 roundings count: of 127 / a, of the product with it,
+      // and of a / 254.
       ASSERT_NEAR(element(block, c), x[c], largest / 254 * (1 + 0x1p-14)) << "seed " << seed << ", " << c;
       sum += block.codes[c];
     }
@@ -68,7 +68,7 @@ TEST(Q8, ShowsWhatIsNoNumber) {
     }
 }
 
-// Returns the rows that this machine supports, only those of `format` if given.
+// Returns the rows of the kernel table that this machine supports; with `format`, only rows for this format.
 std::vector<StripRow> available_rows(std::optional<Format> format = std::nullopt) {
   std::vector<StripRow> rows;
   for (const StripRow& row : strip_rows())
@@ -80,7 +80,7 @@ class StripKernels : public testing::TestWithParam<StripRow> {
  protected:
   ThreadPool pool_{2};
 
-  // A matrix in strips, stored after another one of the same shape.
+  // A matrix in strips, stored after another matrix of the same shape.
   struct Operands {
     RandomMatrix weights;
     PackedMatrix packed;
@@ -92,7 +92,7 @@ class StripKernels : public testing::TestWithParam<StripRow> {
     return made;
   }
 
-  // y [num_tokens, num_rows + 1]; the last column stays poisoned.
+  // Returns y [num_tokens, num_rows + 1], whose last column stays poisoned.
   static std::vector<float> run(const PackedMatrix& weights, int first_row, int num_rows,
                                 const std::vector<Q8Block>& x) {
     const int row_blocks = weights.cols / kBlock;
@@ -132,8 +132,8 @@ class StripKernels : public testing::TestWithParam<StripRow> {
           sum += block_sum;
           magnitudes += std::abs(block_sum);
         }
-        // Block sums are exact. Roundings: the scale once, the product and its addition once each, and the
-        // running sum once more for every later block.
+        // Block sums are exact. Roundings: one of the scale, one of the product, one of its addition, and one
+        // of the running sum for every later block.
         const double rounding = (num_blocks + 3) * 0x1p-24 * magnitudes, actual = y[t * (num_rows + 1) + r];
         const auto where = [&] {
           return fmt::format("{} tokens, {} columns: token {}, row {} of {}", num_tokens, cols, t, r,
@@ -203,7 +203,7 @@ TEST_P(Mxfp4StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
       const std::vector<float> y = run(packed, 0, rows, {x});
       for (int r = 0; r < rows; ++r) {
         ASSERT_EQ(weight.at(rows + r, c), kE2m1Values[(c + r + rows) & 15] * std::exp2(scale - 127));
-        // Half of 2^-127 or 2^-126 is subnormal, and its product with 2 w loses up to two bits.
+        // Half of 2^-127 or 2^-126 is subnormal. Its product with 2 w loses up to two bits.
         ASSERT_NEAR(y[r], weight.at(rows + r, c), scale < 2 ? 0x1p-149 * 12 : 0)
             << "scale " << scale << ", column " << c << ", row " << r;
       }
@@ -222,8 +222,8 @@ TEST_P(StripKernels, ShowActivationsThatAreNoNumbers) {
   for (const float y : run(operands(rows, 96, 9).packed, 0, rows, quantised(x))) EXPECT_TRUE(std::isnan(y));
 }
 
-// Q8_0 weights of -128, which quantisers do not write but files may hold, with the smallest and largest int8
-// activations.
+// Q8_0 weights of -128, which files may hold although quantisers do not write them, with the smallest and
+// largest int8 activations.
 TEST_P(Q8_0StripKernels, MultiplyTheLargestBytesExactly) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kQ8_0, rows, kBlock, 12, 2);
@@ -240,7 +240,7 @@ TEST_P(Q8_0StripKernels, MultiplyTheLargestBytesExactly) {
     }
 }
 
-// Covers subnormal scales and NaN.
+// The scales include subnormal numbers and NaN.
 TEST_P(Q8_0StripKernels, TakeEveryHalfAsAScale) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kQ8_0, rows, kBlock, 13, 2);

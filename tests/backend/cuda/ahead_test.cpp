@@ -26,10 +26,10 @@ class StepByStep : public Backend {
   std::unique_ptr<Backend> backend_;
 };
 
-// On one rank, and on two ranks that share a GPU.
+// The parameter is the number of ranks on one GPU: 1 or 2.
 class CudaAhead : public testing::TestWithParam<int> {
  protected:
-  // More requests than may run at once, and a cache too small for those that run.
+  // More requests than may run at the same time, and a cache too small for those that run.
   const EngineOptions options_{
       .num_pages = 70, .max_batch_tokens = 64, .max_sequences = 12, .max_context = 300};
   const std::shared_ptr<const Weights> weights_ = open_shared("models/tiny-gpt-oss");
@@ -74,7 +74,7 @@ class CudaAhead : public testing::TestWithParam<int> {
   }
 };
 
-// The times of steps launched one after another: each begins when the previous one has ended.
+// Steps are launched one after another. By the device's clock, each begins when the previous step has ended.
 TEST_P(CudaAhead, StepsBeginAndEndOneAfterAnotherByTheDevicesClock) {
   const std::unique_ptr<Backend> tested = backend();
   const PageId full_page{0}, sliding_page{1};
@@ -91,7 +91,7 @@ TEST_P(CudaAhead, StepsBeginAndEndOneAfterAnotherByTheDevicesClock) {
     EXPECT_LT(times->end_ns - times->begin_ns, uint64_t{10'000'000'000});
     last_end = times->end_ns;
   };
-  // The first step of each kind records a graph, the others replay it.
+  // The first step of each kind records a graph, and the others replay it.
   for (int n = 0; n < 24; ++n) {
     const OutputRow output{.token_index = 0, .sample = n % 3 == 0 ? &drawn : &greedy};
     const nibble::Run run{.tokens = {&token, 1},

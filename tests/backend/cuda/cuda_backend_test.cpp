@@ -1,5 +1,5 @@
-// Tests the CUDA backend against the contract of all backends, and against golden data. Needs a GPU
-// (docs/gpu.md); ./test runs a few of these tests on an emulated one.
+// Tests the CUDA backend against the backend contract and golden data. Needs a GPU (docs/gpu.md); ./test runs
+// a few of these tests on an emulated GPU.
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/chip/device.h"
 
@@ -28,7 +28,7 @@ BackendOptions options_of(int num_pages) {
   return options;
 }
 
-// Every format of dense layers and of the KV cache that has kernels.
+// Returns every format of dense layers and of the KV cache that has kernels.
 std::vector<Fulfilment> of_each_format() {
   constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
       kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
@@ -67,8 +67,8 @@ TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
   EXPECT_EQ(feed_all(), feed_all());
 }
 
-// The shared-memory budget decides the number of warps, the size of rings and the columns per pass, but not
-// the bits. The model has the widths of gpt-oss, because narrow ones get the same shapes in every budget.
+// The shared-memory budget decides the number of warps, the size of rings and the columns per pass, but no
+// bit. The model has the widths of gpt-oss, because narrow models get the same shapes in every budget.
 TEST(CudaBudgets, GiveTheSameBits) {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 2;
@@ -96,8 +96,8 @@ TEST(CudaBudgets, GiveTheSameBits) {
   for (const std::vector<float>& logits : by_budget) EXPECT_EQ(logits, by_budget.front());
 }
 
-// Decode steps of one shape share one graph, or two: steps with only greedy rows have a graph of their own.
-// Whatever the rows' parameters, the tokens are those that the host chooses from the same logits.
+// Decode steps of one shape share one graph, or two: steps with only greedy rows have their own graph.
+// Whatever the sampling parameters, the tokens are those that the host chooses from the same logits.
 TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   const std::unique_ptr<Backend> backend = make(weights, options_of(Fulfilment::kNumPages), pretended());
@@ -113,7 +113,7 @@ TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   const auto num_steps = [&](size_t counter) { return backend->counters().at(counter).value; };
   for (int position = 0; position < 20; ++position) {
     const auto i = static_cast<size_t>(position);
-    const bool is_greedy = position >= 17;  // steps with only greedy rows have a graph of their own
+    const bool is_greedy = position >= 17;  // a step with only greedy rows has its own graph
     const std::vector<TokenId> last{tokens[i]};
     const OutputRow outputs[]{
         {.sample = &asked[is_greedy ? 0 : i % asked.size()], .prompt = tokens, .output = last},
@@ -142,8 +142,8 @@ TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   EXPECT_EQ(num_steps(2), 1u);
 }
 
-// The same kernels are launched with and without a graph. A step of 9 sequences has three spare rows, whose
-// logits are not returned.
+// The same kernels are launched with and without a graph. In a graph, a step of 9 sequences has three spare
+// rows, whose logits are not returned.
 TEST(CudaGraphs, ChangeNoBitWhereTheyAreTurnedOff) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 6);
@@ -191,7 +191,7 @@ TEST(CudaGraphs, CountTheLaunchesOfEachReplay) {
 TEST(CudaGraphs, HaveSpareRowsThatChangeNoBit) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(200, weights->config.vocab, 9);
-  // Three tokens first, then one per step.
+  // Feeds three tokens of a sequence in the first step, then one per step.
   const auto part_of = [&](int sequence, int step) {
     const auto first = static_cast<size_t>(sequence) + (step == 0 ? 0 : 2 + static_cast<size_t>(step));
     return Feeder::Part{sequence, std::span(ids).subspan(first, step == 0 ? 3 : 1)};
@@ -242,8 +242,8 @@ TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {
   expect_golden_agreement(pretended());
 }
 
-// In a random model the router of some layer sooner or later chooses another expert, and later rows differ.
-// So only the best quarter of the positions must be within the tolerance.
+// In a random model the router of some layer sooner or later chooses another expert, and then all later rows
+// differ. So only the best quarter of the positions must be within the tolerance.
 TEST(CudaGolden, RandomModelsAgreeAtTheirFirstPositions) {
   for (const char* name : {"a", "b"}) {
     const auto weights = open_shared(std::filesystem::path("tests/golden/random") / name);
@@ -275,7 +275,7 @@ Feeder feeder_with(std::shared_ptr<const Weights> weights, std::optional<BlockFo
   return {make(std::move(weights), options_of(Fulfilment::kNumPages), own), Fulfilment::kNumPages};
 }
 
-// Chunks of up to 16 tokens run on the decode kernels, which give other bits.
+// Chunks of up to 16 tokens run on the decode kernels, whose results have other bits.
 TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 4);
@@ -290,8 +290,8 @@ TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
   }
 }
 
-// Returns the distance from bfloat16's logits that the best quarter of the positions keeps: at the others
-// some router may have chosen another expert.
+// Returns the distance from the logits with bfloat16 activations that a quarter of the positions keeps. At
+// other positions some router may have chosen another expert.
 double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFormat format) {
   const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 5);
   const auto vocab = static_cast<size_t>(weights->config.vocab);
@@ -311,7 +311,7 @@ double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFo
   return distances[distances.size() / 4];
 }
 
-// With two terms only the order of additions differs from bfloat16, which changes few roundings.
+// Two terms per number differ from bfloat16 only by the order of additions, which changes few roundings.
 TEST(CudaPromptActivations, AreAsFarFromBfloat16AsTheirFormat) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   const GoldenSet golden = golden_of("golden.json");

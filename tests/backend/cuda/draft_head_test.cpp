@@ -1,5 +1,5 @@
-// Tests draft heads on a GPU: against golden rounds, alone against in batches, and that they change no
-// answer. Needs a GPU: not part of ./test (docs/gpu.md).
+// Tests draft heads on a GPU: compares them with golden rounds, and batches with single sequences, and checks
+// that they change no answer. Needs a GPU: not part of ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::function<std::unique_ptr<Backend>()> making(const HeadGolden& head, Format 
   };
 }
 
-// The greedy answer may differ from the golden one where bfloat16 decides a near tie.
+// A greedy answer may differ from the golden answer where bfloat16 decides a near tie.
 RoundsTolerance rounds_tolerance() {
   static const GoldenSet golden =
       read_golden(std::filesystem::path(test::source_path("tests/golden")) / "golden.json");
@@ -41,8 +41,8 @@ RoundsTolerance rounds_tolerance() {
   }};
 }
 
-// A head rounds where a layer does. So its logits are as far from the golden ones as those of a model with
-// one more layer. They also move when rounding makes a layer before the head choose another expert.
+// A head rounds like one more layer. So its logits are as far from the golden ones as those of a model with
+// one layer more. They also change when rounding makes a layer before the head choose another expert.
 float draft_gap(const HeadGolden& head) {
   const HeadGoldenData data(head);
   GoldenSet logits;
@@ -59,8 +59,8 @@ class CudaDraftHead : public testing::TestWithParam<HeadGolden> {};
 INSTANTIATE_TEST_SUITE_P(, CudaDraftHead, testing::ValuesIn(kHeadGoldens),
                          [](const auto& test) { return std::string(test.param.head); });
 
-// At least three drafts in five (four in five for the main head) lead by more than the tolerance; those must
-// be the golden ones.
+// At least three drafts in five (four in five for the main head) lead by more than the tolerance. These
+// drafts must be the golden ones.
 TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   RoundsTolerance tolerance = rounds_tolerance();
   tolerance.draft_gap = draft_gap(GetParam());
@@ -71,7 +71,7 @@ TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   EXPECT_GT(rounds.num_drafts_compared, 3 * rounds.golden.num_rounds / 2);
 }
 
-// As on the CPU, MXFP4 may cost one draft in twenty. bfloat16 may cost one in fifty, at near ties.
+// MXFP4 may cost one draft in twenty, as on the CPU; bfloat16 may cost one in fifty, at near ties.
 TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   const HeadGolden& head = kHeadGoldens[0];
   const GoldenAndFound rounds = run_golden_rounds(head, making(head, Format::kMxfp4), rounds_tolerance());
@@ -89,7 +89,7 @@ struct DraftingPart {
   std::optional<TokenId> next{};  // the prompt token after `tokens`, for a chunk that does not end the prompt
 };
 
-// Feeds sequences step by step, each in pages of its own.
+// Feeds sequences step by step. Each sequence has its own pages.
 class DraftFeeder {
  public:
   static constexpr int kPages{2 * (2 * kMaxDraftingRuns + 40)};
@@ -98,7 +98,7 @@ class DraftFeeder {
 
   std::vector<Counter> counters() const { return backend_->counters(); }
 
-  // Advances each sequence by all tokens except drafts. `more_pages`: pages besides those that the run needs.
+  // Advances each sequence by all tokens except drafts. `more_pages`: pages beyond those that the run needs.
   StepResult feed(const std::vector<DraftingPart>& parts, int more_pages = 0) {
     std::vector<std::vector<OutputRow>> outputs(parts.size());
     std::vector<Run> runs;
@@ -152,7 +152,7 @@ void expect_same_drafts(const Drafts& found, const Drafts& expected, const std::
   }
 }
 
-// Steps with prompts in tiles and in rows, chunks, decoding, checks of drafts, and several sequences.
+// Runs steps with prompts in tiles and in rows, chunks, decoding, drafts to verify, and several sequences.
 std::vector<StepResult> mixed_steps(DraftFeeder& feeder) {
   const std::vector<TokenId> ids = random_ids(700, model_of_heads()->config.vocab, 3);
   const auto part = [&](int sequence, size_t first, size_t count, int num_drafted, int num_to_draft) {
@@ -205,13 +205,13 @@ TEST(CudaDraftHeads, DraftTheSameInAGraphAndWithout) {
       expect_same_drafts(in_graph[step].drafts[run], without[step].drafts[run],
                          fmt::format("step {}, run {}", step, run));
   }
-  // Steps with a long run use no graph. The last step, which checks drafts, runs 9 rows in the graph of 12.
+  // Steps with a long run use no graph. The last step verifies drafts: its 9 rows run in the graph of 12.
   const std::vector<Counter> counts = recorded.counters();
   EXPECT_EQ(counts.at(0).value + counts.at(1).value, 4u);
   EXPECT_EQ(counts.at(2).value, 2u);
 }
 
-// Up to 16 chains stream the weights, more share a pass, and rows of a long step are processed in slices.
+// Up to 16 chains stream the weights, more share a pass, and a long step's rows are processed in slices.
 TEST(CudaDraftHeads, DraftTheSameAloneAndInABatch) {
   const std::vector<TokenId> ids = random_ids(400, model_of_heads()->config.vocab, 5);
   const auto prompt_of = [&](int sequence) {
@@ -265,7 +265,7 @@ TEST(CudaDraftHeads, DraftTheSameHoweverAPromptIsCutIntoChunks) {
   }
 }
 
-// Drafts beyond the pages of their run are written to a page that belongs to the head.
+// Drafts beyond the pages of their run are written to extra pages of the head.
 TEST(CudaDraftHeads, DraftTheSameAcrossTheEndOfTheirPages) {
   const std::vector<TokenId> ids = random_ids(100, model_of_heads()->config.vocab, 7);
   for (const size_t length : {17, 31, 32, 33, 64}) {
@@ -289,7 +289,7 @@ TEST(CudaDraftHeads, DraftAfterATreeAsAfterAPrompt) {
   EXPECT_GT(num_others_right, 4);
 }
 
-// Runs the tests of speculation that every drafting backend must pass, with a head and without.
+// Runs the speculation tests of all backends that draft, with a draft head and without.
 INSTANTIATE_TEST_SUITE_P(Backends, SpeculationOnBackend,
                          testing::Values(SpeculatingBackend{"Cuda",
                                                             [](auto weights, const BackendOptions& options) {

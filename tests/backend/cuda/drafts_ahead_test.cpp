@@ -1,5 +1,5 @@
-// Tests steps that are launched after drafts before the host knows which of these drafts are right. Needs a
-// GPU, or an emulated one.
+// Tests steps that follow drafts and are launched before the host knows which of these drafts are right.
+// Needs a GPU, or an emulated GPU.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -30,12 +30,12 @@ std::unique_ptr<Backend> backend_with_head() {
   return make(model_of_heads(), options, pretended());
 }
 
-// The results of one sequence so far.
+// The results of one sequence up to now.
 struct Told {
   std::vector<TokenId> known{};
   int num_to_draft{0};
   std::vector<SampledToken> chosen{};  // all tokens returned by the backend
-  std::vector<Drafts> drafts{};        // of each step
+  std::vector<Drafts> drafts{};        // the new drafts of each step
 };
 
 // A sequence fed step by step: each step runs the new known tokens and the drafts after them.
@@ -53,8 +53,8 @@ struct FedStep {
   std::vector<int> first_outputs, num_drafted;
 };
 
-// Runs greedy and sampled sequences together, with drafts and without. `ahead`: launches each step before the
-// results of the previous one are read.
+// Runs greedy and sampled sequences together, with drafts and without. `ahead`: each step is launched before
+// the results of the previous step are read.
 std::vector<Told> run(bool ahead) {
   const std::unique_ptr<Backend> backend = backend_with_head();
   PagePool pool(kPages);

@@ -58,7 +58,7 @@ inline void expect_golden_agreement(const CudaOptions& own) {
     num_wrong += d.num_top_wrong;
   }
   // At one position in six, the router of some layer is so near a tie that rounding to bfloat16 may change
-  // the expert. If several layers change theirs, the difference exceeds what one other expert explains.
+  // the expert. If several layers change their expert, the difference exceeds the tolerance for one.
   EXPECT_GT(num_compared, 5000);
   EXPECT_LE(num_wrong, num_compared / 1000);
 }

@@ -1,5 +1,5 @@
 // Checks every row of the kernel table against plain loops on the host (src/backend/cuda/verify/checks.h).
-// Needs a GPU, or an emulated one (emulated/emulated_gpu.h).
+// Needs a GPU, or an emulated GPU (emulated/emulated_gpu.h).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,13 +16,13 @@ void PrintTo(const KernelRow& row, std::ostream* out) { *out << name(row); }
 
 namespace {
 
-// Returns the table rows that this GPU can run; without a GPU all, so that the tests can be listed.
+// Returns the table rows that this GPU can run. Without a GPU, all rows, so that tests can be listed.
 std::vector<KernelRow> rows_to_check() {
   if (!why_no_device().empty()) return {kernel_rows().begin(), kernel_rows().end()};
   std::vector<KernelRow> rows;
   for (const KernelRow* row : rows_with_code_for(this_target(), kernel_rows())) {
     rows.push_back(*row);
-    // A kernel for more rows than the cases here have also works with fewer.
+    // A kernel for more rows than the largest case here also works with fewer rows.
     rows.back().from_rows = std::min(row->from_rows, kCaseLimits.num_tokens - 1);
   }
   return rows;
@@ -43,7 +43,7 @@ TEST_P(CudaOps, AgreesWithPlainLoopsOnEveryShape) {
              finding.num_compared, finding.worst, finding.at);
 }
 
-// Each of the two CTAs has more strips than its static share, so that some strips are scheduled dynamically.
+// Each of the two CTAs has more strips than its static share, so some strips are scheduled dynamically.
 TEST(CudaOpsOnFewMultiprocessors, UnembeddingsAgreeWithPlainLoops) {
   Target target = this_target();
   target.num_multiprocessors = 2;
@@ -56,8 +56,8 @@ TEST(CudaOpsOnFewMultiprocessors, UnembeddingsAgreeWithPlainLoops) {
   }
 }
 
-// Each of the three CTAs goes from one expert to the next and over several more, with 2 to 8 columns. Of the
-// shapes checked, one has as many experts as a token chooses, so all tokens share them; the others have more.
+// Each of the three CTAs goes from one expert to the next and over several more, with 2 to 8 columns. In one
+// of the checked shapes a token chooses all experts, so all tokens share them; the others have more experts.
 TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
   for (const Budget budget : {Budget::k99, Budget::k227}) {
     Target target = this_target();
@@ -77,8 +77,8 @@ TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
   }
 }
 
-// `nibble tune` tries the kernels of a batch with fewer rows than the table gives them. Their groups are then
-// as small as the groups that the decode kernels match themselves.
+// `nibble tune` tries kernels for many tokens with fewer rows than in the table. Their groups are then as
+// small as the groups that decode kernels find themselves.
 TEST(CudaOpsOfABatch, AgreeWithPlainLoopsOnFewRows) {
   for (KernelRow row : rows_to_check()) {
     const bool is_of_experts = row.operation == Operation::kRoute || row.operation == Operation::kExpertsUp ||

@@ -1,5 +1,5 @@
-// The GPU that the tests pretend to have. NIBBLE_SHARED_BUDGET and NIBBLE_MULTIPROCESSORS, which the program
-// reads too, make a large GPU run the tests as a small one does.
+// The GPU that the tests pretend to have. With NIBBLE_SHARED_BUDGET and NIBBLE_MULTIPROCESSORS, which nibble
+// reads too, a large GPU runs the tests as a small one does.
 #pragma once
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ inline CudaOptions pretended() {
 }
 inline Target this_target() { return target_of(device_caps(), pretended()); }
 
-// The cases that checks of kernels run. Those left out on the emulated GPU would take most of the time.
+// The cases for checks of kernels. Cases left out on the emulated GPU would take most of the time.
 #ifdef NIBBLE_EMULATED_GPU
 inline constexpr verify::CaseLimits kCaseLimits{.hidden = 544, .num_tokens = 66, .num_positions = 700};
 #else

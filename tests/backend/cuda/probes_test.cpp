@@ -1,5 +1,5 @@
-// Runs the probes of `nibble verify` (src/backend/cuda/verify/probes/) on this GPU: everything must be as the
-// kernels expect. Needs a GPU.
+// Runs the probes of `nibble verify` (src/backend/cuda/verify/probes/) on this GPU: every probed property
+// must be as the kernels expect. Needs a GPU.
 #include "backend/cuda/verify/probes/probes.h"
 
 #include <fmt/format.h>

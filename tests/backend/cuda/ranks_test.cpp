@@ -1,5 +1,5 @@
-// Tests a model shared by several ranks. On one GPU they take turns (CudaOptions::gpus names it several
-// times); with enough GPUs each rank also gets its own. Needs a GPU: not in ./test (docs/gpu.md).
+// Tests a model shared by several ranks. On one GPU the ranks take turns (CudaOptions::gpus names it several
+// times). With enough GPUs each rank also gets its own. Needs a GPU: not in ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendOutputs,
                                          shared_fulfilment("sequences", kTwoOfSequences)),
                          [](const auto& instance) { return instance.param.name; });
 
-// One GPU per rank; skipped on machines with fewer GPUs.
+// Tests with one GPU per rank. Skipped on machines with fewer GPUs.
 class CudaGpus : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -106,7 +106,7 @@ class CudaGpus : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaGpus, testing::Values(2, 4, 8), testing::PrintToStringParamName());
 
-// 8 KV heads. 9.5 tiles of intermediate columns, so shares are uneven and the last one ends in half a tile.
+// Returns a config with 8 KV heads and 9.5 tiles of columns: shares are uneven, the last has half a tile.
 Config eight_heads() {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 4;
@@ -121,8 +121,8 @@ Config eight_heads() {
   return config;
 }
 
-// Returns the logits of two sequences that are fed as prompts, with row counts on both sides of the
-// all-reduce protocols' thresholds, and then token by token.
+// Returns the logits of two sequences. They are fed as prompts, with numbers of rows on both sides of the
+// all-reduce protocols' thresholds, then token by token.
 std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, const CudaOptions& own) {
   Feeder feeder(make_shared_backend(weights, options_with(Fulfilment::kNumPages), own), Fulfilment::kNumPages,
                 num_kv_caches(own));
@@ -138,7 +138,7 @@ std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, cons
   return logits;
 }
 
-// Returns the median row's relative distance: in some rows rounding makes the router choose another expert.
+// Returns the median of the rows' relative distances: in some rows the router chooses another expert.
 double median_distance(const std::vector<float>& a, const std::vector<float>& b, int vocab) {
   EXPECT_EQ(a.size(), b.size());
   std::vector<double> distances;
@@ -171,14 +171,14 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuHoweverManyThereAre) {
           fmt::format("{}{}{}", fmt::join(parts, ":"), of_experts ? ", whole experts" : "",
                       of_sequences ? ", own sequences" : "");
       fmt::print("{}: {:.1e} from one\n", split, distance);
-      EXPECT_LT(distance, 0.01) << split;  // bfloat16 roundings that go the other way
+      EXPECT_LT(distance, 0.01) << split;  // allows bfloat16 roundings in the other direction
       EXPECT_EQ(logits_of(weights, own), shared) << split;
     }
   }
 }
 
 // A rank may have no expert that a token chose, or none that any token of the step chose, or fewer experts
-// than a token chooses. Bits are the same in steps of one token, of few and of many.
+// than a token chooses. Bits are the same in steps of one token, few tokens and many.
 TEST(CudaRanks, HaveTheLogitsOfOneGpuWhereSomeHaveNoneOfTheChosenExperts) {
   Config config = eight_heads();
   config.num_layers = 2;
@@ -206,7 +206,7 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuWhereSomeHaveNoneOfTheChosenExperts) {
   }
 }
 
-// The GPU that a rank is on changes no bit.
+// Placing ranks on other GPUs changes no bit.
 TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
   const std::vector<float> on_one = logits_of(weights, shared_among(one_gpu(GetParam())));
@@ -217,7 +217,7 @@ TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
               logits_of(weights, divided(shared_among(one_gpu(GetParam())))));
 }
 
-// Neither the rank that has a sequence nor the number of rows per rank changes a bit.
+// Neither the rank of a sequence nor the number of rows per rank changes a bit.
 TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
   const std::vector<TokenId> ids = random_ids(150, weights->config.vocab, 7);
@@ -230,7 +230,7 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
     };
     Feeder together = feeder();
     // Sequence n belongs to rank n modulo the number of ranks, and all have the same text. They are fed
-    // together as prompts in tiles, in few rows, and token by token.
+    // together: as prompts in tiles, in few rows, and token by token.
     std::vector<Feeder::Part> parts;
     for (int n = 0; n < 2 * count; ++n) parts.push_back({n, all.first(n < count ? 100 : 40)});
     together.feed(parts);
@@ -247,7 +247,7 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
   }
 }
 
-// Steps that choose tokens are recorded in graphs, and each rank pads them with rows of its own.
+// Steps that choose tokens are recorded in graphs, and each rank pads its rows with spare ones.
 TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   constexpr int kSequences{11}, kPages{Fulfilment::kNumPages};
@@ -289,7 +289,7 @@ TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) 
     EXPECT_EQ(texts_of(at_once, kSequences), alone) << at_once;
 }
 
-// NCCL sums in the order of ranks too. NIBBLE_TEST_NCCL is the path of its library; needs one GPU per rank.
+// NCCL adds in the order of ranks too. NIBBLE_TEST_NCCL: path of the NCCL library. Needs one GPU per rank.
 TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
   const char* const library = std::getenv("NIBBLE_TEST_NCCL");
   if (!library) GTEST_SKIP() << "NIBBLE_TEST_NCCL names no library";
@@ -305,7 +305,7 @@ TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
             std::string::npos);
 }
 
-// Weights generated on the device are split like those copied from the host.
+// Weights that are generated on the device are split like weights copied from the host.
 TEST(CudaRanks, HaveTheSameSharesOfWeightsThatTheDeviceMakes) {
   const Config config = eight_heads();
   const auto copied = std::make_shared<const Weights>(make_synthetic(config, "copied")),

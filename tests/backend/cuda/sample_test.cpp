@@ -1,4 +1,4 @@
-// Tests the device's choice of tokens against sample() on the host. Needs a GPU: not in ./test (docs/gpu.md).
+// Compares tokens chosen on the device with sample() on the host. Needs a GPU: not in ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ struct Question {
   Tokens prompt{}, output{};
   bool is_wanted{true};
   std::shared_ptr<FixedMask> mask{};
-  // The host does not know the last token of the output; only the device's input holds it.
+  // The host does not know the last token of the output: only the device's input has it.
   bool is_last_unknown{false};
 
   OutputRow row() const {
@@ -58,7 +58,7 @@ struct Question {
 // A byte pattern that is no token, no count and no valid number.
 constexpr int kPoison{0xFF};
 
-// Samples all questions in one launch. The logits must be unchanged afterwards.
+// Samples all questions in one launch, and checks that the logits are unchanged.
 std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
   const OwnedStream stream;
   const auto count = questions.size(), vocab = questions[0].logits.size();
@@ -113,18 +113,18 @@ SampledToken ask_host(const Question& question) {
   return nibble::sample(scratch, question.row(), question.position);
 }
 
-// Largest error of the device's sum of the weights of V tokens, as a share of the whole sum. A weight is
-// 2^(x c) with x = l - max, c = log2(e) / t. x, log2(e), the quotient and the product are each rounded by
-// 2^-24, which leaves 4 |x / t| 2^-24 in the weight; exp2f is off by 2 ulp (CUDA's programming guide), which
-// is 4 * 2^-24. The mean of |x / t| over the weights is at most ln V: with the logarithm of the weights' sum,
-// which is not negative, it adds up to the entropy. Rounding to an integer adds 2^-45 for each token. The
-// host rounds less: no log2(e), and 1 ulp in expf.
+// Largest error of the device's sum of the weights of V tokens, as a share of the whole sum. A weight is 2^(x
+// c) with x = l - max, c = log2(e) / t. x, log2(e), the quotient and the product are each rounded by 2^-24,
+// which leaves 4 |x / t| 2^-24 in the weight; exp2f is off by 2 ulp (CUDA's programming guide), which is 4 *
+// 2^-24. The mean of |x / t| over the weights is at most ln V: this mean and the logarithm of the weights'
+// sum, which is not negative, add up to the entropy. Rounding to an integer adds 2^-45 for each token. The
+// host rounds less: it needs no log2(e), and expf is off by 1 ulp.
 double sum_tolerance(size_t vocab) {
   const auto v = static_cast<double>(vocab);
   return (4 * std::log(v) + 4) * 0x1p-24 + v * 0x1p-45;
 }
 
-// Returns the logits after steps 0 to 2 of backend/sample.h, computed in float32 as there.
+// Returns the logits after steps 0 to 2 of backend/sample.h, computed in float32 as in sample.cpp.
 std::vector<float> adjusted(const Question& question) {
   const SampleParams& p = question.params;
   std::vector<float> logits = question.logits;
@@ -148,7 +148,7 @@ std::vector<float> adjusted(const Question& question) {
   return logits;
 }
 
-// Returns whether the draw may choose `token` if sums are off by `tolerance`. Computes in double precision.
+// Returns whether the draw may choose `token` if sums are off by `tolerance`. Computes in double.
 bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
   const SampleParams& p = question.params;
   const std::vector<float> logits = adjusted(question);
@@ -190,7 +190,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
   return false;
 }
 
-// Returns the number of tokens that differ from the host's; rounding must explain each of them.
+// Returns how many tokens differ from the host's tokens. Rounding must explain each difference.
 int compare_with_host(const std::vector<Question>& questions, const std::string& what) {
   const std::vector<SampledToken> device = ask_device(questions);
   int num_others = 0;
@@ -246,7 +246,7 @@ class Dice {
   uint64_t seed_, next_{0};
 };
 
-// Returns roughly normal values with the given deviation; a few are large, as in a model's logits.
+// Returns roughly normal values with the given deviation. A few values are large, as in a model's logits.
 std::vector<float> bell(size_t vocab, double deviation, Dice& dice) {
   std::vector<float> logits;
   for (size_t v = 0; v < vocab; ++v) {
@@ -275,7 +275,7 @@ const Shape kShapes[]{
     {"many ties",
      [](size_t vocab, Dice& dice) {
        std::vector<float> logits = bell(vocab, 2, dice);
-       for (float& l : logits) l = std::round(2 * l) / 2;  // -0 and +0 among them
+       for (float& l : logits) l = std::round(2 * l) / 2;  // includes -0 and +0
        return logits;
      }},
     {"no numbers here and there",
@@ -306,7 +306,7 @@ const Shape kShapes[]{
      }},
 };
 
-// Returns random parameters; each has its neutral value in half of the rows.
+// Returns random parameters. Each parameter has its neutral value in half of the rows.
 Question random_question(size_t vocab, const std::vector<float>& logits, Dice& dice) {
   Question question{.logits = logits};
   SampleParams& p = question.params;
@@ -320,13 +320,13 @@ Question random_question(size_t vocab, const std::vector<float>& logits, Dice& d
   if (half()) p.presence_penalty = dice.any_of<float>({1, -0.5f});
   if (half()) p.frequency_penalty = dice.any_of<float>({0.3f, -0.1f});
   if (half())
-    // Biases for different tokens.
+    // Adds biases for different tokens.
     for (int i = 0; i < std::min(v, 5); ++i)
       p.logit_bias.push_back({(dice.below(2) + 2 * i) % v, dice.any_of<float>({-100, 2.5f, 100})});
   if (p.logit_bias.size() > 1 && vocab < 10) p.logit_bias.resize(1);
   if (half()) {
     std::vector<uint32_t> words(mask_words(v));
-    const int share = dice.any_of<int>({1, 8, 31, 32});  // allowed tokens out of 32; a word may have none
+    const int share = dice.any_of<int>({1, 8, 31, 32});  // allowed tokens out of 32; some words allow none
     for (uint32_t& word : words)
       for (int bit = 0; bit < 32; ++bit) word |= static_cast<uint32_t>(dice.below(32) < share) << bit;
     question.mask = std::make_shared<FixedMask>(std::move(words));
@@ -336,7 +336,7 @@ Question random_question(size_t vocab, const std::vector<float>& logits, Dice& d
   question.position = dice.below(131072);
   const int num_prompt = dice.below(40), num_output = dice.below(3000);
   for (int i = 0; i < num_prompt; ++i) question.prompt.push_back(dice.below(vocab));
-  // Low ids occur more often.
+  // Makes low ids occur more often.
   for (int i = 0; i < num_output; ++i)
     question.output.push_back(static_cast<TokenId>(std::pow(dice.unit(), 3) * static_cast<double>(vocab)));
   return question;
@@ -358,8 +358,8 @@ TEST_P(CudaSampleOfVocab, ChoosesLikeTheHostForAnyParameters) {
     }
   }
   fmt::print("V {}: {} of {} tokens are others than the host's\n", vocab, num_others, num_asked);
-  // Where 200,000 tokens share the probability, rounding moves the border between two tokens by a fraction of
-  // a token, which changes a few hundredths of the draws.
+  // If 200,000 tokens share the probability, rounding moves the border between two tokens by a fraction of a
+  // token, which changes a few hundredths of the draws.
   EXPECT_LE(num_others, num_asked / 50);
 }
 INSTANTIATE_TEST_SUITE_P(Vocab, CudaSampleOfVocab,
@@ -418,7 +418,7 @@ std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
   return all;
 }
 
-// A token unknown to the host that also has an adjustment, that has none, and that is the only output token.
+// The token unknown to the host also has an adjustment, or has none, or is the only output token.
 TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   Dice dice(4);
   const std::vector<float> logits = bell(201088, 2, dice);
@@ -439,7 +439,7 @@ TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   compare_with_host(unknown, "a token that only the device knows");
 }
 
-// Sums are of integers, so the order of additions does not matter.
+// Sums are sums of integers, so the order of additions does not matter.
 TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
   Dice dice(3);
   const std::vector<float> logits = bell(201088, 2, dice);
@@ -479,7 +479,7 @@ TEST(CudaSample, DrawsComeAsOftenAsTheirShare) {
   for (const Draws& draws : cases) {
     std::vector<Question> questions;
     question.params = draws.params;
-    // Half of the draws vary the position, half the seed.
+    // Half of the draws vary the position, the other half the seed.
     for (int i = 0; i < kDraws; ++i) {
       question.position = i % 2 ? i : 3;
       question.params.seed = i % 2 ? 5 : static_cast<uint64_t>(i);

@@ -1,5 +1,5 @@
-// Tests that embed() copies to the device the input that the host wrote for its step, even after failed
-// launches. Needs a GPU, or an emulated one.
+// Tests that embed() copies to the device the input that the host wrote for this step, even after failed
+// launches. Needs a GPU, or an emulated GPU.
 #include "backend/cuda/step/step_input.h"
 #include "backend/cuda/input/draft_slots.h"
 #include "backend/cuda/input/row_input.h"
@@ -105,7 +105,7 @@ TEST_F(StepInputs, TheHostIsAStepAhead) {
   StepShape shape = upload(1);
   for (TokenId token = 1; token < 20; ++token) {
     upload_->count_launch();
-    const StepShape next = upload(token + 1);  // before the device has begun the current step
+    const StepShape next = upload(token + 1);  // written before the device has begun the current step
     run_embed(shape);
     expect_input(shape, token);
     EXPECT_EQ(outputs_[token % 2].as<StepOutput>()->step, upload_->step());
@@ -145,8 +145,8 @@ TEST_F(StepInputs, ALaunchThatFailedAfterItsEmbedTakesATurn) {
   EXPECT_EQ(upload_->step(), device_step());
 }
 
-// With sequences of its own, the second of two ranks gets all rows, and for attention only its own rows, with
-// page ids relative to its own KV cache. Its rows are padded with spare ones.
+// With sequences of its own, the second of two ranks gets all rows. For attention it gets only its own rows,
+// with page ids relative to its own KV cache. Its rows are padded with spare rows.
 TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   options_.num_kv_caches = 2;
   upload_.emplace(config_, options_, work_.exchange, work_.step, /*rank=*/1);
@@ -176,7 +176,7 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   for (int row = 0; row < 4; ++row) EXPECT_EQ(in.rows[row].token.id(), tokens[row]);
   EXPECT_EQ(std::vector<int>(in.own_rows, in.own_rows + 2), (std::vector<int>{1, 3}));
   EXPECT_EQ(std::vector<int>(in.own_of_rows, in.own_of_rows + 4), (std::vector<int>{-1, 0, -1, 1}));
-  // The last is the spare page.
+  // The last page is the spare page.
   const uint32_t own_pages[]{5, 0, static_cast<uint32_t>(options_.num_pages)};
   const int positions[]{1, 3, 0};
   for (int row = 0; row < kLeastOwnRows; ++row) {
@@ -187,8 +187,8 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   }
 }
 
-// A tree with forks and longer branches, between a sequence that decodes and a chain of drafts, followed by
-// spare rows.
+// A tree with forks and longer branches, between a sequence that decodes and a chain of drafts. Spare rows
+// follow.
 TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
   options_.max_batch_tokens = 24;
   for (int turn : {0, 1}) {
@@ -255,7 +255,7 @@ TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
   for (int run = 4; run < 16; ++run) EXPECT_EQ(in.draft_runs[run].num_rows, 0);
 }
 
-// Sequences with a common prefix share its pages, so the tables of a step can have more entries than the
+// Sequences with a common prefix share its pages. So the tables of a step can have more entries than the
 // cache has pages.
 TEST_F(StepInputs, SequencesThatShareAllTheirPagesHaveATableEach) {
   BackendOptions options = options_;

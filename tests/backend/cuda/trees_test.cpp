@@ -1,5 +1,5 @@
-// Tests that trees of drafts leave the same attention outputs and the same cache as chains. Needs a GPU, or
-// an emulated one.
+// Tests that trees of drafts give the same attention outputs and the same cache as chains. Needs a GPU, or an
+// emulated GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,10 +25,10 @@ using verify::kHeadDim;
 
 constexpr int kTreeHeads{4}, kTreeKvHeads{2}, kTreeWidth{(kTreeHeads + 2 * kTreeKvHeads) * kHeadDim};
 
-// Rows of concatenated q, k and v.
+// Rows of q, k and v, concatenated.
 using Rows = std::vector<std::vector<float>>;
 
-// A sequence whose cache holds random keys and values before these rows. append() adds those of the rows.
+// A sequence whose cache holds random keys and values before `rows`; append() adds the rows' keys and values.
 class TreeSequence {
  public:
   TreeSequence(int first_position, const std::vector<int>& parents, int window, Format kv, const Rows& rows)
@@ -113,7 +113,7 @@ class TreeSequence {
   OwnedStream stream_;
 };
 
-// Known tokens, then a tree of drafts; the rows of some drafts have no output.
+// Known tokens, then a tree of drafts. The rows of some drafts have no output.
 struct TreeOfTest {
   int first_position, num_known;
   std::vector<int> parents;  // of the drafts; -1: the last known token
@@ -128,10 +128,10 @@ struct TreeOfTest {
   }
 };
 
-// Trees at the start of a page, with branches over two and three pages, and at edges of windows and chunks.
+// Returns trees at the start of a page, with branches over 2 or 3 pages, at edges of windows and chunks.
 std::vector<TreeOfTest> trees_of_test() {
   const std::vector<int> forks{-1, -1, 0, 1, 1, 3, 4, 6, 6, 8};
-  // A fork, then a long chain in one branch, and finally a draft in the other.
+  // A fork, then a long chain in one branch, and finally a draft in the other branch.
   std::vector<int> long_ones{-1, -1};
   for (int draft = 2; draft < 60; ++draft) long_ones.push_back(draft == 40 ? 0 : draft - 1);
   return {{0, 1, forks, {3, 8}},
@@ -196,7 +196,7 @@ TEST(TreesOnGpu, ARowHasTheBitsThatItHasInAChain) {
   });
 }
 
-// For each row of the tree: the chosen tokens lead to this row, and then to a token that was not drafted.
+// For each row of the tree, the chosen tokens lead to it and then to a token that was not drafted.
 TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
   size_t num_moved = 0, num_without_output = 0;
   for_each_cache([&](Format kv, int window) {
@@ -208,7 +208,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
       for (size_t row = 0; row < num_rows; ++row) tokens[row] = 100 + static_cast<TokenId>(row);
       for (int end = tree.num_known - 1; end < tree.num_rows(); ++end) {
         SCOPED_TRACE(testing::Message() << "to row " << end << " of the tree at " << tree.first_position);
-        // The rows' choices, for host and device. The run's first output is not the first of the step.
+        // The tokens chosen by rows, for host and device. The step has other outputs before the run's.
         constexpr int kFirstRow{0}, kFirstOutput{3};
         const SampleParams greedy;
         std::vector<OutputRow> outputs;
@@ -250,7 +250,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         const DeviceArray<SampleRow> device_sample(sample);
         const DeviceArray<SampleResult> device_results(results);
         const DeviceArray<DraftRun> runs(
-            // A run without rows.
+            // The first run has no rows.
             std::vector<DraftRun>{{},
                                   {kFirstRow, tree.num_rows(), static_cast<int>(tree.parents.size()), -1,
                                    kFirstOutput, static_cast<int>(outputs.size()), -1, true}});
@@ -285,7 +285,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         const std::vector<uint16_t> as_chain = alone.cache_bits();
         for (const TreeSequence* layer : {&sequence, &other}) {
           const std::vector<uint16_t> after = layer->cache_bits();
-          // The cache with the moved rows restored: nothing else may have changed.
+          // Restores the moved rows in a copy of the cache: nothing else may have changed.
           std::vector<uint16_t> undone = after;
           for (int i = 0; i < static_cast<int>(chain.size()); ++i) {
             const int slot = tree.first_position + i;

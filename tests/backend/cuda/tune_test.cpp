@@ -1,5 +1,5 @@
-// Tests that `nibble tune` finds every kernel correct for all numbers of rows that it can take, and measures
-// a time for each. Needs a GPU: not part of ./test (docs/gpu.md).
+// Tests that `nibble tune` finds every kernel correct for all numbers of rows that the kernel can take, and
+// measures a time for each. Needs a GPU: not part of ./test (docs/gpu.md).
 #include <gtest/gtest.h>
 
 #include <set>

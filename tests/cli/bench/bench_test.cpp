@@ -60,21 +60,21 @@ TEST(Bench, OneRepetitionHasNoDeviation) {
 }
 
 TEST(Bench, ADeviationOfMoreThanATenthIsNoisy) {
-  EXPECT_EQ(statistics_of(std::array{90.0, 100.0, 110.0}).note, "");  // exactly a tenth
+  EXPECT_EQ(statistics_of(std::array{90.0, 100.0, 110.0}).note, "");  // the deviation is exactly a tenth
   EXPECT_EQ(statistics_of(std::array{89.0, 100.0, 111.0}).note, "noisy");
 }
 
 TEST(Bench, RepetitionsThatAgreeInFiveDigitsAreSuspicious) {
   EXPECT_EQ(statistics_of(std::array{1234.11, 1234.12, 1234.09}).note, "suspiciously equal");
   EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2, 1233.9}).note, "");
-  EXPECT_EQ(statistics_of(std::array{1234.11, 1234.12}).note, "");  // two may be equal at random
+  EXPECT_EQ(statistics_of(std::array{1234.11, 1234.12}).note, "");  // two samples may be equal by chance
 }
 
 // comparing two sets of repetitions
 
 TEST(Bench, TheRankTestGivesTheProbabilitiesOfTheTables) {
-  // Exact two-sided probabilities: 2/252, 8/252, 2/70, 1. The normal approximation exceeds them by up to a
-  // half and is never below.
+  // Exact two-sided probabilities: 2/252, 8/252, 2/70, 1. The normal approximation is never below them, and
+  // exceeds them by half at most.
   EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 5.0}, std::array{6.0, 7.0, 8.0, 9.0, 10.0}), 0.0079,
               0.005);
   EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 8.0}, std::array{5.0, 6.0, 7.0, 9.0, 10.0}), 0.0556,
@@ -85,7 +85,7 @@ TEST(Bench, TheRankTestGivesTheProbabilitiesOfTheTables) {
 }
 
 TEST(Bench, TiesCountHalfForEach) {
-  // Pairs won: 1 of 16. Without the correction for ties the variance would be 12 and the probability 0.061.
+  // a wins 1 of 16 pairs. Without the correction for ties the variance would be 12 and the probability 0.061.
   EXPECT_NEAR(rank_test(std::array{1.0, 1.0, 2.0, 2.0}, std::array{2.0, 3.0, 3.0, 3.0}), 0.0471, 0.0005);
 }
 
@@ -100,7 +100,7 @@ TEST(Bench, SpeedsThatLieApartDifferBeyondTheNoise) {
 TEST(Bench, SpeedsThatOverlapAreWithinTheNoiseHoweverFarTheirMeans) {
   const std::array a{100.0, 101.0, 99.0, 100.5, 100.2};
   EXPECT_EQ(compare_speeds(a, std::array{100.1, 99.5, 100.7, 98.0, 101.5}).b_is, Comparison::kWithinNoise);
-  // One disturbed repetition moves the mean by a sixth and leaves the median unchanged.
+  // One disturbed repetition moves the mean by a sixth, but does not change the median.
   EXPECT_EQ(compare_speeds(a, std::array{100.1, 99.5, 100.7, 20.0, 100.3}).b_is, Comparison::kWithinNoise);
 }
 
@@ -132,7 +132,7 @@ TEST(Bench, TheIntervalHoldsTheTrueRatioInNineteenOfTwentyMeasurements) {
     uint64_t at = 0;
     const auto samples = [&](double speed) {
       std::vector<double> all(n);
-      for (double& sample : all) {  // normally distributed (Box and Muller), with a deviation of 2 %
+      for (double& sample : all) {  // normally distributed by the Box-Muller method, with a deviation of 2 %
         const double radius = std::sqrt(-2 * std::log(1 - random_unit(n, at)));
         sample = speed * (1 + 0.02 * radius * std::cos(2 * std::numbers::pi * random_unit(n, at + 1)));
         at += 2;
@@ -189,7 +189,7 @@ TEST(Bench, ATestLongerThanTheContextIsRefused) {
   EXPECT_THAT(error_of([&] { room_for({&short_test, 1}, kConfig, setup); }), HasSubstr("the maximum is 100"));
 }
 
-// Records every step, and checks that every position that a token sees has a page.
+// Records every step, and checks that every position to which a token attends has a page.
 class WatchedBackend : public ScriptedBackend {
  public:
   using ScriptedBackend::ScriptedBackend;
@@ -285,8 +285,8 @@ TEST(Bench, TheCacheIsFilledOnceForAllTestsOfADepth) {
                                          Step{9, 1, 1}, Step{9, 1, 1}));
 }
 
-// The backend checks that all pages exist. The first position has left the window of 128, and 300 tokens at
-// once need more sliding pages than chunks of 32.
+// The backend checks that all pages exist. The first position has left the window of 128, and 300 tokens in
+// one step need more sliding pages than chunks of 32.
 TEST(Bench, WhatARepetitionSeesIsThereForTheNext) {
   run({{BenchKind::kPrefill, 300, 1000}, {BenchKind::kDecode, 200, 1000}, {BenchKind::kDecode, 40, 1100}}, 32,
       2);
@@ -300,7 +300,7 @@ TEST(Bench, BytesAreTheMeanOverTheStepsThatAreTimed) {
   EXPECT_THAT(outcome.results[0].bytes_per_step, DoubleEq(decode));
   EXPECT_THAT(outcome.results[0].bytes_per_token(), DoubleEq(decode));
 
-  // The first of the two chunks does not read the unembedding.
+  // The first of the two chunks does not read the unembedding, because it returns no logits.
   const double unembed = 2.0 * kConfig.vocab * kConfig.hidden;
   const auto both = static_cast<double>(total(step_costs(kConfig, {}, 4, 54)).bytes_touched() +
                                         total(step_costs(kConfig, {}, 2, 56)).bytes_touched());
@@ -358,7 +358,7 @@ const BenchSetup kSetup{
     .tuning = std::nullopt,
     .launches = {{"attend", 72}},
     .counters = {{"steps that hit", "hit", 7}, {"steps that missed", "missed", 2}}};
-// 100 tok/s of 0.2 GB each are 20 GB/s.
+// 100 tok/s that read 0.2 GB each are 20 GB/s.
 const BenchResult kResult{{BenchKind::kDecode, 32, 4096}, {98, 104, 98}, 32, 0.2e9};
 
 BenchResult result_of(const BenchTest& test, std::vector<double> tokens_per_second) {
@@ -410,7 +410,7 @@ TEST(Bench, SeveralDepthsAndLengthsMakeAGridWithARowForEachDepth) {
             "|   depth |      pp512 |     pp2048 |     pp8192 |     tg32 (share) |    tg128 (share) |");
   EXPECT_EQ(lines[1],
             "| ------: | ---------: | ---------: | ---------: | ---------------: | ---------------: |");
-  // 132.5 tok/s of 1 MB each are 0.27 % of 50 GB/s; 228.5 tok/s are just under half a per cent.
+  // 132.5 tok/s that read 1 MB each are 0.27 % of 50 GB/s; 228.5 tok/s are just below half a per cent.
   EXPECT_EQ(lines[3],
             "|    4096 |     612.50 |       2148 |       8292 |     132.50 (0 %) |     228.50 (0 %) |");
   for (const std::string& line : lines) EXPECT_LE(width_of(line), 100);

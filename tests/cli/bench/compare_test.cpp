@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// The parts of a `bench --json` record that are compared.
+// Makes the parts of a `bench --json` record that are compared.
 Json run(const std::vector<std::pair<std::string, std::vector<double>>>& tests) {
   Json run = Json::parse(R"({
       "nibble": {"version": "0.1.0", "commit": "aaaa", "dirty": false, "build": "Release", "compiler": "GNU 12"},

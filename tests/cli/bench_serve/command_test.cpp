@@ -14,7 +14,7 @@ using testing::HasSubstr;
 TEST(BenchServe, ItsKeyIsNotInTheRecord) {
   CLI::App app{"", "nibble"};
   Settings settings;
-  // `action` owns the variables that the flags are read into.
+  // `action` owns the variables that hold the values of the flags.
   const Action action = define_bench(*app.add_subcommand("bench"), settings);
   app.parse("bench serve http://a --api-key hush --clients 1,4");
   const std::string line = command_line(*app.get_subcommand("bench")->get_subcommand("serve"));

@@ -31,7 +31,7 @@ TEST(Latency, ALoadComesToThroughputAndTimes) {
   EXPECT_EQ(summary.num_output_tokens, 7);
   EXPECT_EQ(summary.num_cached_tokens, 64);
   EXPECT_EQ(summary.num_uncounted, 1);
-  EXPECT_EQ(summary.max_open, 3);  // the fourth is sent when the second ends
+  EXPECT_EQ(summary.max_open, 3);  // the fourth request is sent when the second one ends
   EXPECT_DOUBLE_EQ(summary.requests_per_second(), 0.3);
   EXPECT_DOUBLE_EQ(summary.prompt_tokens_per_second(), 15);
   EXPECT_DOUBLE_EQ(summary.output_tokens_per_second(), 0.7);
@@ -65,7 +65,7 @@ TEST(Latency, PromptProcessingIsNeverNegativeAndUnknownWithoutALatency) {
 TEST(Latency, AnAnswerWithoutTextHasAnEndAndNoFirstToken) {
   std::vector<TimedAnswer> answers(1);
   answers[0].ended = 2;
-  answers[0].num_output_tokens = 4;  // more than were streamed: control tokens count
+  answers[0].num_output_tokens = 4;  // more than were streamed, because control tokens count too
   const LoadSummary summary = summarise(answers);
   EXPECT_FALSE(summary.ttft || summary.itl || summary.tpot);
   EXPECT_EQ(summary.e2e->p50, 2);

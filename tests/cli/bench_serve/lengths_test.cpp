@@ -25,8 +25,8 @@ TEST(Lengths, ALengthIsFixedUniformOrExponential) {
   double sum = 0;
   constexpr int kNumDraws{20000};
   for (uint64_t i = 0; i < kNumDraws; ++i) sum += exponential.draw(random_unit(5, i));
-  // The mean of the draws has a standard deviation of 100 / sqrt(20000) = 0.7; the cut-off lowers it by 100
-  // e^-8 = 0.03.
+  // The mean of the draws has a standard deviation of 100 / sqrt(20000) = 0.7. The limit of 8 times the mean
+  // lowers it by 100 e^-8 = 0.03.
   EXPECT_NEAR(sum / kNumDraws, 100, 3);
 }
 
@@ -61,7 +61,7 @@ TEST(Lengths, ALogNormalLengthHasTheMeanAndTheSigma) {
   const LengthDistribution length = read_length("lognormal:1000:0.5", "-x");
   // The median of a lognormal is its mean times exp(-sigma^2 / 2): 1000 * 0.882497.
   EXPECT_EQ(length.draw(0.5), 882);
-  // One sigma of the logarithm above the median: 882.497 * e^0.5 = 1454.99; the share below is 0.8413447.
+  // One sigma above the median, in the logarithm: 882.497 * e^0.5 = 1454.99. A share of 0.8413447 is below.
   EXPECT_EQ(length.draw(0.8413447460685429), 1455);
   EXPECT_EQ(length.draw(0), 10);              // nine sigmas below the median: 882.497 * e^-4.5 = 9.8
   EXPECT_EQ(length.draw(1 - 0x1p-53), 8000);  // cut off at 8 times the mean
@@ -69,7 +69,7 @@ TEST(Lengths, ALogNormalLengthHasTheMeanAndTheSigma) {
   double sum = 0;
   constexpr int kNumDraws{20000};
   for (uint64_t i = 0; i < kNumDraws; ++i) sum += length.draw(random_unit(6, i));
-  // One draw deviates by 1000 sqrt(e^0.25 - 1) = 533, the mean of 20,000 by 3.8.
+  // One draw deviates by 1000 sqrt(e^0.25 - 1) = 533, and the mean of 20,000 draws by 3.8.
   EXPECT_NEAR(sum / kNumDraws, 1000, 5 * 3.8);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A simulated server that holds the SLO up to `most` requests per second.
+// Searches with a simulated server that keeps the SLO up to `most` requests per second.
 RateBounds search_for(double most, std::vector<double>* tried = nullptr) {
   return highest_rate([&](double rate) {
     if (tried) tried->push_back(rate);

@@ -13,11 +13,11 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// The answers have TTFT 0.5, 1, (failed), 0.25; TPOT 0.5, 1, -, 0.75; E2E 1.5, 2, -, 1.
+// The answers have these times: TTFT 0.5, 1, (failed), 0.25; TPOT 0.5, 1, -, 0.75; E2E 1.5, 2, -, 1.
 double share(const char* limits) { return share_within(read_slo(limits, "--slo"), some_answers()); }
 
 TEST(Slo, AShareOfAllRequestsIsWithinAllLimits) {
-  EXPECT_EQ(share("ttft=1"), 0.75);  // a limit may be reached; the failed answer is over any
+  EXPECT_EQ(share("ttft=1"), 0.75);  // a time may equal its limit; the failed answer exceeds every limit
   EXPECT_EQ(share("ttft=0.5"), 0.5);
   EXPECT_EQ(share("ttft=0.5,tpot=0.5"), 0.25);
   EXPECT_EQ(share("e2e=1.5,ttft=0.3"), 0.25);

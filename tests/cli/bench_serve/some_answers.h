@@ -1,4 +1,4 @@
-// Answers with times and counts that tests of the statistics work out by hand.
+// Answers with simple times and counts, from which tests compute the statistics by hand.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace nibble::cli {
 
-// Two overlapping answers of 3 and 2 tokens, one that failed, and one without usage.
+// Returns two overlapping answers of 3 and 2 tokens, an answer that failed, and an answer without usage.
 inline std::vector<TimedAnswer> some_answers() {
   std::vector<TimedAnswer> answers(4);
   answers[0] = {.sent = 10,

@@ -52,21 +52,21 @@ TimedAnswer answer_of(const std::vector<const char*>& stream) {
 TEST(StreamEvent, ATokenWithoutTextIsSeenByItsUsage) {
   const TimedAnswer answer = answer_of(
       {R"({"choices":[{"delta":{"role":"assistant","content":""}}],"usage":{"completion_tokens":0}})",
-       R"({"choices":[{"text":""}],"usage":{"completion_tokens":1}})",   // the first token, without text
+       R"({"choices":[{"text":""}],"usage":{"completion_tokens":1}})",   // the first token has no text yet
        R"({"choices":[{"text":"a"}],"usage":{"completion_tokens":2}})",  //
-       R"({"choices":[{"text":""}],"usage":{"completion_tokens":2}})",   // no news
+       R"({"choices":[{"text":""}],"usage":{"completion_tokens":2}})",   // no new token
        R"({"choices":[{"text":"","finish_reason":"length"}],"usage":{"completion_tokens":3}})",
        R"({"choices":[],"usage":{"completion_tokens":3}})"});
   EXPECT_THAT(answer.events, ElementsAre(2, 3, 5));
   EXPECT_EQ(answer.num_output_tokens, 3);
-  EXPECT_EQ(answer.first_response, 1);  // the role is a response, but no token
+  EXPECT_EQ(answer.first_response, 1);  // the role counts as a response, but not as a token
 }
 
 TEST(StreamEvent, AnEventCountsItsTokens) {
   const TimedAnswer answer = answer_of({R"({"choices":[{"text":"a"}],"usage":{"completion_tokens":1}})",
                                         R"({"choices":[{"text":"bcd"}],"usage":{"completion_tokens":4}})",
                                         R"({"choices":[{"text":"e"}],"usage":{"completion_tokens":4}})"});
-  EXPECT_THAT(answer.event_tokens, ElementsAre(1, 3, 0));  // the last text was held back
+  EXPECT_THAT(answer.event_tokens, ElementsAre(1, 3, 0));  // the last token's text was held back
 }
 
 TEST(StreamEvent, TokensOfEarlierEventsAreCountedOnce) {
@@ -84,7 +84,7 @@ TEST(StreamEvent, AServerThatReportsUsageAtTheEndIsTimedByText) {
        R"({"choices":[],"usage":{"completion_tokens":2}})"});
   EXPECT_THAT(answer.events, ElementsAre(1, 3));
   EXPECT_THAT(answer.event_tokens, ElementsAre(1, 1));
-  // All tokens stayed invisible: only the usage after the end counts them, which says nothing about times.
+  // No token became visible. Only the usage after the end counts the tokens, which gives no times.
   EXPECT_THAT(answer_of({R"({"choices":[],"usage":{"completion_tokens":2}})"}).events, ElementsAre());
 }
 

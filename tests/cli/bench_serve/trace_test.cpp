@@ -23,7 +23,7 @@ TEST(Trace, IsReadInMooncakesForm) {
                  "t.jsonl");
   ASSERT_THAT(trace.requests, SizeIs(2));
   EXPECT_TRUE(trace.has_times);
-  EXPECT_DOUBLE_EQ(trace.requests[0].seconds, 1.5);  // from the earliest request
+  EXPECT_DOUBLE_EQ(trace.requests[0].seconds, 1.5);  // seconds after the earliest request
   EXPECT_EQ(trace.requests[0].num_prompt_tokens, 6955);
   EXPECT_EQ(trace.requests[0].num_output_tokens, 52);
   EXPECT_THAT(trace.requests[0].blocks, ElementsAre(46, 47));

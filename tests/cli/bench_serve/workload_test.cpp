@@ -79,11 +79,11 @@ TEST(Workload, ArrivalsAreAPoissonProcess) {
   ASSERT_EQ(times.size(), size_t{kCount});
   EXPECT_EQ(times[0], 0);
   EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
-  // Gaps have a mean and standard deviation of 1/4, so the mean of 10^4 gaps deviates by a hundredth of that.
+  // Gaps have a mean and a standard deviation of 1/4, so the mean of 10^4 gaps deviates by 1/400.
   EXPECT_NEAR(times.back() / (kCount - 1), 0.25, 5 * 0.0025);
   int num_long = 0;
   for (size_t i = 1; i < times.size(); ++i) num_long += times[i] - times[i - 1] > 0.25;
-  // A share of exp(-1) is longer than the mean; binomial with a standard deviation of 48.
+  // A share of exp(-1) of the gaps exceeds the mean: binomial, with a standard deviation of 48.
   EXPECT_NEAR(num_long, kCount * std::exp(-1.0), 5 * 48);
 }
 
@@ -91,7 +91,7 @@ TEST(Workload, IdsCoverTheVocabulary) {
   Workload workload = workload_of(BenchApi::kCompletions);
   workload.prompt_tokens = read_length("20000", "");
   const std::vector<int> ids = request_body(workload, 0)["prompt"];
-  // With 10 draws per id on average, an id is missed with a probability of e^-10: 0.09 of 2,000.
+  // With 10 draws per id on average, an id is missed with a probability of e^-10: 0.09 of 2,000 ids.
   EXPECT_GE(std::set<int>(ids.begin(), ids.end()).size(), 1995u);
 }
 
@@ -111,9 +111,9 @@ TEST(Workload, EqualBlocksOfATraceAreEqualWithinOnePass) {
     return std::equal(prompts[a].begin(), prompts[a].begin() + static_cast<ptrdiff_t>(count),
                       prompts[b].begin());
   };
-  EXPECT_TRUE(begins_like(0, 1, 512));   // block 1
-  EXPECT_FALSE(begins_like(0, 1, 600));  // blocks 2 and 3
-  EXPECT_FALSE(begins_like(0, 2, 1));    // the next pass
+  EXPECT_TRUE(begins_like(0, 1, 512));   // both begin with block 1
+  EXPECT_FALSE(begins_like(0, 1, 600));  // then blocks 2 and 3 differ
+  EXPECT_FALSE(begins_like(0, 2, 1));    // the second pass through the trace uses other ids
 }
 
 // conversations
@@ -132,7 +132,7 @@ TEST(Conversation, ACompletionRepeatsTheAnswersIds) {
   EXPECT_THAT(std::vector(after.begin() + end, after.begin() + end + 3), ElementsAre(7, 8, 9));
   conversation.add_answer({"", {1}});
   ASSERT_TRUE(conversation.has_next());
-  EXPECT_FALSE(conversation.next_body().contains("return_token_ids"));  // no turn needs the last answer
+  EXPECT_FALSE(conversation.next_body().contains("return_token_ids"));  // this is the last turn
   EXPECT_FALSE(conversation.has_next());
 }
 

@@ -76,7 +76,7 @@ TEST(Diff, TheReportHasARowForEachLayerAndNamesTheFirstDifference) {
       "attend, 2.00e-03\n");
 }
 
-// the tiny model
+// on the tiny model
 
 class DiffOfTiny : public testing::Test {
  protected:
@@ -92,13 +92,13 @@ class DiffOfTiny : public testing::Test {
     const BackendOptions room = backend_options(model.config, setup, {kNumTokens, 1});
     return states_by_operation(*load(model, setup, room), room, tokens_at(0, kNumTokens, model.config.vocab));
   }
-  // The name of the first difference of the perturbed model on the CPU backend from the reference.
+  // Returns the name of the first difference of the perturbed model on the CPU backend from the reference.
   std::string found(const Model& perturbed) const {
     const auto differences = compare_states(traced(perturbed, "cpu"), traced(model_, "reference"));
     const auto first = first_above(differences, kTolerance);
     return first ? differences[*first].name : "none";
   }
-  // The model with `change` applied to a copy of the weights' description of a layer.
+  // Returns the model with `change` applied to a copy of a layer's weight descriptions.
   Model with(size_t layer, const std::function<void(LayerWeights&)>& change) const {
     Model changed = model_;
     Weights weights = *model_.weights;
@@ -108,7 +108,7 @@ class DiffOfTiny : public testing::Test {
   }
 
   static constexpr int kNumTokens{24};
-  static constexpr double kTolerance{0.02};  // four times the largest error that a cache in BF16 leaves here
+  static constexpr double kTolerance{0.02};  // four times the largest error of a cache in BF16
   Model model_ = open_model(test::source_path("models/tiny-gpt-oss"), {});
 };
 

@@ -50,7 +50,7 @@ TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
   EXPECT_THROW(cut_windows(kTokenizer, "\x01", 10, {}), InputError);
 }
 
-// Makes all logits equal except that of token 5, which is e times as likely as any other.
+// A backend whose logits are equal except the one of token 5, which is e times as likely as any other token.
 class BiasedBackend : public ScriptedBackend {
  public:
   using ScriptedBackend::ScriptedBackend;
@@ -75,7 +75,7 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
   EXPECT_EQ(result.num_scored, 198u);
 }
 
-// With V = 4,096 tokens, p is 1 / V for each. q is e / (V - 1 + e) for one token and 1 / (V - 1 + e) for the
+// Of V = 4,096 tokens, p is 1 / V for each, q is e / (V - 1 + e) for token 5 and 1 / (V - 1 + e) for the
 // others.
 TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   ScriptedBackend plain(kTinyConfig, 0, {0});
@@ -101,7 +101,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// Returns whether the answer `said` solves a task of this kind with this expected answer.
+// Returns whether text `said` or call `called` solves a task of this kind, whose answer is `expected`.
 bool solves(const std::string& said, std::optional<std::string> called, const std::string& expected) {
   Task task = read_tasks(one_line(kTask), "tasks").front();
   task.called = std::move(called);

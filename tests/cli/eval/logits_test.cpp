@@ -21,13 +21,13 @@ TEST(Logits, OfEqualOnesTheLowerIdIsTheLikeliest) {
 TEST(KlDivergence, OfEqualDistributionsIsZero) {
   const std::vector<float> logits{0.25f, -3, 7, 1e-3f};
   EXPECT_EQ(kl_divergence(logits, logits), 0);
-  std::vector<float> shifted = logits;  // the same distribution
+  std::vector<float> shifted = logits;  // will be the same distribution
   for (float& logit : shifted) logit += 4;
   EXPECT_NEAR(kl_divergence(logits, shifted), 0, 1e-6);  // 4 + 1e-3 is rounded by 2^-22
 }
 
-// p = (1/4, 3/4), q = (1/2, 1/2): 1/4 ln(1/2) + 3/4 ln(3/2) = 0.130812. In the other direction: 1/2 ln
-// 2 + 1/2 ln(2/3) = 0.143841.
+// p = (1/4, 3/4), q = (1/2, 1/2): 1/4 ln(1/2) + 3/4 ln(3/2) = 0.130812. In the other direction it is 1/2 ln 2
+// + 1/2 ln(2/3) = 0.143841.
 TEST(KlDivergence, IsTheFirstOnesMeanLogRatio) {
   const std::vector<float> p{0, std::log(3.0f)}, q{5, 5};
   EXPECT_NEAR(kl_divergence(p, q), 0.130812, 1e-6);

@@ -13,7 +13,7 @@ using testing::IsEmpty;
 constexpr double kBandwidth{100e9};
 const Reuse kOutOfCaches{1'000'000, 999'999}, kInCaches{1'000'000, 1'000'000}, kUnknownCaches{1'000'000, {}};
 
-// One step of 1 kB per token, so that no result is near 100 % of the bandwidth.
+// Returns a result whose steps read 1 kB per token, which is never near 100 % of the bandwidth.
 BenchResult result(BenchKind kind, int num_tokens, int depth, std::vector<double> tokens_per_second) {
   return {{kind, num_tokens, depth}, std::move(tokens_per_second), num_tokens, 1000};
 }
@@ -33,7 +33,7 @@ TEST(Plausibility, AShareOfWhatFitsIntoTheCachesSaysNothingOfTheMemory) {
 }
 
 TEST(Plausibility, ResultsThatCanBeTrueTogetherAreNotFlagged) {
-  // A longer prompt is faster per token and takes longer in total; a deeper cache is slower.
+  // A longer prompt is faster per token but takes longer in total. A deeper cache is slower.
   const std::vector<BenchResult> results{result(BenchKind::kPrefill, 512, 0, {1000, 1010, 990, 1000}),
                                          result(BenchKind::kPrefill, 2048, 0, {2000, 2010, 1990, 2000}),
                                          result(BenchKind::kDecode, 32, 0, {100, 101, 99, 100}),

@@ -1,4 +1,4 @@
-// Tests the runs of bench's presets and their expected times.
+// Tests the runs of bench's presets and the times expected for them.
 #include "cli/measure/preset.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ TEST(Preset, FormatsOfTheUserAreRefused) {
   }
 }
 
-// Each step takes one second.
+// In this test each step takes one second.
 TEST(Preset, AGridTakesItsStepsOncePerRepetition) {
   PresetRun run;
   run.prompt_lengths = {100, 250};

@@ -14,7 +14,7 @@ TEST(Predict, IsTheMeanOverTheStepsOfATest) {
   const PredictedTest mean = mean_of({BenchKind::kPrefill, 60, 0}, steps);
   ASSERT_EQ(mean.operations.size(), 2u);
   EXPECT_EQ(mean.operations[0].num_launches, 36);
-  EXPECT_EQ(mean.operations[1].num_launches, 1);  // in one of the two steps only
+  EXPECT_EQ(mean.operations[1].num_launches, 1);  // occurs in only one of the two steps
   EXPECT_DOUBLE_EQ(mean.microseconds(), (10 + 20 + 6) / 2.0);
   EXPECT_EQ(mean.bytes(), (100u + 200 + 50) / 2);
   EXPECT_DOUBLE_EQ(mean.tokens_per_second(), 60 / 36e-6);
@@ -28,7 +28,7 @@ TEST(Predict, SequencesDecodeTogether) {
   EXPECT_EQ(name(mean_of({BenchKind::kDecode, 1, 64}, steps)), "tg1 @ d64");
 }
 
-// One step bound by instructions and one bound by memory: neither share of the total alone is as long as the
+// One step is bound by instructions, the other by memory. Neither share of the total alone is as long as the
 // total.
 TEST(Predict, TotalsAddUpWhereStepsAreBoundDifferently) {
   const std::vector<StepPrediction> steps{step_of({{Operation::kAttend, 36, 10, 10, 1, 0, 0}}),

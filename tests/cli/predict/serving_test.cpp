@@ -1,4 +1,4 @@
-// Tests predictions for replicas against measurements: two servers of the bundled model behind a proxy.
+// Compares predictions for replicas with measurements: two servers of the bundled model behind a proxy.
 #include "cli/predict/serving.h"
 #include "core/json.h"
 
@@ -17,14 +17,14 @@
 namespace nibble::cli {
 namespace {
 
-// The `setup` of a record of two replicas.
+// Values of the field `setup` of records of two replicas.
 struct ReplicaSetup {
   bool by_prefix, is_large;
   auto operator<=>(const ReplicaSetup&) const = default;
 };
 
-// Returns the measured shares of prompt tokens found in the cache. Earlier records are of servers with a
-// pool of pages for each kind of layer.
+// Returns the measured shares of prompt tokens found in the cache. Earlier records are left out: their
+// servers had a pool of pages for each kind of layer.
 std::map<ReplicaSetup, std::vector<double>> measured_shares() {
   std::ifstream file(test::source_path("records/replicas.jsonl"));
   std::map<ReplicaSetup, std::vector<double>> shares;
@@ -40,8 +40,8 @@ std::map<ReplicaSetup, std::vector<double>> measured_shares() {
   return shares;
 }
 
-// 400 chats of 650 tokens. The first 576 tokens are one of 40 prefixes. The first request with a prefix
-// misses on each replica that gets it; for the others the prediction gives the share of hits. Four clients,
+// 400 chats of 650 tokens begin with one of 40 prefixes of 576 tokens. The first request with a prefix misses
+// on each replica that gets it. For other requests the prediction gives the share of hits. Four clients run,
 // two per replica.
 TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
   const Request chat{650, 16, 576, 40};
@@ -73,7 +73,7 @@ TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
 }
 
 // Returns the share of `num_requests` requests whose prefix the scheduler finds, with `num_running` requests
-// at a time and all prefixes equally likely. The first requests are not counted.
+// at the same time and all prefixes equally likely. The first requests are not counted.
 double share_found_by_scheduler(const BackendOptions& options, const Request& request, int num_running) {
   constexpr uint64_t kNumBefore{400}, kNumRequests{1200};
   Scheduler scheduler({.max_batch_tokens = options.max_batch_tokens,
@@ -108,7 +108,7 @@ double share_found_by_scheduler(const BackendOptions& options, const Request& re
   return static_cast<double>(num_found) / kNumRequests;
 }
 
-// Pools of the size that servers use, with few pages and with enough. The prediction is approximate: it
+// Pools have the sizes of real servers, with few pages and with enough. The prediction is approximate: it
 // counts prefixes that concurrent sequences share as missed, and leaves out the pages that repeated prefixes
 // leave.
 TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
@@ -134,8 +134,8 @@ TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   EXPECT_GT(most, 0.95);
 }
 
-// The pools hold 100 prefixes of 10 full pages and the 4 sliding pages from position 193 on, which resuming
-// at position 320 needs.
+// The pools hold 100 prefixes. Each has 10 full pages and the 4 sliding pages from position 193 on, which are
+// needed to resume at position 320.
 constexpr Request kShared{
     .prompt_tokens = 320, .answer_tokens = 0, .prefix_tokens = 320, .num_prefixes = 100};
 
@@ -149,8 +149,8 @@ TEST(Serving, APrefixIsFoundWhereAllHaveRoom) {
   EXPECT_EQ(found_share({700, 10000, 128}, kShared, 50), 1);
 }
 
-// Each request misses, and leaves 10 sliding pages. A prefix is found if it is among the last T = 3
-// requests, whose pages fill the room of 30: 1 - e^(-3 / 100). Then it stays, because full pages have room.
+// Each request misses and leaves 10 sliding pages. A prefix is found if it is among the last T = 3 requests,
+// whose pages fill the room of 30: 1 - e^(-3 / 100). Once found it stays, because full pages have room.
 TEST(Serving, APrefixThatWasFoundOnceStays) {
   const double once = 1 - std::exp(-0.03), found = found_share({1400, 30, 128}, kShared, 100);
   EXPECT_GT(found, once);
@@ -166,13 +166,13 @@ TEST(Serving, PagesLeftByRequestsTakeRoomFromPrefixes) {
     EXPECT_LT(share, last) << own;
     last = share;
   }
-  // A request leaves 20 full pages and 5 sliding pages in the window at its end. A prefix is found if it
-  // was used within the last T requests, which fill the 1,400 pages: 100 (1 - e^(-T / 100)) 14 + 25 T =
-  // 1,400, T = 38.21.
+  // A request leaves 20 full pages and 5 sliding pages in the window at its end. A prefix is found if it was
+  // used within the last T requests, which fill the 1,400 pages. 100 (1 - e^(-T / 100)) 14 + 25 T = 1,400
+  // gives T = 38.21.
   EXPECT_NEAR(last, 1 - std::exp(-0.3821), 1e-3);
 }
 
-// A step takes one second per token.
+// For these tests, a step takes one second per token.
 double rows_of(const PredictedStep& step) { return step.num_rows(); }
 
 TEST(Serving, ARoundIsItsPromptsAndItsAnswers) {
@@ -192,8 +192,8 @@ TEST(Serving, StepsSeeWhatIsBeforeThem) {
     steps.push_back(step);
     return 1.0;
   };
-  // 64 of 96 tokens are found. Two prompts share a step of 64 rows, so four prompts take two steps. Then come
-  // 9 steps of four tokens each.
+  // 64 of 96 tokens are found. Two prompts share a step of 64 rows, so four prompts take two steps. Then
+  // there are 9 steps of four tokens each.
   const ServingRound round = round_of({96, 10, 64, 1}, 4, 1, 64, note);
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0].num_tokens, 32);

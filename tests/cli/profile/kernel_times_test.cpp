@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Two layers. The second qkv begins before `down` has ended.
+// Returns the work of two layers. The second qkv begins before `down` has ended.
 std::vector<TimedWork> two_layers(double longer = 0) {
   return {{Operation::kEmbed, "embed", 0, 1},
           {Operation::kQkv, "qkv", 1, 3},
@@ -45,31 +45,31 @@ TEST(KernelTimes, KernelsComeInTheOrderOfTheirFirstLaunchesAndADraftHeadsAreApar
 TEST(KernelTimes, LaunchesAreCountedOnceAndTheirTimesAddUpWithoutOverlap) {
   const std::vector<KernelTime> kernels = times_of({two_layers(), two_layers(), two_layers()});
   EXPECT_EQ(kernels[1].num_launches, 2);
-  EXPECT_DOUBLE_EQ(kernels[1].microseconds, 2 + 3);  // the second one waits for `down` for 1 us
+  EXPECT_DOUBLE_EQ(kernels[1].microseconds, 2 + 3);  // the second launch waits 1 us for `down`
   EXPECT_DOUBLE_EQ(kernels[3].microseconds, 8);
   EXPECT_DOUBLE_EQ(kernels[5].microseconds, 3);
 }
 
 TEST(KernelTimes, TheNinetyNinthPercentileIsOneOfRareLaunchesAndTheMedianIsNot) {
   std::vector<std::vector<TimedWork>> repetitions(49, two_layers());
-  repetitions.push_back(two_layers(/*longer=*/7));  // one launch of 100
+  repetitions.push_back(two_layers(/*longer=*/7));  // one of 100 launches is longer
   EXPECT_DOUBLE_EQ(times_of(repetitions)[1].launch_p99, 3);
-  repetitions.push_back(two_layers(/*longer=*/7));  // two of 102
+  repetitions.push_back(two_layers(/*longer=*/7));  // two of 102 are longer
   const KernelTime qkv = times_of(repetitions)[1];
   EXPECT_DOUBLE_EQ(qkv.launch_p99, 10);
   EXPECT_DOUBLE_EQ(qkv.launch_median, 2.5);  // launches take 2 or 3 us
-  EXPECT_DOUBLE_EQ(qkv.microseconds, 5);     // of the median step
+  EXPECT_DOUBLE_EQ(qkv.microseconds, 5);     // in the median step
 }
 
 TEST(KernelTimes, EveryByteOfAPartThatRanIsCountedForOneOfItsKernels) {
   const std::vector<KernelTime> kernels = times_of({two_layers()});
-  EXPECT_EQ(kernels[0].bytes, 3u + 4u);     // no kernel computes rms_norm alone
-  EXPECT_EQ(kernels[1].bytes, 100u + 50u);  // qkv takes longer than its join; project has no kernel
+  EXPECT_EQ(kernels[0].bytes, 3u + 4u);     // rms_norm has no kernel here, so embed counts its bytes
+  EXPECT_EQ(kernels[1].bytes, 100u + 50u);  // qkv takes longer than its join, and project has no kernel
   EXPECT_EQ(kernels[1].flops, 5000u);
   EXPECT_EQ(kernels[2].bytes, 0u);
   EXPECT_EQ(kernels[3].bytes, 200u);
   EXPECT_EQ(kernels[4].bytes, 100u);
-  EXPECT_EQ(kernels[5].bytes, 0u);  // a draft head has weights of its own
+  EXPECT_EQ(kernels[5].bytes, 0u);  // a draft head has its own weights
 }
 
 TEST(KernelTimes, TheTableHasSharesOfTheStepAndOfTheBandwidth) {

@@ -68,14 +68,14 @@ TEST(Profile, SaysHowFarRepetitionsLieApart) {
 
 TEST(Profile, AShareOverAHundredPerCentIsFlaggedUnlessTheStepFitsIntoTheCaches) {
   const std::vector<std::vector<TimedWork>> steps{kStep};
-  const std::vector<PartTime> parts = part_times(steps, kBytes);  // dense: 150 bytes in 15 us, 10 MB/s
+  const std::vector<PartTime> parts = part_times(steps, kBytes);  // dense work: 150 bytes in 15 us, 10 MB/s
   const auto flagged = [&](double bandwidth, std::optional<size_t> cache_bytes) {
     return contradictions(parts, bandwidth, reuse_of(parts, cache_bytes));
   };
   ASSERT_EQ(flagged(8e6, 156).size(), 1u);
   EXPECT_TRUE(flagged(8e6, 156)[0].starts_with("dense reached 125 % of the read bandwidth, "));
   EXPECT_EQ(flagged(8e6, std::nullopt).size(), 1u);
-  EXPECT_TRUE(flagged(8e6, 157).empty());  // exactly the bytes that the step reads
+  EXPECT_TRUE(flagged(8e6, 157).empty());  // exactly the number of bytes that the step reads
   EXPECT_TRUE(flagged(11e6, 156).empty());
 }
 

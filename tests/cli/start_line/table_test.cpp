@@ -1,4 +1,4 @@
-// Checks the table of other engines' flags against nibble's own flags and against docs/start-lines.md.
+// Compares the table of other engines' flags with nibble's own flags and with docs/start-lines.md.
 #include "cli/start_line/table.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::string flags_in_code(std::string_view text) {
   return std::regex_replace(std::string(text), kFlag, "`$&`");
 }
 
-std::string with_value(std::string_view here) {  // "--context {}" as `--context VALUE`
+std::string with_value(std::string_view here) {  // "--context {}" becomes `--context VALUE`
   return in_code(std::regex_replace(std::string(here), std::regex("\\{\\}"), "VALUE"));
 }
 

@@ -33,7 +33,7 @@ class StartLineTest : public testing::Test {
     define_tokenize(*program_.add_subcommand("tokenize"), settings_);
   }
   StartLine read(const Texts& arguments) const { return translate(program_, arguments); }
-  // Returns the arguments joined by spaces; no argument of `line` has a space.
+  // Returns the arguments, joined by spaces. No argument of `line` contains a space.
   std::string arguments(const std::string& line) const {
     std::string text;
     for (const std::string& argument : read(split(line, ' ')).arguments)

@@ -22,7 +22,7 @@ class PrinterTest : public testing::Test {
     std::fclose(thoughts_);
     std::fclose(answer_);
   }
-  // Not a terminal, so words mark the reasoning instead of dimmed text.
+  // A file is not a terminal, so words mark the reasoning instead of dimmed text.
   std::FILE* thoughts_ = std::tmpfile();
   std::FILE* answer_ = std::tmpfile();
 };

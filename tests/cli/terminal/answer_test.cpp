@@ -18,7 +18,7 @@ namespace {
 
 using harmony::AnswerPart;
 
-// Uses the vocabulary of the miniature model; a scripted backend gives the wanted answer.
+// Asks with the vocabulary of the miniature model. A scripted backend gives the wanted answer.
 class AnswerTest : public testing::Test {
  protected:
   Answer ask(const std::string& said, const std::vector<std::string>& stop, bool is_raw = false) {
@@ -26,7 +26,7 @@ class AnswerTest : public testing::Test {
     const ResolvedSettings setup = resolve(settings);
     const std::vector<TokenId> prompt{1, 2, 3};
     ScriptedBackend backend(config_, prompt.size(), tokenizer_.encode(said, SpecialTokens::kRecognise));
-    // An endless answer ends there, long after it should have been cancelled.
+    // An answer that is not cancelled ends at this context, long after it should have been cancelled.
     const Capacity capacity{131'072, 1};
     Engine engine(backend, tokenizer_,
                   engine_options(setup, backend_options(config_, setup, capacity), capacity));
@@ -86,7 +86,7 @@ TEST_F(AnswerTest, ARawTextIsAllAnswer) {
 
 TEST_F(AnswerTest, AListenerThatHasEnoughEndsIt) {
   wants_to_stop_ = true;
-  // The script starts again at its end.
+  // The script starts again at its end, so the answer never ends unless it is cancelled.
   const Answer answer = ask("<|channel|>final<|message|>for ever and ever", {});
   EXPECT_EQ(answer.finished.reason, FinishReason::kCancelled);
 }

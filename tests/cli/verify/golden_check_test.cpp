@@ -1,4 +1,4 @@
-// Tests the verdict of `nibble verify --model` on golden data. Scripts replace the child process.
+// Tests the verdict of `nibble verify --model` on golden data. Shell scripts replace the child process.
 #include "cli/verify/golden_check.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ Verdict golden_verdict_of_script(const std::string& script) {
 }
 
 // Returns a script that prints the result of `eval --golden --json` for two prompts. The logits of the second
-// are at `distance`.
+// prompt are at `distance` from golden ones.
 std::string eval_says(double distance, bool is_within) {
   return fmt::format(
       R"(echo '{{"tolerance": {{"relative_l2": 0.02, "near_tie_relative_l2": 0.4}}, "prompts": [)"
@@ -32,7 +32,7 @@ std::string eval_says(double distance, bool is_within) {
 TEST(VerifyGolden, PromptsWithinTheToleranceAreOk) {
   const Verdict verdict = golden_verdict_of_script(eval_says(0.01, true));
   EXPECT_EQ(verdict.result, Result::kOk);
-  EXPECT_DOUBLE_EQ(verdict.finding.worst, 0.75);  // near ties of prompt b
+  EXPECT_DOUBLE_EQ(verdict.finding.worst, 0.75);  // the worst is prompt b's distance at near ties
   EXPECT_EQ(verdict.finding.num_compared, 2u);
 }
 

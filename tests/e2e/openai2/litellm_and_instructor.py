@@ -25,7 +25,7 @@ def watch():
         yield
 
 
-# litellm: the first model uses OpenAI's API, the others vLLM's, Anthropic's and Ollama's.
+# litellm: the first model uses OpenAI's API, the other models vLLM's, Anthropic's and Ollama's.
 
 MODELS = {"openai/tiny": "/v1", "hosted_vllm/tiny": "/v1", "anthropic/tiny": "", "ollama_chat/tiny": ""}
 every_model = pytest.mark.parametrize("model", MODELS)
@@ -110,8 +110,8 @@ class City(BaseModel):
 
 
 def test_instructor_gets_calls_that_the_model_chooses_to_make():
-    # This mode sends tool_choice "auto", so no constraint applies to the arguments. The miniature model was
-    # trained on tools with a city.
+    # This mode sends tool_choice "auto", so no constraint applies to the arguments. It works because the
+    # miniature model was trained on tools with a city.
     told = list(create("PARALLEL_TOOLS", Iterable[City]))
     assert told and all(isinstance(call, City) for call in told)
 

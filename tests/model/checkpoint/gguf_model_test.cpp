@@ -37,15 +37,15 @@ void write(const TensorSource& source, const std::filesystem::path& file, const 
   write_gguf(source, file, options, pool);
 }
 
-// Converts F32 tensors to BF16: tensors stored as F32 stay F32 in memory, with the values of the checkpoint's
-// BF16.
+// Converts F32 tensors to BF16, to compare them: tensors stored as F32 stay F32 in memory, with the values of
+// the checkpoint's BF16.
 std::map<std::string, std::string> in_bf16(std::map<std::string, std::string> all,
                                            const std::map<std::string, std::string>& like) {
   for (auto& [name, bytes] : all) {
     if (bytes.size() != 2 * like.at(name).size()) continue;
     std::string narrow;
     for (size_t at = 0; at < bytes.size(); at += 4) {
-      EXPECT_EQ(bytes.substr(at, 2), std::string(2, '\0')) << name;  // the lower half is zero: a BF16 value
+      EXPECT_EQ(bytes.substr(at, 2), std::string(2, '\0')) << name;  // the lower half of a BF16 value is zero
       narrow += bytes.substr(at + 2, 2);
     }
     bytes = narrow;
@@ -104,7 +104,7 @@ TEST(GgufModel, BlocksAreConvertedOnceAndReported) {
   EXPECT_EQ(num_reports, 0u);
 }
 
-// Compares row by row, in experts and dense matrices. For a backend that supports blocks only the router is
+// Compares experts and dense matrices row by row. For a backend that supports blocks, only the router is
 // converted.
 TEST(GgufModel, BlocksHaveTheValuesOfConvertedElements) {
   const TestFolder folder;
@@ -151,7 +151,7 @@ TEST(GgufModel, BlocksHaveTheValuesOfConvertedElements) {
   }
 }
 
-// Rows 2i and 2i + 1 of gate_up are gate i and up i. ggml_blocks_test.cpp tests the nibble order of the
+// Rows 2i and 2i + 1 of gate_up are gate i and up i. ggml_blocks_test.cpp tests the order of nibbles in
 // blocks.
 TEST(GgufModel, GateAndUpAreEverySecondRow) {
   const TestFolder folder;
@@ -198,7 +198,7 @@ TEST(GgufModel, Q8AndMxfp4MatricesAreTheirValuesInBf16) {
   }
 }
 
-// A GGUF file of the small model, which tests damage and then open.
+// A GGUF file of the small model. Tests damage the file and then open it.
 class DamagedGguf : public testing::Test {
  protected:
   DamagedGguf() {
@@ -285,7 +285,7 @@ TEST_F(DamagedGguf, MatricesOfEveryTypeAreAccepted) {
   }
 }
 
-// Some converters write the rows of q, k and v into one tensor.
+// Some converters write the rows of q, k and v into one tensor, which must give the same weights.
 TEST_F(DamagedGguf, FusedQkvAreTheSameWeights) {
   const Weights separate = open_converted(folder_.path() / "good.gguf");
   for (const std::string kind : {"weight", "bias"})
@@ -307,7 +307,7 @@ TEST_F(DamagedGguf, FusedQkvAreTheSameWeights) {
   EXPECT_EQ(bytes_of(fused), bytes_of(separate));
 }
 
-// Writes the small model as Ollama's converters do: `is_old`: gate and up in one tensor, MXFP4 of type 4.
+// Writes the small model as Ollama's converters do. `is_old`: gate and up in one tensor, MXFP4 as type 4.
 class OllamaGguf : public DamagedGguf {
  protected:
   void make(bool is_old) {
@@ -399,7 +399,7 @@ TEST_F(DamagedGguf, AKeyThatContradictsAnotherIsRefused) {
 }
 
 // Writes the metadata of the small model with one change, and an embedding for its vocabulary. Returns the
-// error.
+// error of opening the file.
 std::string error_of_config(const std::function<void(GgufMetadata&)>& add, Config config = small_config()) {
   const TestFolder folder;
   GgufMetadata metadata;
@@ -428,7 +428,7 @@ TEST(GgufConfig, ValuesAreCheckedAsThoseOfAConfigJson) {
   EXPECT_THAT(error_of_config([](GgufMetadata&) {}, config), HasSubstr("vocab_size' is 98; expected 99"));
 }
 
-// Reads the configuration of the small model from metadata without some keys.
+// Reads the configuration of the small model from metadata that lack some keys.
 Config config_without(std::initializer_list<std::string_view> left_out) {
   const TestFolder folder;
   GgufMetadata metadata;

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 const std::string kTinyTokenizer = test::source_path("models/tiny-gpt-oss/tokenizer.json");
 constexpr int kTinyVocab{4096};
 
-// Returns the tokenizer.json of a GGUF file with these metadata.
+// Returns the tokenizer.json that is made from a GGUF file with these metadata.
 std::string through_gguf(const GgufMetadata& metadata) {
   const TestFolder folder;
   GgufWriter(folder.path() / "x.gguf", metadata, {}).finish();

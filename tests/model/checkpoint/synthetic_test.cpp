@@ -61,7 +61,7 @@ void expect_words(const RandomWords& words, const void* made, size_t num_bytes) 
   }
 }
 
-// Compares `count` consecutive matrices, of which `made` is the first.
+// Compares `count` consecutive matrices. `made` is the first of them.
 void expect_recipe(const Matrix& described, const Matrix& made, int count = 1) {
   EXPECT_EQ(described.rows, made.rows);
   EXPECT_EQ(described.cols, made.cols);
@@ -154,13 +154,13 @@ TEST(Synthetic, EveryCodeIsAboutEquallyFrequent) {
     ++counts[pair & 15];
     ++counts[pair >> 4];
   }
-  // 131,072 codes: 8,192 of each value, with a standard deviation of 88. Six deviations do not occur at
-  // random.
+  // There are 131,072 codes, 8,192 of each value, with a standard deviation of 88. Six deviations do not
+  // occur by chance.
   for (const int count : counts) EXPECT_NEAR(count, num_bytes * 2 / 16, 6 * 88);
 }
 
-// Normalised random inputs choose every expert: 4,000 inputs that choose 4 of 32 would give 500 each with
-// uniform routing.
+// Normalised random inputs must choose every expert. With uniform routing, 4,000 inputs that choose 4 of 32
+// experts choose each 500 times.
 TEST(Synthetic, RoutingPrefersNoExpert) {
   Config config = small_config();
   config.hidden = 512;
@@ -206,7 +206,7 @@ TEST(Synthetic, NothingIsLeftOfAFolderWhoseWritingBreaksOff) {
   const TestFolder folder;
   std::filesystem::create_directory(folder.path() / "old");
   const auto break_off = [&](size_t done, size_t total) {
-    // Everything except the small files is written by then.
+    // The last step is reached when everything except the small files is written.
     if (done == total) throw InputError("broken off");
   };
   for (const char* name : {"new", "old"})

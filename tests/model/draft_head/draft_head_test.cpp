@@ -1,4 +1,4 @@
-// Tests how the files of draft heads are read: three formats of one network, and what is refused.
+// Tests how the files of draft heads are read: three formats of one network, and files that are refused.
 #include "model/draft_head/draft_head.h"
 #include "core/json.h"
 
@@ -40,7 +40,7 @@ std::string head_refusal(const char* spelling, const std::function<void(json&)>&
 }
 
 TEST(DraftHeadConfig, NamesLayersByWhatComesOutOfThemInEverySpelling) {
-  // The files say [1, 3, 4], [1, 2, 4] and, as the indices of the layers that follow, [2, 4, 5].
+  // The files have [1, 3, 4], [1, 2, 4] and, as the indices of the layers that follow, [2, 4, 5].
   EXPECT_EQ(parse_head(config_of("specforge")).taps, (std::array{1, 3, 4}));
   EXPECT_EQ(parse_head(config_of("modelopt")).taps, (std::array{1, 2, 4}));
   EXPECT_EQ(parse_head(config_of("speculators")).taps, (std::array{1, 3, 4}));
@@ -63,7 +63,7 @@ TEST(DraftHeadConfig, HasTheNormsThatTheFileSays) {
   const DraftHeadConfig speculators = parse_head(config_of("speculators"));
   EXPECT_TRUE(speculators.norm_before_fc && speculators.norm_before_residual);
   json object = config_of("modelopt");
-  object["eagle_config"]["norm_before_fc"] = true;  // where newer heads of Model-Optimizer have it
+  object["eagle_config"]["norm_before_fc"] = true;  // newer heads of Model-Optimizer have it here
   EXPECT_TRUE(parse_head(object).norm_before_fc);
 }
 
@@ -117,7 +117,7 @@ TEST(DraftHeadConfig, WhatIsUnknownOrOfAnotherModelIsRefusedByName) {
               HasSubstr("expected 3 ascending layers from 1 to 6"));
 }
 
-// A copy of a head whose tensors and configuration a test can change.
+// A copy of a head. Tests can change its tensors and configuration.
 class CopiedHead {
  public:
   explicit CopiedHead(const char* spelling)
@@ -136,7 +136,7 @@ class CopiedHead {
     file_.resize(file_.size() - num_bytes);
     return *this;
   }
-  // Sets an element of d2t, whose position the header gives.
+  // Sets an element of d2t, whose position is in the header.
   CopiedHead& set_d2t(size_t index, int64_t difference) {
     uint64_t length{0};
     std::memcpy(&length, file_.data(), sizeof(length));
@@ -189,7 +189,7 @@ TEST(OpenDraftHead, WhatDoesNotFitIsRefusedInALine) {
   CopiedHead with_norm("modelopt");
   with_norm.config()["eagle_config"]["norm_before_fc"] = true;
   EXPECT_THAT(with_norm.refusal(), HasSubstr("tensor 'input_norm.weight' is missing"));
-  CopiedHead without_norm("speculators");  // older engines ignored this
+  CopiedHead without_norm("speculators");  // older engines ignored this field
   without_norm.config()["norm_before_fc"] = false;
   EXPECT_THAT(without_norm.refusal(), HasSubstr("unexpected tensor 'input_norm.weight'"));
 }

@@ -30,10 +30,10 @@ TEST(Golden, TheIndexNamesThePromptsAndItsTensorFileHoldsThem) {
   EXPECT_EQ(prose33.greedy.size(), 64u);
   EXPECT_EQ(prose33.num_hidden_rows, 33);
   EXPECT_EQ(prose33.hidden.size(), 8u * 33 * 256);
-  // The min_router_margin of the index.
+  // This is min_router_margin in the index.
   EXPECT_EQ(*std::min_element(prose33.router_margin.begin(), prose33.router_margin.end()),
             0.0010134577751159668f);
-  EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129 has only the last position
+  EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129 has golden data of its last position only
   EXPECT_EQ(set.prompts[5].hidden.size(), 8u * 256);
   EXPECT_TRUE(set.prompts[0].hidden.empty());
 }
@@ -60,8 +60,8 @@ TEST(Golden, AnIndexOfSomethingElseIsRefused) {
   std::filesystem::remove_all(folder);
 }
 
-// Two positions, a vocabulary of eight. At both, tokens 0 to 4 are the likeliest, each half as likely as the
-// previous one.
+// There are two positions and a vocabulary of eight. At both positions tokens 0 to 4 are the likeliest, each
+// half as likely as the token before it.
 class CompareWithGolden : public testing::Test {
  protected:
   CompareWithGolden() {
@@ -143,14 +143,14 @@ TEST_F(CompareWithGolden, AsManyPositionsMayBeWrongAsAreExpectedToHaveAnotherExp
   EXPECT_EQ(difference().num_positions_wrong, 1);
   EXPECT_EQ(difference().most_positions_wrong, 0);
   EXPECT_FALSE(is_within(difference(), tolerance));
-  tolerance.margin_error = 1;  // 2 * 0.159 are expected, and three standard deviations more make 2.01
+  tolerance.margin_error = 1;  // 2 * 0.159 are expected; with three standard deviations more this is 2.01
   EXPECT_EQ(difference().most_positions_wrong, 2);
   EXPECT_TRUE(is_within(difference(), tolerance));
 }
 
 TEST_F(CompareWithGolden, NeighboursCloserThanTheGapMayChangePlaces) {
   std::swap(logits[1], logits[2]);
-  // Makes ranks 1 and 2 of the first position a near tie.
+  // Makes tokens 1 and 2 of the first position a near tie.
   golden.top_logprobs[2] = golden.top_logprobs[1] - 5e-4f;
   EXPECT_EQ(difference().num_top_wrong, 0);
   EXPECT_EQ(difference().num_top_compared, 8);
@@ -173,13 +173,13 @@ TEST_F(CompareWithGolden, PositionsWithATinyRouterMarginAreNotCompared) {
 
 TEST_F(CompareWithGolden, PositionsAfterANearTieMayDifferMore) {
   golden.router_margin[0] = 5e-5f;
-  tolerance.top_gap_after_tie = 1.5;  // more than 1, the gap between neighbours
+  tolerance.top_gap_after_tie = 1.5;  // larger than 1, the gap between neighbours
   EXPECT_EQ(difference().num_top_compared, 0);
   golden.router_margin[0] = 1;
   EXPECT_EQ(difference().num_top_compared, 10);
 }
 
-// Golden data with the logits of both positions: the tokens of the top 5 are 3 apart.
+// Golden data with the logits of both positions, in which the tokens of the top 5 are 3 apart.
 class ComparePositions : public CompareWithGolden {
  protected:
   ComparePositions() {
@@ -199,29 +199,29 @@ TEST_F(ComparePositions, TheSameIsWithin) {
 }
 
 TEST_F(ComparePositions, EveryRowIsHeldToTheTolerance) {
-  logits[7] += 6;  // in a row of length 3 sqrt(140)
+  logits[7] += 6;  // the row has length 3 sqrt(140)
   EXPECT_NEAR(positions().relative_l2, 2 / std::sqrt(140), 1e-12);
   EXPECT_FALSE(is_within(positions(), tolerance));
 }
 
 TEST_F(ComparePositions, ANearTieMayBeDecidedOtherwiseAsOftenAsIsToBeExpected) {
   logits[7] += 6;
-  // Probability 1/2: 0.5 other experts expected, and three standard deviations more make 2.
+  // Probability 1/2: 0.5 other experts are expected; with three standard deviations more this is 2.
   golden.router_margin[0] = 0;
   EXPECT_EQ(positions().num_other_experts, 1);
   EXPECT_EQ(positions().most_other_experts, 2);
   EXPECT_TRUE(is_within(positions(), tolerance));
-  golden.router_margin[0] = 0.499f;  // 0.001 expected
+  golden.router_margin[0] = 0.499f;  // 0.001 other experts are expected
   EXPECT_EQ(positions().most_other_experts, 0);
   EXPECT_FALSE(is_within(positions(), tolerance));
 }
 
-// The required gap is 4 sqrt(2) times the root mean square error of the row.
+// Neighbours are compared if their gap is at least 4 sqrt(2) times the root mean square error of the row.
 TEST_F(ComparePositions, NeighboursAreComparedThatAreFurtherApartThanTheErrorOfTheirRow) {
-  // A bound of 2.83, below the gap of 3.
+  // The required gap is 2.83, below the gap of 3.
   for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.5f : -0.5f;
   EXPECT_EQ(positions().num_top_compared, 10);
-  // A bound of 3.4, above the gap of 3.
+  // The required gap is 3.4, above the gap of 3.
   for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.1f : -0.1f;
   EXPECT_EQ(positions().num_top_compared, 5);
 }
@@ -258,8 +258,8 @@ TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
 }
 
-// Squared errors in units of 2^-8 / 3: 5 for the cache, 32 for each int8 vector. Here the unembedding counts
-// as one vector in 8 layers, and an error of queries or keys as half a vector each.
+// Squared errors in units of 2^-8 / 3: 5 for the cache, and 32 for each int8 vector. Of 8 layers, the
+// unembedding counts as one vector, and an error of queries or keys as half a vector each.
 TEST(Int8Tolerance, FollowsTheProductsThatTakeInt8) {
   Config config;
   config.num_layers = 8;
@@ -293,8 +293,8 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
-// Squared errors in units of 2^-8 / 3: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or
-// 64 times their error.
+// Squared errors in units of 2^-8 / 3: 5 for the cache, six roundings to bfloat16, and two vectors with 16 or
+// 64 times the error of such a rounding.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;

@@ -1,4 +1,4 @@
-// Compares the expected loads of ranks with whole experts against simulated routing.
+// Compares the expected loads of ranks with whole experts with simulated routing.
 #include "model/shares/expert_load.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace nibble {
 namespace {
 
-// Returns the means over many steps of the most experts hit on a rank, and of the most pairs.
+// Returns means over many steps: of the most experts hit on a rank, and of the most pairs on a rank.
 ExpertLoad simulated_load(const std::vector<int>& experts_of_ranks, int experts_per_token, int num_tokens) {
   constexpr int kSteps{4000};
   std::vector<size_t> rank_of;
@@ -40,7 +40,7 @@ ExpertLoad simulated_load(const std::vector<int>& experts_of_ranks, int experts_
   return {sum.hit / kSteps, sum.pairs / kSteps};
 }
 
-// With 4,000 steps the mean is uncertain by a few thousandths.
+// With 4,000 steps, the mean is uncertain by a few thousandths.
 TEST(ExpertLoad, OfTheFullestRankIsThatOfRandomRouting) {
   const std::vector<int> two{64, 64}, four{32, 32, 32, 32}, eight(8, 16), small(4, 8), uneven{5, 4, 4};
   for (const auto& ranks : {two, four, eight, small, uneven})
@@ -48,7 +48,7 @@ TEST(ExpertLoad, OfTheFullestRankIsThatOfRandomRouting) {
       const ExpertLoad found = largest_load(ranks, 4, num_tokens),
                        simulated = simulated_load(ranks, 4, num_tokens);
       EXPECT_NEAR(found.hit / simulated.hit, 1, 0.01) << ranks.size() << " ranks, " << num_tokens;
-      // Ranks of 5, 4 and 4 experts are computed as if each had 5.
+      // Ranks with 5, 4 and 4 experts are computed as if each had 5.
       const double most_off = num_tokens < 64 ? 0.03 : 0.01;
       if (ranks != uneven)
         EXPECT_NEAR(found.pairs / simulated.pairs, 1, most_off) << ranks.size() << " ranks, " << num_tokens;
@@ -65,8 +65,8 @@ TEST(ExpertLoad, OfOneRankIsThatOfAllExperts) {
   }
 }
 
-// One token hits 2.75 of 4 experts on the fuller of two ranks: 2, 3 or 4, with probabilities computed by
-// hand.
+// One token hits 2, 3 or 4 of its 4 experts on the fuller of two ranks, 2.75 on average. The probabilities
+// were computed by hand.
 TEST(ExpertLoad, OfOneTokenIsWorkedOutByHand) {
   const auto choose = [](double n, int k) {
     double ways = 1;

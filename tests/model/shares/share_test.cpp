@@ -1,4 +1,4 @@
-// Tests the shares of a model among ranks: joined together they are the whole model, to the byte.
+// Tests the shares of a model among ranks: joined together, they are the whole model, byte for byte.
 #include "model/shares/share.h"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {
         EXPECT_EQ(share.units, (IndexRange{0, config.intermediate}));
         EXPECT_TRUE(share.adds_down_bias());
         EXPECT_EQ(config_of(config, share).experts(), share.experts);
-        // The experts that the router chooses from.
+        // The number of experts that the router chooses from stays the same.
         EXPECT_EQ(config_of(config, share).num_experts, num_experts);
       }
       EXPECT_EQ(next, num_experts);
@@ -102,7 +102,7 @@ TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {
       (Parts{96, 32}));
 }
 
-// Copies every rank's pieces to where their slice belongs, and returns the result. Each element must occur
+// Copies every rank's pieces to the places of their slice, and returns the result. Each element must occur
 // exactly once.
 std::vector<std::byte> joined(const std::vector<std::byte>& stored, ElementSize size, int rows, int cols,
                               int num_matrices, const std::vector<MatrixSlice>& slices) {
@@ -113,7 +113,7 @@ std::vector<std::byte> joined(const std::vector<std::byte>& stored, ElementSize 
   size_t num_bytes = 0;
   for (const MatrixSlice& slice : slices) {
     const Pieces pieces = pieces_of({stored.data(), size, rows, cols, num_matrices}, slice);
-    std::vector<std::byte> own;  // pieces arrive at a rank one after another
+    std::vector<std::byte> own;  // the pieces that a rank gets, one after another
     for (size_t i = 0; i < pieces.count; ++i)
       own.insert(own.end(), pieces.data + i * pieces.stride, pieces.data + i * pieces.stride + pieces.bytes);
     num_bytes += own.size();
@@ -141,7 +141,7 @@ TEST(Share, JoinedAgainIsTheWholeToTheByte) {
       Parts even(static_cast<size_t>(num_ranks), 1), uneven = even;
       uneven[0] = 3;
       for (const Parts& parts : {even, uneven}) {
-        if (width < 600 && parts[0] == 3 && num_ranks > 4) continue;  // some rank would have nothing
+        if (width < 600 && parts[0] == 3 && num_ranks > 4) continue;  // some rank would have no part
         const std::vector<Share> shares = shares_of(config, parts, "model");
         const auto check = [&](int rows, int cols, int num_matrices, ElementSize size, auto slice_of) {
           std::vector<std::byte> stored(static_cast<size_t>(rows) * static_cast<size_t>(num_matrices) *
@@ -170,7 +170,7 @@ TEST(Share, JoinedAgainIsTheWholeToTheByte) {
 std::span<const std::byte> bytes_of(const void* data, size_t count) {
   return {static_cast<const std::byte*>(data), count};
 }
-// Returns the bytes of all experts of these shares, rank after rank; codes, scales and biases separately.
+// Returns the bytes of all experts of these shares, rank after rank, with separate codes, scales and biases.
 std::array<std::vector<std::byte>, 3> joined_experts(const std::vector<std::shared_ptr<const Weights>>& ranks,
                                                      size_t layer, ExpertMatrices LayerWeights::*which) {
   std::array<std::vector<std::byte>, 3> all;
@@ -208,8 +208,8 @@ TEST(Share, OfWholeExpertsJoinedAgainIsAllTheirBytes) {
   }
 }
 
-// With its own sequences a rank has all of attention, including the bias, and the same part of the rest as
-// with heads, for any number of ranks.
+// With its own sequences a rank has all of attention, including the bias. It has the same part of the other
+// weights as with a share of the heads, for any number of ranks.
 TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
   Config config = config_with(8, 2, 640, 200);
   config.num_experts = 11;
@@ -240,7 +240,7 @@ TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
     }
 }
 
-// The rank with the first columns of an expert adds its bias, however experts are split.
+// However experts are split, the rank with the first columns of an expert adds the expert's bias.
 TEST(Share, AddsEachBiasOfDownOnce) {
   Config config = config_with(4, 1, 320, 64);
   const Weights whole = make_synthetic(config, "a model");

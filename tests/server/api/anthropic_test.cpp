@@ -1,4 +1,4 @@
-// Tests how requests of Anthropic's API become chats, and answers become its messages.
+// Tests how requests of Anthropic's API become chats, and how answers become its messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ TEST(AnthropicRequest, WhatCanNotBeReadIsRefused) {
               HasSubstr("request.tool_choice must be auto or none if no tool is offered"));
 }
 
-// The blocks of a message, and the types of the events that stream them.
+// A message with its blocks, and the types of the events that stream it.
 struct Told {
   Json message;
   std::string types;

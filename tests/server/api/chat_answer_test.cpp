@@ -94,7 +94,7 @@ TEST(ChatAnswer, DeltasOfSeveralTokensAddUpToTheSameAnswer) {
     EXPECT_EQ(client.num_content_tokens, answer.content_tokens().size());
     return num;
   };
-  EXPECT_LE(num_deltas(1000), 5u);  // the first, the rest of the reasoning, the content, the call
+  EXPECT_LE(num_deltas(1000), 5u);  // the first delta, the rest of the reasoning, the content, the call
   EXPECT_LT(num_deltas(1000), num_deltas(4));
   EXPECT_LT(num_deltas(4), num_deltas(1));
 }
@@ -135,7 +135,7 @@ TEST(ChatAnswer, AStopStringEndsTheContentAndIsNotLookedForInReasoning) {
   EXPECT_EQ(both.whole.content(), "It is 42.");
 }
 
-// Returns the content of an answer that stops by these rules.
+// Returns the content of an answer that stops according to `stop`.
 std::string content_with(const StopParams& stop, const std::string& said, const std::string& begun = "") {
   ChatAnswer answer(tiny(), {}, stop, tiny().encode(begun, SpecialTokens::kRecognise));
   for (const TokenId token : tiny().encode(said, SpecialTokens::kRecognise)) answer.push({.token = token});
@@ -143,7 +143,7 @@ std::string content_with(const StopParams& stop, const std::string& said, const 
   return answer.reasoning() + "|" + answer.content();
 }
 
-// Returns the calls in an answer as "space.name(arguments)", and checks that a stream adds up to the same.
+// Returns the calls in an answer as "space.name(arguments)", and checks that a stream adds up to them.
 std::string calls_in(const std::string& said, const std::vector<OfferedTool>& tools) {
   ChatAnswer answer(tiny(), tools, {});
   std::string calls, streamed;
@@ -176,7 +176,7 @@ TEST(ChatAnswer, AToolThatTakesOneTextGetsThatText) {
   const std::vector<OfferedTool> tools{{"patch", "functions", ToolKind::kCustom}};
   const std::string begin = "<|channel|>commentary to=functions.patch <|constrain|>json<|message|>";
   EXPECT_EQ(calls_in(begin + R"({"input": "a\nb"}<|call|>)", tools), "functions.patch(a\nb)");
-  // Arguments that are not such JSON are passed on unchanged.
+  // Arguments that are not JSON with "input" are passed on unchanged.
   EXPECT_EQ(calls_in(begin + "*** Begin<|call|>", tools), "functions.patch(*** Begin)");
   EXPECT_EQ(calls_in(begin + R"({"input": ""}<|call|>)", tools), "functions.patch()");
 }
@@ -195,7 +195,7 @@ TEST(ChatAnswer, AToolThatTakesOneTextGetsTheTextSoFarWhereItIsCutOff) {
   EXPECT_EQ(calls_in(begin + "*** Begin", tools), "functions.patch(*** Begin)");
 }
 
-// Covers each prefix of an answer that calls a tool whose name begins with another tool's name.
+// Tests each prefix of an answer that calls a tool whose name begins with another tool's name.
 TEST(ChatAnswer, ACallThatIsCutOffIsNoOtherCallAndNoText) {
   const std::vector<OfferedTool> tools{{"drop"}, {"drop_dry_run"}};
   const std::string arguments = R"({"path":"a"})";
@@ -303,7 +303,7 @@ TEST(ChatAnswer, TheContentsTokensAreThoseOfItsText) {
   EXPECT_EQ(both.streamed.num_content_tokens, ids.size());
 }
 
-// Random tokens with many control tokens, like the output of a broken model.
+// Random tokens with many control tokens, as from a broken model.
 TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
   const std::vector<TokenId> wellformed = tiny().encode(kCall, SpecialTokens::kRecognise);
   const std::vector<TokenId> control = tiny().encode(
@@ -340,7 +340,7 @@ TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
     num_with_calls += !whole.calls().empty();
     num_with_content += !whole.content().empty();
   }
-  EXPECT_GT(num_with_calls, 1000u);  // else the test compares too little
+  EXPECT_GT(num_with_calls, 1000u);  // otherwise the test compares too little
   EXPECT_GT(num_with_content, 1000u);
 }
 

@@ -143,7 +143,7 @@ TEST(ApiRequest, WhatOtherEnginesTakeArrivesToo) {
   EXPECT_TRUE(params.return_token_ids);
   EXPECT_TRUE(params.continuous_usage);
   EXPECT_TRUE(params.ignored.empty());
-  EXPECT_TRUE(read_chat(R"("no_stop_trim": true)").params.stop.keeps_stop);  // SGLang's name of the option
+  EXPECT_TRUE(read_chat(R"("no_stop_trim": true)").params.stop.keeps_stop);  // SGLang's name of this option
   EXPECT_THAT(refusal(R"("allowed_token_ids": [])"), HasSubstr("must be a non-empty list of token ids"));
   EXPECT_THAT(refusal(R"("truncate_prompt_tokens": 0)"), HasSubstr("must be -1, or at least 1"));
 }
@@ -254,7 +254,7 @@ TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
         R"("echo": true)", R"("modalities": ["text", "audio"])",
         R"("chat_template_kwargs": {"builtin_tools": ["browser"]})", R"("web_search_options": {})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
-  // Values that request nothing.
+  // These values request nothing.
   EXPECT_EQ(
       ignored_by(R"("use_beam_search": false, "typical_p": 1.0, "skip_special_tokens": true, "mirostat": 0,
                           "n_predict": -1, "modalities": ["text"], "grammar": "", "echo": false)"),
@@ -364,7 +364,7 @@ TEST(ApiRequest, ToolsStayInThePromptWhereTheChoiceIsNone) {
   EXPECT_EQ(read_chat(tools + R"("none")").chat.tools.size(), 1u);
 }
 
-// Returns the tools of a chat that may be called, after a ! if a call is required.
+// Returns the tools of a chat that may be called, after a "!" if a call is required.
 std::string callable(const std::string& choice) {
   const ChatRequest request = read_chat(R"("tools": [{"type": "function", "function": {"name": "f"}},
       {"type": "custom", "custom": {"name": "g"}}], "tool_choice": )" +
@@ -396,7 +396,7 @@ TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
   EXPECT_THAT(error_of([] { callable(R"({"type": "function", "function": {"name": "h"}})"); }),
               HasSubstr("request.tool_choice must be a tool of the request"));
   EXPECT_THAT(error_of([] { callable(R"("must")"); }), HasSubstr("allowed_tools"));
-  // Agents send the response format of their last answer with every turn.
+  // The response format has no effect here: agents send the format of their last answer with every turn.
   EXPECT_EQ(callable(R"("required", "response_format": {"type": "json_object"})"), "!fg");
   const ChatRequest older =
       read_chat(R"("functions": [{"name": "f"}, {"name": "g"}], "function_call": {"name": "g"})");

@@ -1,4 +1,4 @@
-// Tests that every ignored member of a request is named, at any depth and in any API, except those that
+// Tests that every ignored member of a request is reported, at any depth and in any API, except members that
 // clients always send.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -150,7 +150,7 @@ TEST(DuplicateKeys, AreRefusedAtEveryDepth) {
                   R"({"tools": [{"input_schema": {"properties": {"a": {}, "b": {}, "a": {}}}}]})", true);
             }),
             "the body contains \"tools[0].input_schema.properties.a\" twice; remove one of them");
-  // The same key in two objects is not a duplicate.
+  // A key that occurs in two objects is not a duplicate.
   EXPECT_EQ(
       named_in_chat(R"("messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "a"}])"),
       "");

@@ -1,4 +1,4 @@
-// Tests that pictures, documents and reasoning are treated the same way in every API.
+// Tests that pictures, documents and reasoning are treated in the same way in every API.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST(Parts, ADocumentThatHoldsTextIsRead) {
       R"([{"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}])");
   EXPECT_EQ(pdf.text, "[an attached file that can't be shown]");
   EXPECT_EQ(pdf.ignored, "messages[].content[].content.document (left out)");
-  // "aGk=" is "hi".
+  // base64: "aGk=" is "hi".
   EXPECT_EQ(
       result_in_chat(
           R"([{"type": "file", "file": {"filename": "n", "file_data": "data:text/plain;base64,aGk="}}])")

@@ -1,4 +1,4 @@
-// Tests the various names of the reasoning effort, and of switching reasoning off.
+// Tests the fields by which clients set the reasoning effort or turn reasoning off.
 #include "server/api/reasoning_params.h"
 
 #include <gmock/gmock.h>

@@ -31,8 +31,7 @@ struct Read {
   std::optional<ReasoningEffort> effort;
 };
 
-// Sends the same question to every API. `more` holds members of the request, for Ollama members of its
-// options.
+// Sends the same question to every API. `more`: members of the request, for Ollama members of its options.
 std::vector<Read> read_everywhere(const std::string& more, const std::string& effort_of_chat = "",
                                   const std::string& effort_of_responses = "",
                                   const std::string& effort_of_messages = "",

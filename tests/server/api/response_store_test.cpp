@@ -56,7 +56,7 @@ TEST(ResponseStore, WhatOneOwnerStoresNoOtherFinds) {
   ResponseStore store(10'000);
   StoredResponse alices = conversation(10), bobs = conversation(20);
   alices.input = {{"item", "alice's"}};
-  bobs.input = {{"item", "bob's"}};  // clients choose the ids of items
+  bobs.input = {{"item", "bob's"}};  // clients choose the ids of items, so ids of two clients may be equal
   store.put({"alice", "a"}, alices);
   store.put({"bob", "b"}, bobs);
   EXPECT_TRUE(store.find({"alice", "a"}));

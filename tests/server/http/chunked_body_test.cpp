@@ -1,4 +1,4 @@
-// Tests which chunked bodies are read, however their bytes arrive, and which are refused.
+// Tests which chunked bodies are read, however their bytes arrive, and which bodies are refused.
 #include "server/http/chunked_body.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ struct Outcome {
   std::string body{}, left{};
 };
 
-// Passes the bytes in parts of `part_bytes` bytes, as a connection does: bytes that were not consumed come
-// again.
+// Passes the bytes in parts of `part_bytes` bytes, as a connection does. Bytes that were not consumed are
+// passed again.
 Outcome read(const std::string& bytes, size_t part_bytes) {
   ChunkedBody chunks(100, 40);
   Outcome outcome;

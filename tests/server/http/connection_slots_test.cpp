@@ -50,7 +50,7 @@ TEST_F(TwoConnectionSlots, AConnectionGivesWayOnce) {
   ConnectionSlots::Slot& one = take(1);
   one.wait();
   EXPECT_TRUE(slots_->make_room());
-  one.wait();  // while it is being closed
+  one.wait();  // it waits while it is being closed
   EXPECT_FALSE(slots_->make_room());
 }
 

@@ -1,4 +1,4 @@
-// Tests which request headers are read and which are refused because a proxy could read them differently.
+// Tests which request headers are read, and which are refused because a proxy could read them differently.
 #include "server/http/request_head.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ RequestHead head_of(const std::string& bytes) {
 // Returns 0 if the request is read, else the status of the refusal.
 int refusal_of(const std::string& bytes) {
   const std::optional<size_t> length = head_length(bytes, 0);
-  if (!length) return -1;  // not complete
+  if (!length) return -1;  // the header is not complete
   RequestHead head;
   try {
     read_head(std::string_view(bytes).substr(0, *length), head);
@@ -94,7 +94,7 @@ TEST(RequestHead, ChunksAreTheOnlyTransferCoding) {
 TEST(RequestHead, ALineIsAFieldOnItsOwn) {
   for (const char* line : {"a : b", "a\t: b", " a: b", "\ta: b", ": b", "a", "a(b): c", "a[]: b", "a\x80: b"})
     EXPECT_EQ(refusal_of_lines(line + std::string("\r\n")), 400) << line;
-  EXPECT_EQ(refusal_of_lines("a: b\r\n c\r\n"), 400);  // folded
+  EXPECT_EQ(refusal_of_lines("a: b\r\n c\r\n"), 400);  // a folded line
   EXPECT_EQ(refusal_of_lines("a: b\r\n\tc\r\n"), 400);
   EXPECT_EQ(refusal_of_lines("a: b\nc: d\r\n"), 400);
   EXPECT_EQ(refusal_of_lines("a: b\rc: d\r\n"), 400);

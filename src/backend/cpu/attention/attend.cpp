@@ -11,7 +11,8 @@
 namespace nibble::cpu {
 namespace {
 
-// Rows of more than 1/kItemsPerThread of a thread's work are split, so that all threads finish together.
+// A row with more than 1/kItemsPerThread of a thread's share of the work is split, so that all threads finish
+// together.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);
@@ -41,7 +42,7 @@ struct Piece {
   int index;
 };
 
-// Query heads [first, first + count), which share a kv head.
+// Query heads [first, first + count), which share the key/value head kv_head.
 struct Heads {
   int kv_head;
   ptrdiff_t first;
@@ -53,13 +54,13 @@ void prefetch(const std::byte* page, const LayerKv& kv) {
   for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
 }
 
-// The keys and values of one page, copied into the order of positions. Only for a row of a draft tree, whose
-// last positions may be in any slots: the kernels then add in the same order as without a tree.
+// Keys and values of one page, copied into the order of positions. Needed for a row of a draft tree, whose
+// last positions may be in any slots. The kernels then add in the same order as without a tree.
 struct GatheredPage {
   static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // enough for BF16
   alignas(64) std::byte keys[kMostBytes], values[kMostBytes];
 
-  // Copies positions [first, end), all in one page.
+  // Copies positions [first, end), which are all in one page.
   void gather(const LayerKv& kv, const BatchRow& row, int kv_head, int first, int end) {
     const PageTableView& pages = row.pages(kv.kind);
     const size_t row_bytes = kv.row_bytes();
@@ -72,7 +73,7 @@ struct GatheredPage {
   }
 };
 
-// Computes the partial softmax of one piece of row t; that of the first piece includes the sink.
+// Computes the partial softmax of one piece of row t. The first piece includes the sink.
 void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const Piece& piece,
                   Softmax& softmax) {
   const BatchRow& row = args.rows[t];
@@ -93,7 +94,7 @@ void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const
   for (int first = in_piece.first, next; first < in_piece.end; first = next) {
     next = std::min(in_piece.end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
-    if (next < piece.seen.end) {  // scattered pages: the hardware cannot predict the next
+    if (next < piece.seen.end) {  // pages are scattered: the hardware can't predict the next
       prefetch(args.kv.keys(pages, next, heads.kv_head), args.kv);
       prefetch(args.kv.values(pages, next, heads.kv_head), args.kv);
     }
@@ -165,7 +166,7 @@ void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int in
   }
 }
 
-// Merges the partial softmaxes in args.parts[first_place, first_place + count), in attend_row()'s order.
+// Merges the partial softmaxes args.parts[first_place, first_place + count) in ascending order of pieces.
 void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t first_place, int count) {
   const ptrdiff_t width = padded(args.kv.head_dim);
   Softmax softmax;
@@ -177,7 +178,7 @@ void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t f
   write(args, t, head, softmax, 0);
 }
 
-// A work item: a row, or one piece of a row (`piece`). Each item runs once for every kv head.
+// A work item: a whole row, or one `piece` of a row. Each item runs once for every kv head.
 struct Item {
   ptrdiff_t t;
   std::optional<int> piece;

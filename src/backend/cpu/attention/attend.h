@@ -1,16 +1,16 @@
 // Attention of each row over its sequence, with a learned sink for each head:
 //   s_j = (q . k_j) / sqrt(D)        out = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
 //   m = max(max_j s_j, sink)         j over the positions up to the row's own, or the last `window` of these
-// The sink is a column of the softmax without a value: the running sum starts with it, at m = sink. Query
-// head h reads kv head h / (Nq / Nkv); the query heads of a kv head share each load. Memory traffic: 4 D
-// bytes (FP8: 2 D) per visible position and kv head.
+// The sink is a column of the softmax without a value: the running sum starts at 1, with m = sink. Query head
+// h reads kv head h / (Nq / Nkv); all query heads of a kv head share each load. Memory traffic: 4 D bytes
+// (FP8: 2 D) per visible position and kv head.
 //
 // Design: the positions that a row sees are divided into pieces, which end at multiples of kPiecePositions; a
 // row that sees at most kPiecePositions is one piece. The partial softmax of a piece is computed page by page
 // with a running maximum; pieces are merged in ascending order. So the result depends only on the row's
 // sequence and position, not on the batch or on prefill chunks. A work item is one row and one kv head. If
-// that gives too few items, it is one piece of such a row: its partial softmax goes to `parts`, and a second,
-// small loop merges the pieces (docs/decisions/0011).
+// that gives too few items, large rows are split: an item is then one piece of a row. Its partial softmax
+// goes to `parts`, and a second, small loop merges the pieces (docs/decisions/0011).
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ struct AttendArgs {
   LayerKv kv;
   Vector sinks;               // [Nq]: the score of each head's sink
   std::optional<int> window;  // positions that a row sees, including its own; not set: all
-  // [any, Nq, 2 + D*], scratch: m, sum and out of each piece. A row whose pieces do not fit is one work item.
+  // [any, Nq, 2 + D*], scratch: m, sum and out of each piece. A row whose pieces do not fit is not split.
   View<float, 3> parts;
   View<float, 2> attended;  // [T, (Nq D)*]: receives the output of every head
 };

@@ -12,7 +12,7 @@
 
 namespace nibble::cpu {
 
-// Computes cos and sin at the rows' positions, once for all layers and heads of a step.
+// Computes cos and sin for the rows' positions, once for all layers and heads of a step.
 struct RotationsArgs {
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;

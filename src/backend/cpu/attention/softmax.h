@@ -1,5 +1,5 @@
-// Online softmax: sums of weights and of weighted values over scores that arrive a page at a time, relative
-// to the largest score so far. Partial softmaxes over different positions can be merged.
+// Online softmax: sums of weights and of weighted values over scores that arrive page by page, relative to
+// the largest score so far. Partial softmaxes over different positions can be merged.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,21 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kMaxHeads{8};  // query heads served by one pass over the pages
+inline constexpr int kMaxHeads{8};  // query heads that one pass over the pages serves
 
 struct Softmax {
   float max[kMaxHeads], sum[kMaxHeads];
   float out[kMaxHeads][kMaxHeadDim];  // the weighted sum of values, in split order
 
-  // Starts with one score, the sink, which has no value. If `sink` is null, starts without any score.
+  // Starts with the sink, a score without a value. If `sink` is null, starts without any score.
   void start(int head, const float* sink, ptrdiff_t width) {
     max[head] = sink ? *sink : std::numeric_limits<float>::lowest();
     sum[head] = sink ? 1 : 0;
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Adds the first `count` scores of a page. Replaces them by weights relative to the maximum, others by 0.
+  // Adds the first `count` scores of a page: replaces them by weights relative to the maximum, and the page's
+  // other scores by 0.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};
@@ -49,7 +50,7 @@ struct Softmax {
     sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 
-  // Merges another partial softmax. Merging into an empty one gives the other, except for the sign of zeros.
+  // Merges another partial softmax. Merging into an empty one copies the other, except for signs of zeros.
   void add(int head, float other_max, float other_sum, const float* other_out, ptrdiff_t width) {
     const float larger = std::max(max[head], other_max);
     const float ours = fast_exp(max[head] - larger), theirs = fast_exp(other_max - larger);

@@ -1,5 +1,5 @@
-// Computes a panel (some rows) of a linear layer by W's kernel: y[t][r] = W[first_row + r] . x[t]. Either W
-// is as stored and x is float32, or W is in strips and x is int8.
+// Computes a panel (some rows) of a linear layer with weights W: y[t][r] = W[first_row + r] . x[t]. Either W
+// has the checkpoint's layout and x is float32, or W is packed in strips and x is int8.
 #pragma once
 
 #include "backend/cpu/kernel_table.h"
@@ -13,7 +13,7 @@ struct PanelArgs {
   const Matrix& weight;  // stored as Elements
   ptrdiff_t first_row;
   const float* const* x;  // [T]: pointers to rows of weight.cols elements in split order
-  View<float, 2> y;       // [T, rows of the panel]: results; the stride may be larger than a row
+  View<float, 2> y;       // [T, rows of the panel]: results; rows of y need not be adjacent
 };
 
 inline void dot(const Kernels& kernels, const PanelArgs& args) {

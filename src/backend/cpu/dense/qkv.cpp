@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Computes one head for all rows. `item` numbers the q heads, then the k heads, then the v heads.
+// Computes one head for all rows. `item`: index of the head, counting q heads, then k heads, then v heads.
 void project_head(const QkvArgs& args, ptrdiff_t item) {
   const LayerWeights& layer = args.layer;
   const ptrdiff_t head_dim = args.kv.head_dim, num_heads = args.q.shape[1],

@@ -1,7 +1,7 @@
-// First part of the attention block: norm, projections, rotation, and storing of keys and values:
+// First part of the attention block: norm, projections, rotation, and storage of keys and values:
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
 // Memory traffic: the weights (20b: 26.5 MB per layer) at most once per kTokenBlock rows of the step. A work
-// item is one head of q, k or v, so the rotation, which couples elements D/2 apart, needs no second pass.
+// item is one head of q, k or v. So the rotation, which couples elements D/2 apart, needs no second pass.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kMaxHeadDim{256};  // sizes the arrays on the stack that hold a head
+inline constexpr int kMaxHeadDim{256};  // bound of the arrays on the stack that hold a head
 
 struct QkvArgs {
   const Machine& machine;

@@ -1,5 +1,5 @@
-// LM head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu is not tied to the embedding.
-// Reads Wu (gpt-oss: 1.16 GB, a third of a decoded token's bytes) at most once per kOutputRows output rows.
+// LM head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu is not tied to the embedding. Wu
+// (gpt-oss: 1.16 GB, a third of a decoded token's bytes) is read at most once per kOutputRows rows.
 #pragma once
 
 #include <span>

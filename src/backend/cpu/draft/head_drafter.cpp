@@ -18,7 +18,8 @@
 namespace nibble::cpu {
 namespace {
 
-// Score of a sink that adds nothing to the softmax. Not minus infinity: the difference of two would be NaN.
+// Score of a sink that adds nothing to the softmax. It is not minus infinity, because the difference of two
+// infinite scores would be NaN.
 constexpr float kNoSink{-1e30f};
 
 void to_split(const float* from, ptrdiff_t count, float* to) {
@@ -28,7 +29,7 @@ void to_split(const float* from, ptrdiff_t count, float* to) {
 }  // namespace
 
 void HeadDrafter::Rows::resize(ptrdiff_t num_rows, ptrdiff_t width) {
-  elements.assign(static_cast<size_t>(num_rows * width), 0.0f);  // the padding to whole blocks must be zero
+  elements.assign(static_cast<size_t>(num_rows * width), 0.0f);  // padding to whole blocks must be zero
   view = View<float, 2>(elements.data(), {num_rows, width});
 }
 
@@ -124,7 +125,7 @@ void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
           View<float, 3>(parts_.view.data, {kParts, head.num_heads, 2 + width}), attended_.view});
 }
 
-// Computes input_: each row is the norm of the token's embedding, followed by the norm of its features.
+// Computes input_: each row is the norm of the token's embedding, then the norm of its features.
 void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const BatchRow> rows) {
   const DraftHeadConfig& config = head_.config;
   const ptrdiff_t num_rows = std::ssize(rows), hidden = config.hidden, half = padded(hidden);
@@ -137,7 +138,7 @@ void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const 
   });
 }
 
-// The residual that the layer adds to: with norm_before_residual the normed features, otherwise the features.
+// The residual to which the layer adds: with norm_before_residual the normed features, else the features.
 HeadDrafter::Rows HeadDrafter::residuals_of(View<const float, 2> features, std::span<const int> outputs) {
   const ptrdiff_t hidden = head_.config.hidden, half = padded(hidden);
   Rows residuals;
@@ -171,7 +172,7 @@ void HeadDrafter::attend_outputs(std::span<const BatchRow> rows, std::span<const
   attend_to_slots(own_rows);
 }
 
-// to += W x
+// Computes to += W x.
 void HeadDrafter::add_product(const HeadMatrix& matrix, View<const float, 2> x, Rows& to) {
   projected_.resize(to.view.shape[0], head_.config.hidden);
   matrix.multiply(machine_, x, projected_.view);
@@ -197,7 +198,8 @@ void HeadDrafter::add_mlp(Rows& residuals) {
   add_product(down_, gated_.view, residuals);
 }
 
-// Fills the cache slots of all rows, which have the token of the next position; computes out_ for `outputs`.
+// Fills the cache slots of all rows; each row has the token of the next position. Computes out_ for the rows
+// with indices `outputs`.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;
@@ -215,8 +217,8 @@ void HeadDrafter::run_layer(View<const float, 2> features, std::span<const Batch
   out_ = std::move(next);
 }
 
-// Computes features_ = fc (outputs of the layers that the head reads) for each row whose cache slot the head
-// fills. Returns these rows, each with the token at the next position instead of its own.
+// Computes features_ = fc (outputs of the tapped layers) for each row whose cache slot the head fills.
+// Returns these rows, each with the token of the next position instead of its own token.
 std::vector<BatchRow> HeadDrafter::fuse_features(const Batch& batch, const DraftSlots& slots) {
   const DraftHeadConfig& config = head_.config;
   const std::vector<BatchRow> batch_rows = rows_of(batch);

@@ -1,5 +1,5 @@
-// Runs a draft head after the steps of its model. reference/draft_head.h has the formulas,
-// backend/draft_chain.h the rows and pages that it uses. Keys and values are BF16.
+// Runs a draft head after the steps of its model. reference/draft_head.h has the formulas;
+// backend/draft_chain.h describes its rows and pages. Keys and values are BF16.
 #pragma once
 
 #include <memory>
@@ -20,17 +20,17 @@ namespace nibble::cpu {
 
 class HeadDrafter {
  public:
-  // If the head's file lacks the embedding or unembedding, uses the model's, which must outlive this object;
-  // throws InputError if the model has freed it. `int8`: whether MXFP4 matrices take int8 activations.
+  // If the head's file lacks the embedding or unembedding, uses those of `model`, which must outlive this
+  // object; InputError if the model has freed them. `int8`: whether MXFP4 matrices take int8 activations.
   HeadDrafter(const BackendOptions& options, const Weights& model, const Machine& machine, bool int8);
 
-  // start() prepares a step of num_rows rows. keep() stores the output `x` of `layer` if the head reads it.
+  // start() prepares a step of num_rows rows. keep() stores `x`, the output of `layer`, if the head reads it.
   void start(ptrdiff_t num_rows);
   void keep(int layer, View<const float, 2> x);
-  // Called after a step: fills the head's KV cache for its rows, then makes the drafts that its runs request.
+  // Called after a step. Fills the head's KV cache for its rows, then makes the drafts that its runs request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const SampledToken> outputs);
 
-  // Memory of the head: its matrices, its KV cache, and the activations of a step of up to max_rows rows.
+  // Memory of the head in three parts: matrices, KV cache, activations of a step of up to max_rows rows.
   static size_t weight_bytes(const DraftHeadConfig& head, Format format);
   static size_t kv_bytes(const DraftHeadConfig& head, int num_pages);
   static size_t workspace_bytes(const DraftHeadConfig& head, int max_rows);
@@ -41,13 +41,13 @@ class HeadDrafter {
     View<float, 2> view{};
     void resize(ptrdiff_t num_rows, ptrdiff_t width);
   };
-  // The chains that are not complete yet, in the order of their rows in out_.
+  // Chains that are not complete yet, in the order of their rows in out_.
   struct Chains {
     std::vector<size_t> indices;  // index of each chain in DraftSlots::chains
     std::vector<BatchRow> rows;   // input row of each chain for its next draft
-    std::vector<int> outputs;     // indices into `rows`: all of them
+    std::vector<int> outputs;     // indices into `rows`: all rows
   };
-  // One Run for each chain. Only its page table is used; `pages` holds the table's storage.
+  // One Run per chain, of which only the page table is used; `pages` holds the tables' storage.
   struct ChainRuns {
     std::vector<std::vector<PageId>> pages;
     std::vector<Run> runs;
@@ -71,7 +71,8 @@ class HeadDrafter {
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
   KvCache kv_;
-  // taps_ to sines_ have a row per row of the step, later per chain; the others, per row with logits.
+  // The members from taps_ to sines_ have a row per row of the step, later per chain. The others have a row
+  // per row whose logits are computed.
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;

@@ -1,6 +1,6 @@
-// A matrix of a draft head and its product with some rows. If its rows are whole blocks, it is stored in
-// MXFP4 by default: the time of a draft is proportional to the bytes read, and MXFP4 has a quarter of BF16's
-// bytes, while hardly fewer drafts are accepted (figures in docs/speculation.md).
+// A matrix of a draft head and its product with some rows. If rows are whole blocks, it is stored in MXFP4 by
+// default. The time of a draft is proportional to the bytes read; MXFP4 has a quarter of BF16's bytes, and
+// hardly fewer drafts are accepted (docs/speculation.md).
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class HeadMatrix {
   HeadMatrix(const Matrix& matrix, Format format, const Machine& machine, bool int8,
              const std::string& source);
   int rows() const { return matrix_.rows; }
-  // y = W x for each row: x [T, cols*] in split order, y [T, rows] in natural order.
+  // Computes y = W x for each row. x: [T, cols*] in split order; y: [T, rows] in natural order.
   void multiply(const Machine& machine, View<const float, 2> x, View<float, 2> y) const;
 
  private:

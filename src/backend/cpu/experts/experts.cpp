@@ -14,8 +14,8 @@
 namespace nibble::cpu {
 namespace {
 
-// A pair is a row and its k-th expert, with number row * K + k. The pairs of this rank's experts are sorted
-// by expert, then by row. A pair's index in this order is its place. A group is one expert's pairs.
+// A pair is a row and its k-th expert; its number is row * K + k. The pairs of this rank's experts are sorted
+// by expert, then by row. A pair's index in this order is its place. A group is all pairs of one expert.
 struct Group {
   int expert;  // index among this rank's experts
   ptrdiff_t first, count;
@@ -29,7 +29,7 @@ constexpr ptrdiff_t kElsewhere{-1};  // the pair's expert is on another rank
 
 Grouping group_by_expert(View<const int, 2> chosen, const IndexRange& own) {
   const ptrdiff_t num_pairs = chosen.shape[0] * chosen.shape[1];
-  std::vector<ptrdiff_t> next(own.count);  // per expert: number of pairs, later the next free place
+  std::vector<ptrdiff_t> next(own.count);  // by expert: number of pairs, later the next free place
   for (ptrdiff_t pair = 0; pair < num_pairs; ++pair)
     if (own.has(chosen.data[pair])) ++next[chosen.data[pair] - own.first];
   Grouping grouping;
@@ -60,10 +60,10 @@ float swiglu(float gate, float linear, float limit) {
   return swiglu(broadcast(gate), broadcast(linear), limit)[0];
 }
 
-// Computes 32 outputs of swiglu, in split order, from 64 elements of u: gates and linear parts alternate.
+// Computes 32 outputs of swiglu, in split order, from 64 elements of u (gates and linear parts alternate).
 void swiglu_block(const float* u, const float* biases, float limit, float* gated) {
   for (ptrdiff_t i = 0; i < kBlock / 2; i += 4) {
-    Floats part[4];  // each: gate and linear part of an even output, then of the odd one after it
+    Floats part[4];  // each: gate and linear part of an even output, then of the next odd output
     for (ptrdiff_t v = 0; v < 4; ++v) part[v] = load(u + 4 * (i + v)) + load(biases + 4 * (i + v));
     const auto low = [](Floats a, Floats b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); };
     const auto high = [](Floats a, Floats b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); };
@@ -74,7 +74,7 @@ void swiglu_block(const float* u, const float* biases, float limit, float* gated
   }
 }
 
-// Rows of W1 that give one block of h: 32 gates and 32 linear parts.
+// Number of rows of W1 for one block of h: 32 gates and 32 linear parts.
 constexpr ptrdiff_t kBlockRows{2 * kBlock};
 void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t block) {
   const Vector bias = args.layer.gate_up.bias(group.expert);
@@ -97,7 +97,7 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
   }
 }
 
-// Computes h from rows [first_row, first_row + kUpRows) of W1 for an expert's pairs, with float activations.
+// Computes h for the pairs of an expert from rows [first_row, first_row + kUpRows) of W1. Float activations.
 constexpr ptrdiff_t kUpRows{32};
 void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
                      ptrdiff_t first_row) {
@@ -120,7 +120,7 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
   }
 }
 
-// Prefetches the first codes and scales of a panel; the kernel prefetches the rest as it runs.
+// Prefetches the first codes and scales of a panel. The kernel itself prefetches the rest.
 void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) {
   const ptrdiff_t block = first_row * matrix.cols / kBlock;
   const bool is_q8_0 = matrix.format == Format::kQ8_0;
@@ -130,7 +130,8 @@ void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) 
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 
-// Adds h times rows [first_row, ...) of every expert's W2, weighted, to x. `storage`: space for T K panels.
+// Adds to x the weighted products of h with a panel of each W2, which begins at row `first_row`. `storage`
+// has room for the results of T K panels.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
   const ptrdiff_t num_rows =
       std::min<ptrdiff_t>(args.machine.panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);

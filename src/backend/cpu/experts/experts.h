@@ -8,9 +8,9 @@
 // its rows (20b, one token: 52.9 MB per layer).
 //
 // Design: (row, k) pairs are grouped by expert. In the first of two loops, a work item is a panel of one
-// expert's W1; it also applies swiglu, since gates and linear parts are alternate rows. In the second loop,
-// an item is a panel of W2 of all experts: it adds the K terms of its elements of x in the router's order of
-// k, so the result of a row does not depend on the experts of other rows.
+// expert's W1. It also applies swiglu, because gates and linear parts are alternate rows. In the second loop,
+// an item is a panel of W2 of all experts. It adds the K terms of its elements of x in the router's order of
+// k: the result of a row does not depend on other rows' experts.
 #pragma once
 
 #include "backend/cpu/machine.h"
@@ -31,7 +31,7 @@ struct ExpertsArgs {
   IndexRange own;               // the experts whose weights this rank has; other experts add nothing
   float swiglu_limit;
   View<float, 2> gated;  // [T K, I*], scratch for float activations: h
-  // Scratch for int8 activations. Rows are sorted by expert, so that rows with the same weights are adjacent.
+  // Scratch for int8 activations. Rows are sorted by expert, so rows with the same weights are adjacent.
   View<Q8Block, 2> normed_q8;  // [T K, H / 32]: normed rows
   View<Q8Block, 2> gated_q8;   // [T K, I / 32]: h
   View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch: products with W2

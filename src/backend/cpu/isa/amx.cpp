@@ -1,6 +1,6 @@
 // AMX (Intel servers since Sapphire Rapids): one instruction multiplies 16 tokens by 16 weight rows over the
 // 32 columns of a block. AVX-512 scales the block sums and adds them in the order of the other kernels, so
-// the bits are the same. Fewer than kLeastTokens tokens use the AVX-512 kernel. The three kinds of tiles:
+// the bits are the same. For fewer than kLeastTokens tokens the AVX-512 kernel is used. Three kinds of tiles:
 //   A  16 tokens x 32 bytes: a block of int8 activations of each token, as stored
 //   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip, Q8_0 as stored, MXFP4 as int8
 //   C  16 tokens x 16 weight rows: block sums in int32
@@ -27,7 +27,7 @@ struct TileConfig {
   uint8_t rows[16];
 };
 
-// Tiles 0 to 3 hold C and 4 and 5 hold A, for num_tokens tokens; 6 and 7 hold B.
+// Tiles 0 to 3 hold C, and 4 and 5 hold A, for num_tokens tokens. Tiles 6 and 7 hold B.
 void configure(int num_tokens) {
   TileConfig config{};
   config.palette = 1;
@@ -38,7 +38,7 @@ void configure(int num_tokens) {
   for (int tile = 0; tile < 4; ++tile) set(tile, num_tokens, 4 * kRows);
   for (int tile = 4; tile < 6; ++tile) set(tile, num_tokens, kBlock);
   for (int tile = 6; tile < 8; ++tile) set(tile, kBlock / 4, 4 * kRows);
-  asm volatile("" : : "r"(&config) : "memory");  // GCC 12 assumes that only the first 8 bytes are read
+  asm volatile("" : : "r"(&config) : "memory");  // GCC 12 would assume that only 8 bytes are read
   _tile_loadconfig(&config);
 }
 
@@ -58,7 +58,7 @@ struct Mxfp4 {
     }
     return to;
   }
-  // 2^(e - 127) of each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
+  // Returns 2^(e - 127) for each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
   static __m512 scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(
@@ -85,21 +85,21 @@ struct Whole {
   static constexpr bool value{is_whole};
 };
 
-// Product of up to 16 tokens with one chunk of a strip. The first chunk stores y, later ones add to it.
+// Product of up to 16 tokens with one chunk of a strip. The first chunk stores y, later chunks add to it.
 struct ProductArgs {
   const int8_t* weights;  // [num_blocks, kBlockBytes]: blocks in the layout of B
   const __m512* scales;   // [num_blocks]: the scales of 16 rows
   const Q8Block* x;       // the first token's first block in the chunk
-  ptrdiff_t x_stride;     // bytes from a token to the next
+  ptrdiff_t x_stride;     // bytes from one token to the next
   int num_tokens;
   ptrdiff_t num_blocks;
   bool is_first;
   float* y;
   ptrdiff_t y_stride;
-  const uint8_t* ahead;  // start of the cache lines to prefetch, one per block
+  const uint8_t* ahead;  // first of the cache lines to prefetch, one per block
 };
 
-// Intrinsics take tile numbers as immediates, so each tile number needs its own code.
+// Intrinsics take tile numbers as immediates, so each tile number needs code of its own.
 template <int which>
 inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   const int8_t* weights = args.weights + block * kBlockBytes;
@@ -131,7 +131,8 @@ inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   }
 }
 
-// A product is issued kAhead blocks before its sums are loaded, which hides the latency of tile and store.
+// A product is issued kAhead blocks before its sums are loaded. This hides the latency of the tile
+// instruction and of the store.
 constexpr ptrdiff_t kAhead{3};
 
 inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sums)[kTile * kRows]) {
@@ -147,7 +148,7 @@ inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sum
   }
 }
 
-// `is_whole`: all 16 tokens are present. Otherwise the sums of the absent tokens stay zero.
+// `is_whole`: all 16 tokens are present. If not, the sums of the absent tokens stay zero.
 template <bool is_whole>
 inline void product(const ProductArgs& args) {
   alignas(64) int32_t sums[4][kTile * kRows];
@@ -177,7 +178,7 @@ inline void product(const ProductArgs& args) {
 
 template <class Format>
 inline void strips(const StripArgs& args) {
-  // AVX-512 takes all tokens if their activations have no constant stride, else a last tile of few tokens.
+  // AVX-512 takes a last tile of few tokens, or all tokens if their activations have no constant stride.
   ptrdiff_t stride = 0;
   int num_tiled = args.num_tokens;
   if (num_tiled >= kLeastTokens) {
@@ -212,8 +213,8 @@ inline void strips(const StripArgs& args) {
         for (ptrdiff_t b = 0; b < count; ++b)
           scales[s][b] = Format::scale(args.scales + (block + b) * Format::kScaleBytes);
       }
-      asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from these arrays
-      // Each product prefetches part of the next codes: the next chunk of its strip, or the next strips.
+      asm volatile("" ::: "memory");  // tells GCC that tiles are loaded from these arrays
+      // Each product prefetches a part of the next codes: of its strip's next chunk, or of the next strips.
       const bool is_last = first + count == num_blocks;
       const auto multiply_tile = [&](int token, auto is_whole) {
         for (ptrdiff_t s = 0; s < num_strips; ++s) {

@@ -17,7 +17,7 @@ struct Avx2 {
     Vec even, odd;
   };
   static constexpr int kLanes{8};
-  // uses all 16 registers: 8 sums, 2 weights, the table and masks; activations are memory operands
+  // all 16 registers: 8 sums, 2 weights, the table and masks; activations stay in memory
   static constexpr int kTileTokens{2};
 
   static Vec zero() { return _mm256_setzero_ps(); }
@@ -38,9 +38,9 @@ struct Avx2 {
             _mm256_castsi256_ps(_mm256_and_si256(words, upper))};
   }
 
-  // The two E4M3 codes of a 16-bit word become IEEE halves: exponent into the lower four of five exponent
-  // bits, mantissa into the upper three of ten. Each half is 2^-8 of the value, also for subnormals, and
-  // converts to float32 exactly. NaN's code (all bits but the sign) would become finite, so all bits are set.
+  // Converts the two E4M3 codes of a 16-bit word to IEEE halves: exponent to the lower four of five bits,
+  // mantissa to the upper three of ten. Each half is 2^-8 times the value (even for subnormals) and becomes a
+  // float32 exactly. NaN's code (all bits but the sign) would become finite, so its half gets all bits set.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -52,8 +52,8 @@ struct Avx2 {
             _mm256_cvtph_ps(_mm_or_si128(odd, _mm_srai_epi16(nan, 8)))};
   }
 
-  // vpermps looks up the magnitude by the low 3 bits of each lane; bit 3 is the sign. Multiplying the table
-  // by the scale is exact because the scale is a power of two.
+  // vpermps looks up the magnitude by the low 3 bits of each lane; bit 3 is the sign. The scale is a power of
+  // two, so multiplying the table by it is exact.
   static Table table(float scale) {
     return _mm256_mul_ps(_mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f),
                          _mm256_set1_ps(scale));
@@ -69,7 +69,7 @@ struct Avx2 {
 };
 
 struct Mxfp4 : Avx2Mxfp4 {
-  // A 16-bit sum of two products is at most 2 * 24 * 127 = 6,096, so four such sums can be added in 16 bits.
+  // A 16-bit sum of two products is at most 2 * 24 * 127 = 6,096, so four such sums fit into 16 bits.
   static __m256i four_words(const __m256i* weights, const int8_t* codes) {
     __m256i sum = _mm256_setzero_si256();
     for (int w = 0; w < 4; ++w) {
@@ -86,8 +86,8 @@ struct Mxfp4 : Avx2Mxfp4 {
   }
 };
 
-// vpmaddubsw takes unsigned weights: their signs are applied to the activations. A sum of two products is at
-// most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
+// vpmaddubsw takes unsigned weights, so the weights' signs are applied to the activations. A sum of two
+// products is at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three products would not.
 struct Q8_0 : Avx2Q8_0 {
   static Weights unpack(const uint8_t* p) {
     Weights weights;

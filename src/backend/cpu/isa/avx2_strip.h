@@ -28,7 +28,7 @@ struct Avx2Strips {
 struct Avx2Mxfp4 : Avx2Strips {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
-  // Unpacks each weight to 2 w + 12 (0 to 24), since vpmaddubsw and vpdpbusd take unsigned bytes.
+  // Unpacks each weight w to 2 w + 12 (0 to 24), because vpmaddubsw and vpdpbusd take unsigned bytes.
   static Weights unpack(const uint8_t* p) {
     const __m256i table =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
@@ -43,8 +43,8 @@ struct Avx2Mxfp4 : Avx2Strips {
     return weights;
   }
 
-  // 2^(e - 127): the byte becomes the exponent of the float. Two codes need more: 0 becomes the subnormal
-  // 2^-127 (by the maximum), and 255 becomes infinity, which fma(scale, 0, scale) turns into NaN.
+  // Returns 2^(e - 127): the byte becomes the exponent of the float. Two codes need more: 0 becomes the
+  // subnormal 2^-127 (by the maximum), and 255 becomes infinity, which fma(scale, 0, scale) turns into NaN.
   static Floats scale(const uint8_t* p) {
     const __m256i exponents = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     const __m256 scale = _mm256_castsi256_ps(

@@ -23,7 +23,7 @@ struct Avx512 {
   static void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
   static Vec broadcast(float x) { return _mm512_set1_ps(x); }
   static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-  // Adds lanes 8 apart, then lanes 4, 2 and 1 apart.
+  // Adds lanes that are 8 apart, then lanes that are 4, 2 and 1 apart.
   static float sum(Vec v) {
     const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v),
                                        _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
@@ -31,8 +31,8 @@ struct Avx512 {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
-  // Sums the lanes of four vectors, each in the order of sum(). Two vectors share each addition: 13
-  // instructions instead of 28, which matters in attention, where a product has only 64 elements.
+  // Sums the lanes of four vectors, each in the order of sum(). Two vectors share each addition, which takes
+  // 13 instructions instead of 28. That matters in attention, where a product has only 64 elements.
   static void sums_of_four(Vec a, Vec b, Vec c, Vec d, float* to) {
     const auto halves = [](Vec x, Vec y) {
       return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
@@ -52,7 +52,7 @@ struct Avx512 {
             _mm512_castsi512_ps(_mm512_and_si512(words, upper))};
   }
 
-  // E4M3 codes become IEEE halves of 2^-8 of their value (avx2.cpp explains how).
+  // Converts E4M3 codes to IEEE halves with 2^-8 times their value (avx2.cpp explains how).
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -64,7 +64,7 @@ struct Avx512 {
             _mm512_cvtph_ps(_mm256_or_si256(odd, _mm256_srai_epi16(nan, 8)))};
   }
 
-  // vpermps reads only the low 4 bits of a lane: the low code needs no mask. Scaling by 2^n is exact.
+  // vpermps reads only the low 4 bits of a lane, so the low code needs no mask. Scaling by 2^n is exact.
   static Table table(float scale) {
     const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f,  //
                                          -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);

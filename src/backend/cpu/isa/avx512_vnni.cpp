@@ -1,4 +1,4 @@
-// AVX-512 VNNI and BW, 64 byte products per instruction: Intel servers since Cascade Lake, AMD since Zen 4.
+// AVX-512 VNNI and BW: 64 byte products per instruction. Intel servers since Cascade Lake, AMD since Zen 4.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -25,7 +25,7 @@ struct Avx512Vnni {
   static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats to_float(Ints v) { return _mm512_cvtepi32_ps(v); }
 
-  // `offset`: the initial sum, which compensates for the constant added to the weights (Q8Block).
+  // `offset`: initial sum, which compensates for the constant that is added to the weights (Q8Block).
   static Ints dot(const Weights& weights, const int8_t* codes, int32_t offset) {
     __m512i sum = _mm512_set1_epi32(offset);
     for (int w = 0; w < 8; ++w) {
@@ -37,7 +37,7 @@ struct Avx512Vnni {
   }
 };
 
-// Weights are unpacked to 2 w + 12, a number from 0 to 24, because vpdpbusd needs unsigned bytes.
+// Weights w are unpacked to 2 w + 12, which is 0 to 24, because vpdpbusd needs unsigned bytes.
 struct Mxfp4 : Avx512Vnni {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
@@ -55,7 +55,7 @@ struct Mxfp4 : Avx512Vnni {
     return weights;
   }
 
-  // 2^(e - 127) of each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
+  // Returns 2^(e - 127) for each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
   static Floats scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(
@@ -68,7 +68,7 @@ struct Mxfp4 : Avx512Vnni {
   }
 };
 
-// Weights are unpacked to w + 128, an unsigned byte: that flips the sign bit.
+// Weights w are unpacked to w + 128, an unsigned byte, by flipping the sign bit.
 struct Q8_0 : Avx512Vnni {
   static constexpr int kCodeBytes{kStripRows * kBlock}, kScaleBytes{2 * kStripRows};
 

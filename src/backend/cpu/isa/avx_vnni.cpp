@@ -1,4 +1,4 @@
-// AVX-VNNI: AVX-512's VNNI in 256 bits, for Intel clients since Alder Lake and AMD since Zen 5.
+// AVX-VNNI: AVX-512's VNNI instructions in 256 bits. Intel clients since Alder Lake, AMD since Zen 5.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -9,7 +9,7 @@
 namespace nibble::cpu {
 namespace {
 
-// `offset`: the initial sum, which compensates for the constant added to the weights (Q8Block).
+// `offset`: initial sum, which compensates for the constant that is added to the weights (Q8Block).
 __m256i block_sum(const Avx2Strips::Weights& weights, const int8_t* codes, int32_t offset) {
   __m256i sum = _mm256_set1_epi32(offset);
   for (int w = 0; w < 8; ++w) {
@@ -24,7 +24,7 @@ struct Mxfp4 : Avx2Mxfp4 {
   static Ints dot(const Weights& weights, const Q8Block& x) { return block_sum(weights, x.codes, x.offset); }
 };
 
-// Weights are unpacked to w + 128, an unsigned byte: that flips the sign bit.
+// Weights w are unpacked to w + 128, an unsigned byte, by flipping the sign bit.
 struct Q8_0 : Avx2Q8_0 {
   static Weights unpack(const uint8_t* p) {
     const __m256i sign = _mm256_set1_epi8(-128);

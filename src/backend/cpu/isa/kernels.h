@@ -1,7 +1,7 @@
 // Arguments and declarations of the loops that exist once per instruction set. Files of this folder are
 // compiled for instruction sets that the machine may lack. They include only intrinsics and headers of this
-// folder, and this header defines no function: of an inline function that several files compile, the linker
-// keeps one copy, which could contain AVX-512 instructions.
+// folder, and this header defines no function. If several files compile an inline function, the linker keeps
+// one copy, which could contain AVX-512 instructions.
 //
 // Float activations are in split order: in each block of 32 elements the 16 even ones, then the 16 odd ones,
 // with rows zero-padded to whole blocks. So every weight format is decoded without a shuffle: a 32-bit word
@@ -32,7 +32,7 @@ inline constexpr int kBlock{32};  // elements of a row decoded together: the siz
 struct DotArgs {
   const void* weights;      // [rows, cols], row-major: BF16, E4M3, or MXFP4 codes (16 bytes per 32 elements)
   const uint8_t* scales;    // for MXFP4: E8M0, [rows, cols / 32]
-  const float* row_scales;  // for E4M3: [rows], multiplied with the finished sum; null: all are 1
+  const float* row_scales;  // for E4M3: [rows], factor of the finished sum; null: all are 1
   int cols;
   int first_row, num_rows;
   const float* const* x;  // [num_tokens]: pointers to rows of `cols` elements in split order
@@ -56,9 +56,9 @@ using WeighKernel = void (*)(const WeighArgs&);
 
 inline constexpr int kMaxStripRows{16};
 
-// 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c]. The scale is stored halved, because
+// 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c]. The scale is halved, because
 // kernels double MXFP4 weights to make them integers. Kernels that need unsigned weights add 12 or 128 to
-// them; the offsets compensate for it.
+// each weight; `offset` and `q8_0_offset` compensate for that.
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;

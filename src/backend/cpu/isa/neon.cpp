@@ -12,7 +12,7 @@ namespace {
 
 struct Neon {
   using Vec = float32x4_t;
-  using Table = float32x4_t;  // the scale, by which looked-up values are multiplied
+  using Table = float32x4_t;  // the scale, which multiplies looked-up values
   struct Pair {
     Vec even, odd;
   };
@@ -32,7 +32,7 @@ struct Neon {
             vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xFFFF0000u)))};
   }
 
-  // E4M3 codes become IEEE halves of 2^-8 of their value (avx2.cpp explains how).
+  // Converts E4M3 codes to IEEE halves with 2^-8 times their value (avx2.cpp explains how).
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const uint8x8_t codes = vld1_u8(p);
@@ -44,8 +44,8 @@ struct Neon {
             vcvt_f32_f16(vreinterpret_f16_s16(vorr_s16(odd, vshr_n_s16(nan, 8))))};
   }
 
-  // A float32 of an E2M1 value is nonzero only in its upper two bytes. Each of these is looked up in a
-  // 16-entry table by the code; the lower two bytes get an out-of-range index, which gives zero.
+  // A float32 of an E2M1 value is nonzero only in its upper two bytes. Each of these bytes is looked up by
+  // the code in a 16-entry table. The lower two bytes get an index out of range, which gives zero.
   static Table table(float scale) { return vdupq_n_f32(scale); }
   static Pair mxfp4(const uint8_t* p, Table scale) {
     constexpr uint8_t kUpperTwo[32]{0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,  // table of bits 16 to 23
@@ -66,7 +66,7 @@ struct Neon {
   }
 };
 
-// A 16-bit sum of two products is at most 2 * 128 * 127 = 32,512. A sum of three would not fit.
+// A 16-bit sum of two products is at most 2 * 128 * 127 = 32,512; a sum of three would not fit.
 template <class Format>
 struct Strip : Format {
   static int32x4_t dot(const NeonStrips::Weights& weights, const Q8Block& x) {

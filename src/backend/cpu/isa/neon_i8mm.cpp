@@ -1,4 +1,4 @@
-// NEON's int8 matrix extension, 32 products per instruction: Arm since Neoverse V1 and N2, Apple since M2.
+// NEON's int8 matrix extension: 32 products per instruction. Arm since Neoverse V1 and N2, Apple since M2.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64
@@ -7,8 +7,8 @@
 namespace nibble::cpu {
 namespace {
 
-// smmla multiplies 8 columns of 2 rows by the same columns of 2 tokens, as below. A single token would leave
-// half of the sums unused, so it takes sdot.
+// smmla multiplies 8 columns of 2 rows by the same columns of 2 tokens, as shown below. A single token would
+// leave half of the sums unused: sdot multiplies it instead.
 //                       columns 8 v ... 8 v + 7
 //   weights   [ row r     . . . . . . . . ]        sums   [ token t,     row r     token t,     row r + 1 ]
 //             [ row r + 1 . . . . . . . . ]               [ token t + 1, row r     token t + 1, row r + 1 ]

@@ -15,7 +15,7 @@ struct NeonStrips {
     int8x16_t words[8];  // each: 4 columns of 4 rows
   };
   static constexpr int kStripRows{4};
-  static constexpr int kTileTokens{8};  // 19 registers: 8 sums, 8 vectors of weights, a scale, 2 activations
+  static constexpr int kTileTokens{8};  // 19 registers: 8 sums, 8 weights, a scale, 2 activations
 
   static Floats zero() { return vdupq_n_f32(0); }
   static Floats broadcast(float x) { return vdupq_n_f32(x); }
@@ -25,7 +25,7 @@ struct NeonStrips {
   static Floats to_float(Ints v) { return vcvtq_f32_s32(v); }
 };
 
-// NEON multiplies signed bytes, so weights need no offset (Q8Block).
+// NEON multiplies signed bytes, so weights need no offset (see Q8Block).
 struct NeonMxfp4 : NeonStrips {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
@@ -41,7 +41,7 @@ struct NeonMxfp4 : NeonStrips {
     return weights;
   }
 
-  // 2^(e - 127) of each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
+  // Returns 2^(e - 127) for each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
   static Floats scale(const uint8_t* p) {
     uint32_t bytes;
     __builtin_memcpy(&bytes, p, sizeof bytes);

@@ -1,5 +1,5 @@
 // Code for any machine, with the compiler's vectors of 4 floats (SSE2, NEON, or plain code). A product is
-// rounded before it is added, since not every machine has a fused multiply-add.
+// rounded before it is added, because some machines have no fused multiply-add.
 #include "backend/cpu/isa/strip.h"
 #include "backend/cpu/isa/tile.h"
 
@@ -24,7 +24,7 @@ constexpr E4m3Floats kE4m3 = [] {
 struct Portable {
   using Vec = float __attribute__((vector_size(16)));
   using Words = uint32_t __attribute__((vector_size(16)));
-  using Table = float;  // the scale, as values are looked up in memory
+  using Table = float;  // the scale: values are looked up in memory
   struct Pair {
     Vec even, odd;
   };
@@ -122,7 +122,7 @@ struct Q8_0 : PortableStrips {
     __builtin_memcpy(&weights, p, sizeof weights);
     return weights;
   }
-  // Twice the IEEE half at p; core/f16.h explains the conversion.
+  // Returns twice the IEEE half at p. core/f16.h explains the conversion.
   static float doubled(const uint8_t* p) {
     uint16_t half;
     __builtin_memcpy(&half, p, sizeof half);

@@ -1,11 +1,12 @@
-// The loop over strips (isa/kernels.h) for vectors of any width, in an unnamed namespace, so that each file
-// that includes this header has its own copy. Every tile of tokens reads all weights (4.25 or 8.5 bits each);
-// a strip's codes (20b: 23 or 46 KB) stay in L1.
+// The loop over strips (isa/kernels.h) for vectors of any width. The unnamed namespace gives each file that
+// includes this header its own copy. Every tile of tokens reads all weights (4.25 or 8.5 bits each); a
+// strip's codes (20b: 23 or 46 KB) stay in L1.
 //
-// `Strip` is one format in one instruction set: Floats and Ints have kStripRows lanes; unpack(p) converts a
-// block's kCodeBytes bytes to vectors of weights; scale(p) converts its kScaleBytes bytes to float32, doubled
-// if the weights are not; dot(weights, x) computes a block sum; kTileTokens tokens share an unpacked block.
-// A Strip that multiplies tokens in pairs has dot_pair(weights, x, y), and OfOneToken for a last one.
+// `Strip` is one format in one instruction set. Floats and Ints have kStripRows lanes; unpack(p) converts a
+// block's kCodeBytes bytes to vectors of weights; scale(p) converts its kScaleBytes bytes to float32, times 2
+// if unpack() does not double the weights; dot(weights, x) computes a block sum; kTileTokens tokens share an
+// unpacked block.
+// A Strip that multiplies tokens in pairs has dot_pair(weights, x, y), and OfOneToken for a last token.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
@@ -13,7 +14,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Prefetch distance for codes: the hardware prefetcher stops at the end of a 4 KB page.
+// Prefetch distance for codes. Needed because the hardware prefetcher stops at the end of a 4 KB page.
 constexpr ptrdiff_t kPrefetchBytes{2048};
 
 template <class Strip, int num_tokens>
@@ -49,7 +50,7 @@ inline void strip_tile(const StripArgs& args, int strip, int token) {
   for (int t = 0; t < num_tokens; ++t) Strip::store(y + t * args.y_stride, sums[t]);
 }
 
-// Processes tokens in tiles of num_tokens, and the remaining tokens in tiles of half the size, and so on.
+// Processes tokens in tiles of num_tokens, and remaining tokens in tiles of half the size, and so on.
 template <class Strip, int num_tokens>
 inline void strip_tokens(const StripArgs& args, int strip, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)

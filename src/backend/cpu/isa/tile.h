@@ -8,8 +8,8 @@
 // decoded block.
 //
 //             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
-//   w[row]     .     .     .     .       Each of the R x T sums is a vector register of its own and takes its
-//   w[row+1]   .     .     .     .       blocks in the same order for all R and T, so the bits of a token are
+//   w[row]     .     .     .     .       Each of the rows x tokens sums is a vector register. It takes its
+//   w[row+1]   .     .     .     .       blocks in the same order in tiles of any size, so a token's bits are
 //   w[row+2]   .     .     .     .       the same alone and in a batch. A block of weights is decoded into
 //   w[row+3]   .     .     .     .       registers once and multiplies all tokens of the tile.
 // A decoded token reads every weight once and is memory-bound; in prefill, w stays in L1 for all tokens.
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kTileRows{4};
 
-// 2^(e - 127) for every E8M0 byte; 255 is NaN. A table, because a load that broadcasts uses no vector unit.
+// 2^(e - 127) for every E8M0 byte; 255 is NaN. A table, because a load with broadcast uses no vector unit.
 struct E8m0Floats {
   float of[256];
 };
@@ -33,10 +33,10 @@ constexpr E8m0Floats kE8m0 = [] {
   return floats;
 }();
 
-// One row of weights: a struct for each format. decode() returns 2 * kLanes elements from `offset` in a
-// block. prefetch() fetches, for one block, a part of the next tile's rows: an MXFP4 row (20b: 1,440 bytes)
-// is too short for the hardware prefetcher, and one core reads 1.8 times as fast with prefetch(). finish()
-// turns the sum into the result. Rows of formats with an Element type may end within a block.
+// One row of weights, by format. decode() returns 2 * kLanes elements from `offset` in a block. prefetch()
+// fetches, for one block, a part of the next tile's rows: an MXFP4 row (20b: 1,440 bytes) is too short for
+// the hardware prefetcher, and with prefetch() a core reads 1.8 times as fast. finish() turns the sum into
+// the result. Rows of formats with an Element type may end within a block.
 template <class Simd>
 struct Bf16Row {
   using Element = uint16_t;
@@ -120,7 +120,7 @@ inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff
   }
 }
 
-// Adds the last cols % 32 columns as a zero-padded block; MXFP4 rows are always whole blocks.
+// Adds the last cols % 32 columns as a zero-padded block. Not needed for MXFP4 rows, which are whole blocks.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void add_tail(const DotArgs& args, int row, const float* const* x,
                      Sums<Simd, num_rows, num_tokens>& sums) {
@@ -146,7 +146,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
-  // Only the first tile of tokens prefetches, and only within the panel: the next may be another thread's.
+  // Only the first tile of tokens prefetches, within the panel: the next panel may be another thread's.
   const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
   for (int block = 0; block < num_blocks; ++block) {
     if (is_followed) rows[0].prefetch(args, block);
@@ -170,7 +170,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
           rows[r].finish(Simd::sum(sums.at[r][t]));
 }
 
-// Processes tokens in tiles of num_tokens, and the remaining tokens in tiles of half the size, and so on.
+// Processes tokens in tiles of num_tokens, and remaining tokens in tiles of half the size, and so on.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void dot_rows(const DotArgs& args, int row, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)
@@ -187,7 +187,7 @@ inline void dot(const DotArgs& args) {
   for (; row < end; ++row) dot_rows<Simd, Row, 1, Simd::kTileTokens>(args, row, 0);
 }
 
-// Adds to 32 elements of `out` from `first` on. A row of values that ends within them is zero-padded.
+// Adds to 32 elements of `out` from `first` on. A row of values that ends within these 32 is zero-padded.
 template <class Simd, class Row, int num_heads>
 inline void weigh_block(const WeighArgs& args, int head, int first) {
   const bool is_whole = first + kBlock <= args.head_dim;

@@ -13,7 +13,7 @@ constexpr uint32_t kMaxDisjointDepth{4};
 
 // Keywords that are refused because they restrict values and can't be enforced.
 constexpr std::string_view kRefused[]{"$dynamicRef", "$recursiveRef"};
-// Draft 2019-09 split "dependencies" into the other two.
+// Draft 2019-09 split "dependencies" into dependentRequired and dependentSchemas.
 constexpr std::string_view kDependencies[]{"dependentRequired", "dependentSchemas", "dependencies"};
 
 bool is_about_names(const Term& term) {
@@ -22,7 +22,7 @@ bool is_about_names(const Term& term) {
           term.keyword == "propertyNames");
 }
 
-// Whether the assertion (term) can be replaced only after all others of its branch are known.
+// Whether the term must be replaced after all others of its branch, because it depends on them.
 bool depends_on_others(const Term& term) {
   return term.sense == Term::Sense::kUnknown || is_about_names(term);
 }
@@ -111,8 +111,8 @@ void Branches::check_complete() const {
   if (left_out_) refuse(*left_out_);
 }
 
-// Replaces failures of keywords about member names (additionalProperties, ...) by one failure per name in the
-// branch. Adds a kUnknown alternative unless these are all possible names.
+// Replaces failures of keywords about all member names (additionalProperties, ...) by a failure for each name
+// in the branch. Adds a kUnknown alternative, unless the names in the branch are all that are possible.
 void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   constexpr size_t kMaxNames{16};
   if (std::ranges::none_of(alternatives,
@@ -170,7 +170,7 @@ void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   alternatives = std::move(named);
 }
 
-// Whether the failing keyword certainly applies to the member, and the member can violate it.
+// Whether the failing keyword certainly applies to a member of this name, and the member can violate it.
 bool Branches::may_name(const Term& failing, std::string_view name) {
   const Json& schema = *failing.schema;
   fuel_.spend(5);
@@ -187,8 +187,8 @@ bool Branches::may_name(const Term& failing, std::string_view name) {
   return true;
 }
 
-// Removes alternatives that can't be expressed (kUnknown) and returns the first such term, if any. During a
-// search for overlaps (disjoint_depth_), it instead replaces all by one that every value satisfies.
+// Removes alternatives that can't be expressed (kUnknown). Returns the first of their terms, if any. During a
+// search for overlaps (disjoint_depth_), instead replaces all alternatives by one that every value satisfies.
 std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   const auto is_unknown = [](const Terms& terms) { return terms.front().sense == Term::Sense::kUnknown; };
   const auto unknown = std::ranges::find_if(
@@ -211,7 +211,7 @@ std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   return first;
 }
 
-// The types that a value must have for the keyword to fail.
+// Returns the types of values for which the keyword can fail.
 Types Branches::types_of_failure(const Term& term) const {
   const std::string_view keyword = term.keyword;
   if (keyword == "type") return static_cast<Types>(kAllTypes & ~types_of(document_, *term.schema));
@@ -222,7 +222,7 @@ Types Branches::types_of_failure(const Term& term) const {
   return keyword.ends_with("tems") || keyword == "contains" ? kArrayType : kObjectType;
 }
 
-// Removes alternatives that no value of these types can satisfy.
+// Removes alternatives that no value of the given types can satisfy.
 void Branches::drop_impossible(Alternatives& alternatives, Types types) const {
   std::erase_if(alternatives, [&](const Terms& terms) {
     return std::any_of(terms.begin(), terms.end(), [&](const Term& term) {
@@ -237,7 +237,7 @@ void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
   drop_impossible(alternatives, open.branch.types);
   if (std::ranges::any_of(alternatives, [](const Terms& terms) {
         return std::ranges::any_of(terms, depends_on_others);
-      })) {  // the last choices are processed first, so these come last
+      })) {  // choices are processed last to first: handle these at the end
     open.choices.insert(open.choices.begin(), std::move(alternatives));
     return;
   }
@@ -293,7 +293,8 @@ void Branches::check_keywords(const Json& schema) const {
                      "this keyword is not supported together with minContains or maxContains");
 }
 
-// Adds two alternatives per entry of a dependency: the member is absent, or present and the entry must hold.
+// Adds two alternatives per entry of a dependency: the member is absent, or it is present and the entry
+// holds.
 void Branches::add_dependencies(Open& open, const Json& schema, std::string_view keyword, uint32_t depth) {
   using Sense = Term::Sense;
   for (const auto& [name, entry] : document_.object(schema, keyword)->items()) {
@@ -353,7 +354,7 @@ void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
   }
 }
 
-// Returns one alternative per oneOf member: this one holds, and all members that overlap with it fail.
+// Returns an alternative per member of oneOf: this member holds, and all members that overlap with it fail.
 const Branches::Alternatives& Branches::exclusive(const Json& schema) {
   if (const auto known = exclusive_.find(&schema); known != exclusive_.end()) return known->second;
   const Json& members = *document_.list(schema, "oneOf");

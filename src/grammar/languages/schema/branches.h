@@ -1,5 +1,5 @@
-// Brings the requirements on a value into disjunctive form: schemas that must hold together become branches,
-// one of which must hold. A branch is a list of plain assertions; "not" is pushed down to single keywords.
+// Brings the requirements on a value into disjunctive form: schemas that must all hold become branches, one
+// of which must hold. A branch is a list of plain assertions; "not" is pushed down to single keywords.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace nibble::grammar {
 
-// One assertion about a value. Schemas are identified by their address in the document.
+// An assertion about a value. A schema is identified by its address in the document.
 struct Term {
   enum class Sense : uint8_t {
     kHolds,
@@ -29,13 +29,13 @@ struct Term {
   Sense sense{Sense::kHolds};
   std::string_view keyword{};  // a string literal
   uint32_t index{0};
-  std::string_view name{};  // points into the document
+  std::string_view name{};  // part of the document's memory
 
   auto key() const { return std::tuple(schema, sense, keyword, index, name); }
   bool operator<(const Term& other) const { return key() < other.key(); }
   bool operator==(const Term& other) const { return key() == other.key(); }
 };
-using Terms = std::vector<Term>;  // all must hold
+using Terms = std::vector<Term>;  // all terms must hold
 
 // Types of values, as bits. A number is an integer or a fraction.
 using Types = uint8_t;
@@ -43,32 +43,32 @@ inline constexpr Types kNullType{1}, kBooleanType{2}, kIntegerType{4}, kFraction
     kArrayType{32}, kObjectType{64}, kNumberTypes{kIntegerType | kFractionType}, kAllTypes{127};
 
 struct Branch {
-  // A kHolds term stands for the schema's own keywords; its $ref, allOf and so on have terms of their own.
+  // A kHolds term covers only the schema's own keywords: its $ref, allOf and so on have terms of their own.
   Terms terms;
   Types types{kAllTypes};
 };
 
 class Branches {
  public:
-  // `warnings` gets a line for each keyword whose ways to fail are only partly covered.
+  // `warnings` gets a line for each keyword that fails in more ways than the branches cover.
   Branches(const SchemaDocument& document, Fuel& fuel, std::vector<std::string>& warnings)
       : document_(document), fuel_(fuel), warnings_(warnings) {}
 
-  // Every value in a branch satisfies the terms. Values that fail a schema in a way that a grammar can't
-  // express are in no branch; if this leaves no branch, throws a Refusal.
+  // Returns the branches of `terms`: every value in a branch satisfies all terms. Values that fail a schema
+  // in a way that a grammar can't express are in no branch. If this leaves no branch, throws a Refusal.
   std::vector<Branch> of(const Terms& terms);
 
-  // Throws a Refusal if any way to fail was left out.
+  // Throws a Refusal if any way in which a schema can fail was left out.
   void check_complete() const;
 
   // Throws InputError if the schema has a keyword that restricts values and is not enforced.
   void check_keywords(const Json& schema) const;
 
-  // Whether no value satisfies the branch, looking `depth` levels deep; used to find oneOf members that
-  // exclude each other. Set by the owner, which knows what the keywords of a branch mean together.
+  // Whether no value satisfies the branch, judged from `depth` levels of nested schemas. Used to find members
+  // of oneOf that exclude each other. Set by the owner, which knows the combined meaning of keywords.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
-  // is_found: whether every regex engine finds the pattern (of patternProperties) in the name; if
-  // `is_negated`, whether none does. is_name: whether the name satisfies the schema.
+  // is_found: whether every regex engine finds the pattern (of patternProperties) in the name; with
+  // `is_negated`, whether no engine does. is_name: whether the name satisfies the schema.
   std::function<bool(std::string_view name, const Json& schema, const std::string& pattern, bool is_negated)>
       is_found;
   std::function<bool(std::string_view name, const Json& schema)> is_name;
@@ -110,12 +110,12 @@ class Branches {
   Fuel& fuel_;
   std::vector<std::string>& warnings_;
   std::map<const Json*, Alternatives> exclusive_;  // results of exclusive(), by schema
-  // First term that drop_unknown() removed. If the grammar has no text, the refusal names it.
+  // First term that drop_unknown() removed. If the grammar has no text, the refusal is about this term.
   std::optional<Term> left_out_;
   uint32_t disjoint_depth_{0};
 };
 
-// The types that "type" allows; all types without "type".
+// Returns the types that "type" allows; all types if the schema has no "type".
 Types types_of(const SchemaDocument& document, const Json& schema);
 Types type_of_value(const Json& value);
 

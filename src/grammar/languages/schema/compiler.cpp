@@ -8,7 +8,7 @@ namespace nibble::grammar {
 
 namespace {
 
-// Adds the fuel spent in its scope to `spent`, even if an exception ends the scope.
+// Adds to `spent` the fuel that is spent while this object exists, also if an exception ends its scope.
 class Meter {
  public:
   Meter(const Fuel& fuel, uint64_t& spent) : fuel_(fuel), spent_(spent), left_(fuel.left()) {}
@@ -77,7 +77,7 @@ std::string SchemaCompiler::impossible_place() const {
   for (const auto& [terms, node] : values_) {
     if (builder_.is_productive(node)) continue;
     for (const Term& term : terms) {
-      // Skip the schema `false`, which is legitimate for an optional member.
+      // Skips the schema `false`, which is legitimate for an optional member.
       const bool is_false = term.schema->is_boolean();
       if (std::string place = document_.path_of(*term.schema); !is_false && depth(place) > depth(deepest))
         deepest = std::move(place);
@@ -91,7 +91,8 @@ NodeId SchemaCompiler::value(Terms terms) {
     return term.sense == Term::Sense::kHolds && SchemaDocument::is_true(*term.schema);
   });
   if (terms.empty()) return any_value();
-  // Equal lists of assertions, in any order, share a rule. Its members have the order of its first use.
+  // Lists of the same assertions in different orders share a rule, which writes the members of an object in
+  // the order of its first use.
   Terms key = terms;
   std::sort(key.begin(), key.end());
   key.erase(std::unique(key.begin(), key.end()), key.end());
@@ -145,7 +146,7 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Requirements on the arrays or objects shorter than all excluded values, and on those longer than all.
+// Returns requirements on arrays or objects shorter than all excluded values, and on those longer than all.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {
@@ -166,7 +167,7 @@ std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const F
     fewer.objects.max = std::min(facts.objects.max, least - 1);
     more.objects.min = std::max(facts.objects.min, most + 1);
     more.objects.min_schema = excluding->schema;
-    // Undeclared members may all have one name, so objects() can't guarantee more members than are declared.
+    // Undeclared members may all have one name, so objects() can guarantee no more members than are declared.
     size_t num_declared = facts.objects.required.size();
     for (const Json* source : facts.objects.sources)
       if (const Json* properties = SchemaDocument::find(*source, "properties"))
@@ -185,7 +186,7 @@ void SchemaCompiler::leave_out(const Json& schema, std::string_view keyword) {
   if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
 }
 
-// The values of an enum that all other assertions allow.
+// Returns the values of an enum that all other assertions allow.
 std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, const Facts& facts) {
   std::vector<const Json*> values;
   enum_of_listed_ = facts.values_of;

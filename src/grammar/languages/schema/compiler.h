@@ -16,11 +16,11 @@ namespace nibble::grammar {
 
 class SchemaCompiler {
  public:
-  // `widened`: JSON pointers of schemas that lost keywords.
+  // `widened`: JSON pointers of schemas that have lost keywords.
   SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
 
-  // JSON pointers of the schemas that are simplified if compilation fails (widening.h).
+  // JSON pointers of schemas to simplify if compilation fails (widening.h):
   std::string dearest_place() const;     // the schema that took the most work
   std::string impossible_place() const;  // the deepest schema that no value satisfies
   uint64_t fuel_left() { return builder_.expressions().fuel().left(); }
@@ -33,7 +33,7 @@ class SchemaCompiler {
   std::vector<Facts> beside_excluded(const Branch& branch, const Facts& facts, Types type);
   std::vector<const Json*> listed_values(const Branch& branch, const Facts& facts);
 
-  // Defined in schema/strings.cpp, numbers.cpp and containers.cpp.
+  // These functions are defined in schema/strings.cpp, numbers.cpp and containers.cpp.
   Expression regex(const StringFacts::Pattern& pattern);
   Expression texts_of(const Format& format);
   Expression texts_beside_others(const Format& format);
@@ -64,9 +64,9 @@ class SchemaCompiler {
   bool is_impossible(const Branch& branch, uint32_t depth);
   bool is_impossible(const Terms& terms, uint32_t depth);
 
-  // Defined in schema/holds.cpp: check whether a value satisfies a term.
+  // Defined in schema/holds.cpp: these check whether a value satisfies a term.
   bool holds(const Json& value, const Term& term);
-  // Also true if the result depends on a widened schema, whose lost keywords are unknown.
+  // Also returns true if the result depends on a widened schema, whose lost keywords are unknown.
   bool may_hold(const Json& value, const Terms& terms);
   bool holds(const Json& value, const Json& schema);
   bool all_keywords_hold(const Json& value, const Json& schema);
@@ -87,16 +87,16 @@ class SchemaCompiler {
   std::vector<std::pair<Terms, NodeId>> open_;  // rules declared, but not yet defined
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
-  // Fuel spent on each list of terms; the key is its first schema.
+  // Fuel spent on each list of terms, by the list's first schema.
   std::map<const Json*, uint64_t> work_;
   std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
   bool has_met_widened_{false};  // whether holds() has reached a widened schema
-  // Enum whose values are being filtered: holds() need not look them up in it. Otherwise null.
+  // The enum whose values are being filtered, or null. holds() need not search this enum for the value.
   const Json* enum_of_listed_{nullptr};
 };
 
-// Numbers within the bound, without an exponent and, if `integers`, without a fraction (number_range.cpp).
+// Return the numbers within the bound, without exponent and, if `integers`, without fraction.
 Expression numbers_at_least(Expressions& expressions, const Bound& bound, bool integers);
 Expression numbers_at_most(Expressions& expressions, const Bound& bound, bool integers);
 

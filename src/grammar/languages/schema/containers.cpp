@@ -33,7 +33,7 @@ GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& 
   return needed;
 }
 
-// OpenAI's strict mode allows no undeclared members, unless none are declared: then only {} would be left.
+// OpenAI's strict mode allows no undeclared members, except if none is declared: only {} would be left.
 bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
   const auto has = [&](std::string_view keyword) {
     return std::any_of(facts.sources.begin(), facts.sources.end(),
@@ -43,7 +43,8 @@ bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
          !has("patternProperties") && facts.unevaluated.empty();
 }
 
-// Each schema applies its properties and patterns to the member or, if none match, additionalProperties.
+// Returns the node of a member's value. Each schema of `facts` applies its properties and patterns that match
+// the name; if none match, its additionalProperties.
 NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name) {
   if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
     return builder_.nothing();
@@ -82,7 +83,7 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   return value(std::move(terms));
 }
 
-// Assertions about a member that no schema declares. `patterns`: matching patternProperties, by schema.
+// Returns assertions about a member that no schema declares. `patterns`: the matching patternProperties.
 Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
                                        const std::vector<const Json*>& patterns) const {
   Terms terms;
@@ -108,7 +109,7 @@ Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
   return terms;
 }
 
-// Undeclared names, grouped by the patterns that they match: each pattern splits the previous groups in two.
+// Groups undeclared names by the patterns that they match. Each pattern splits all groups in two.
 std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectFacts& facts,
                                                                    const std::vector<std::string>& names) {
   if (is_closed(facts)) return {};
@@ -124,7 +125,7 @@ std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectF
     const Json* patterns = SchemaDocument::find(*source, "patternProperties");
     if (patterns == nullptr) continue;
     for (const auto& [pattern, schema] : patterns->items()) {
-      // A name on which regex engines disagree matches neither expression, so it is never generated.
+      // If regex engines disagree on a name, it matches neither expression, so it is never generated.
       const Expression matching = regex({source, "patternProperties", pattern, false});
       const Expression not_matching = regex({source, "patternProperties", pattern, true});
       std::vector<Group> divided;
@@ -170,7 +171,7 @@ NodeId SchemaCompiler::objects(const Facts& facts) {
   for (const std::string& name : names)
     object.members.push_back({name, required.contains(name), member(objects, name)});
   object.undeclared = undeclared(objects, names);
-  // Two undeclared members may have the same name, which counts once.
+  // Two undeclared members may have the same name; then they count as one.
   if (objects.min > 1 && !object.undeclared.empty()) {
     if (objects.min > names.size() + 1)
       document_.refuse(

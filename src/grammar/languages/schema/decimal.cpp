@@ -28,7 +28,7 @@ std::string incremented(std::string digits) {
   return '1' + digits;
 }
 
-// `digits` must be a number above 0.
+// Returns the number minus 1. `digits` must be a number above 0.
 std::string decremented(std::string digits) {
   size_t i = digits.size() - 1;
   for (; digits[i] == '0'; --i) digits[i] = '9';

@@ -1,4 +1,4 @@
-// A number as exact decimal digits. Bounds of a schema become automata over digits.
+// A number as exact decimal digits, from which bounds of a schema become automata over digits.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Decimal {
 };
 
 int compare(const Decimal& a, const Decimal& b);  // negative, 0 or positive
-// Rounds towards minus infinity (floor) or plus infinity (ceil).
+// Rounding towards minus infinity (floor) or plus infinity (ceil).
 Decimal floor(const Decimal& a);
 Decimal ceil(const Decimal& a);
 Decimal next_integer(const Decimal& integer, bool is_up);

@@ -1,4 +1,5 @@
-// uniqueItems for arrays whose items have few possible values: lists these values, else all possible arrays.
+// uniqueItems for arrays whose items have few possible values: lists these values or, if that does not
+// suffice, all possible arrays.
 #include <algorithm>
 #include <set>
 
@@ -10,7 +11,7 @@ namespace {
 constexpr uint32_t kMaxNested{3};    // levels of arrays within arrays
 constexpr size_t kMaxListed{1'000};  // limit on listed arrays, or on integers before filtering
 
-// The smallest (is_min) or largest integer within the bound; 2^60 or -2^60 if it has more than 15 digits.
+// The smallest (`is_min`) or largest integer within the bound; 2^60 or -2^60 if it has more than 15 digits.
 int64_t integer_of(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);
@@ -40,7 +41,7 @@ NodeId SchemaCompiler::different_items(const Branch& branch, const ArrayFacts& a
   return builder_.one_of(std::move(texts));
 }
 
-// All values that satisfy the assertions, each once; nullopt if there are more than `max`.
+// Returns all values that satisfy the assertions, each once; nullopt if there are more than `max`.
 std::optional<std::vector<Json>> SchemaCompiler::few_values(const Terms& terms, size_t max, uint32_t depth) {
   std::vector<Json> found;
   std::set<nlohmann::json> seen;
@@ -56,7 +57,7 @@ std::optional<std::vector<Json>> SchemaCompiler::few_values(const Terms& terms, 
   return found;
 }
 
-// All values of the branch, and possibly others; nullopt if there are too many.
+// Returns all values of the branch and possibly others, to be filtered; nullopt if they are too many.
 std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& branch, uint32_t depth) {
   const Facts facts = facts_of(branch, document_, warnings_);
   std::vector<Json> values;
@@ -82,7 +83,7 @@ std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& 
   return values;
 }
 
-// All arrays that satisfy the requirements, and possibly others; nullopt if too many or nested too deep.
+// Returns all arrays that meet the requirements, and possibly others; nullopt if too many or nested too deep.
 std::optional<std::vector<Json>> SchemaCompiler::few_arrays(const ArrayFacts& arrays, uint32_t depth) {
   constexpr uint32_t kMaxLength{16};
   const uint32_t most = arrays.most();

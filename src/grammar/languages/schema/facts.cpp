@@ -70,8 +70,8 @@ class FactsReader {
       unevaluated_items_.push_back(std::move(*unevaluated));
   }
 
-  // Applies unevaluatedItems to the items after the longest prefixItems of its scope. Does nothing if a
-  // schema of the scope covers all further items.
+  // Applies unevaluatedItems to items after the longest prefixItems in its scope. No effect if a schema of
+  // the scope applies to all further items.
   void merge_unevaluated(const Unevaluated& unevaluated) {
     ArrayFacts& arrays = facts_.arrays;
     size_t num_mentioned = 0;
@@ -111,7 +111,7 @@ class FactsReader {
     if (order < 0 || (order == 0 && is_exclusive)) max = {value, is_exclusive};
   }
 
-  // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans next to minimum and maximum.
+  // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans that qualify minimum and maximum.
   bool is_exclusive(const Json& schema, std::string_view keyword) const {
     const Json* value = find(schema, keyword);
     return value != nullptr && value->is_boolean() && value->get<bool>();
@@ -166,7 +166,7 @@ class FactsReader {
     if (find(schema, "properties") || find(schema, "patternProperties") ||
         find(schema, "additionalProperties"))
       objects.sources.push_back(&schema);
-    // In draft 3 and in OpenAPI's parameters, "required" is a boolean that says nothing about the value.
+    // In draft 3 and in OpenAPI's parameters, "required" is a boolean that does not restrict the value.
     if (const Json* names = find(schema, "required"); names != nullptr && !names->is_boolean())
       for (const Json& name : *document_.list(schema, "required")) require(schema, "required", name);
     if (const Json* names = find(schema, "propertyNames")) objects.names.push_back({names});
@@ -287,10 +287,10 @@ class FactsReader {
     }
   }
 
-  // A lower bound fails at numbers below it, and an upper bound at those above it.
+  // Adds the opposite bound: a lower bound fails at smaller numbers, an upper bound at larger ones.
   void number_fails(const Json& schema, std::string_view keyword) {
     const bool is_draft_4_flag = find(schema, keyword)->is_boolean();
-    if (is_draft_4_flag) {  // it only qualifies the bound next to it, which fails separately
+    if (is_draft_4_flag) {  // the flag only qualifies the bound next to it, whose failure is another case
       facts_.types = 0;
     } else if (keyword == "minimum") {
       max_number(Decimal::of(*document_.number(schema, keyword)), !is_exclusive(schema, "exclusiveMinimum"));

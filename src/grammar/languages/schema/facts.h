@@ -1,4 +1,4 @@
-// The combined requirements of the assertions of one branch, by type of value.
+// The combined requirements of a branch's assertions, by the type of value.
 #pragma once
 
 #include <optional>
@@ -40,17 +40,17 @@ struct StringFacts {
 };
 
 struct ArrayFacts {
-  std::vector<Terms> first;   // terms of item 0, 1, ...
+  std::vector<Terms> first;   // terms of the items at 0, 1, ...
   std::optional<Terms> rest;  // terms of all further items; absent: none allowed
   uint32_t min{0}, max{kUnlimited};
-  // At least one item after the first needed_from items must satisfy all terms of `needed`.
+  // At least one item at index needed_from or later must satisfy all terms of `needed`.
   Terms needed;
   size_t needed_from{0};
-  const Json* needed_of{nullptr};  // one of the schemas that require this item, by keyword needed_by
+  const Json* needed_of{nullptr};  // a schema that requires such an item, by its keyword needed_by
   std::string_view needed_by;
   uint32_t num_needed{0};
-  const Json* unique{nullptr};  // a schema that requires unique items; null if none does
-  // Maximum number of items, as far as the schemas show it without a look into nested ones.
+  const Json* unique{nullptr};  // a schema that requires unique items; null if no schema does
+  // Maximum number of items, as far as it follows without looking into nested schemas.
   uint32_t most() const;
 };
 
@@ -58,7 +58,7 @@ struct ObjectFacts {
   std::vector<const Json*> sources;   // schemas with properties, patternProperties or additionalProperties
   std::vector<std::string> required;  // names of required members, each once
   std::vector<std::string> absent;    // names of members that must be absent
-  // Members that must be present, each with a schema that it must fail.
+  // Members that must be present, each with a schema that its value must fail.
   std::vector<std::pair<std::string, const Json*>> failing;
   std::vector<Unevaluated> unevaluated;
   Terms names;  // terms for the names of members (propertyNames)
@@ -68,9 +68,9 @@ struct ObjectFacts {
 
 struct Facts {
   Types types{kAllTypes};
-  // Values of enum or const; of several, the shortest list. Each must still be checked against all terms.
+  // Values of enum or const; the shortest list if several exist. Each must be checked against all terms.
   std::optional<std::vector<const Json*>> values;
-  const Json* values_of{nullptr};     // the enum with these values; null for a const
+  const Json* values_of{nullptr};     // the enum with these values; null for const
   std::vector<const Json*> excluded;  // values that must not occur
   NumberFacts numbers;
   StringFacts strings;
@@ -78,14 +78,14 @@ struct Facts {
   ObjectFacts objects;
 };
 
-// The requirements of a schema for items 0, 1, ... (prefixItems) and of further items (items); null if
-// absent. Drafts before 2020-12 called these keywords "items" and "additionalItems".
+// Return the requirements for items 0, 1, ... (prefixItems) and for further items (items); null if absent.
+// Drafts before 2020-12 call these keywords "items" and "additionalItems".
 const Json* first_items(const Json& schema);
 const Json* further_items(const Json& schema);
 
 void warn_once(std::vector<std::string>& warnings, const std::string& warning);
 
-// `warnings` gets a line for each format that is not enforced, or only partly.
+// `warnings` gets a line for each format that is not enforced, or not completely.
 Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings);
 
 }  // namespace nibble::grammar

@@ -5,12 +5,12 @@
 
 namespace nibble::grammar {
 
-// Whether the keyword is a "format" of unknown name, which asserts nothing.
+// Whether the keyword is a "format" with an unknown name, which asserts nothing.
 bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !find_format(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
-// Adds the failures of keywords that are not about items, members, or other schemas.
+// Adds the failures of keywords that do not concern items, members, or other schemas.
 void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
   constexpr std::string_view kSingle[]{"type",
                                        "enum",
@@ -63,7 +63,7 @@ void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   ways.push_back(std::move(none));
   constexpr size_t kMaxPairs{16};
   size_t num_pairs = 0;
-  for (const Terms& alone : exclusive(schema))  // one member, then those that overlap with it
+  for (const Terms& alone : exclusive(schema))  // a member holds, and another that overlaps with it
     for (size_t i = 1; i < alone.size(); ++i)
       if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
         ways.push_back({{alone[0].schema}, {alone[i].schema}});
@@ -81,7 +81,8 @@ void Branches::conditions_fail(const Json& schema, Alternatives& ways) {
   if (has_else) ways.push_back({{&condition, Sense::kFails}, {&schema_at(schema, "else"), Sense::kFails}});
 }
 
-// A schema fails if one of its keywords fails. A widened schema may also fail by a keyword that it lost.
+// Returns the ways in which a schema can fail, one keyword each. A widened schema may also fail by a keyword
+// that it lost, so any value may fail it.
 Branches::Alternatives Branches::failures(const Json& schema) {
   if (document_.is_widened(schema)) return {{}};
   if (document_.is_reference_alone(schema)) return {{{&document_.target(schema), Term::Sense::kFails}}};

@@ -17,10 +17,10 @@ inline Expression up_to(Expressions& e, uint32_t max_length, Expression texts) {
   return e.all_of(texts, e.repeat(e.set(CodePoints::all()), 0, max_length));
 }
 
-// IPv4 addresses 0.0.0.0 to 255.255.255.255, without leading zeros: RFC 2673, 3.2.
+// Matches IPv4 addresses, 0.0.0.0 to 255.255.255.255, without leading zeros: RFC 2673, 3.2.
 std::string ipv4_regex();
 
-// IPv6 addresses of RFC 4291, 2.2: `::` stands for `least_missing` or more of the eight groups.
+// Matches IPv6 addresses of RFC 4291, 2.2. `::` must stand for at least `least_missing` of the eight groups.
 std::string ipv6_regex(int least_missing);
 
 }  // namespace nibble::grammar

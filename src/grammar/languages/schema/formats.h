@@ -1,4 +1,5 @@
-// Enforced string formats. Each accepts what its standard does, and more only as `not_checked` says.
+// String formats that are enforced. A format accepts the texts that its standard allows, and others only as
+// `not_checked` states.
 #pragma once
 
 #include <string_view>
@@ -10,7 +11,7 @@ namespace nibble::grammar {
 struct Format {
   std::string_view name;
   Expression (*texts)(Expressions&);
-  // The automaton has too many states to list. So length limits become part of it (strings.cpp).
+  // The automaton has too many states to list them all. Length limits then become part of it (strings.cpp).
   bool has_many_states{false};
   std::string_view not_checked{};  // parts that are not enforced, for a warning
   // A wider format with few states. It is used, with a warning, if other keywords also restrict the text.

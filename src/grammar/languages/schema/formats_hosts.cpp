@@ -23,7 +23,7 @@ std::string ipv4_regex() {
 std::string ipv6_regex(int least_missing) {
   const std::string ipv4 = ipv4_regex();
   std::string regex = fmt::format("(?:{0}:){{7}}{0}|(?:{0}:){{6}}{1}", kGroup, ipv4);
-  const int most = 8 - least_missing;  // limit on groups next to `::`
+  const int most = 8 - least_missing;  // maximum number of groups next to `::`
   for (int before = 0; before <= most; ++before) {
     regex += before == 0 ? "|::" : fmt::format("|{0}(?::{0}){{{1}}}::", kGroup, before - 1);
     if (before == most) continue;
@@ -38,8 +38,8 @@ Expression ipv4_format(Expressions& e) { return whole_match(e, ipv4_regex()); }
 Expression ipv6_format(Expressions& e) { return whole_match(e, ipv6_regex(1)); }
 Expression hostname_format(Expressions& e) { return labels(e); }
 
-// "Mailbox" of RFC 5321, 4.1.2 and 4.1.3, with the limits of 4.5.3.1 on the part before the @ and on the
-// domain. Address literals must have a registered tag, and the only one is IPv6.
+// The "Mailbox" of RFC 5321, 4.1.2 and 4.1.3, with the limits of 4.5.3.1 on the part before the @ and on the
+// domain. An address literal must have a registered tag; IPv6 is the only one.
 Expression email_format(Expressions& e) {
   constexpr std::string_view kAtom{R"([A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)"};
   constexpr std::string_view kQuoted{R"("(?:[ !#-\[\]-~]|\\[ -~])*")"};

@@ -5,7 +5,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Characters that an IRI may have in addition to those of a URI, for use inside a set.
+// Characters, for use inside a set, that an IRI may have in addition to the characters of a URI.
 constexpr std::string_view kUcsCharacters{
     R"(\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}\x{10000}-\x{1FFFD}\x{20000}-\x{2FFFD}\x{30000}-\x{3FFFD})"
     R"(\x{40000}-\x{4FFFD}\x{50000}-\x{5FFFD}\x{60000}-\x{6FFFD}\x{70000}-\x{7FFFD}\x{80000}-\x{8FFFD})"
@@ -15,7 +15,7 @@ constexpr std::string_view kPrivateCharacters{R"(\x{E000}-\x{F8FF}\x{F0000}-\x{F
 constexpr std::string_view kEscape{"%[0-9A-Fa-f]{2}"};
 constexpr std::string_view kUnreservedAndDelimiters{R"(A-Za-z0-9._~!$&'()*+,;=\-)"};
 
-// The regular expressions of a reference's parts, named as in RFC 3986, appendix A.
+// Regular expressions for the parts of a reference, named as in RFC 3986, appendix A.
 struct Parts {
   explicit Parts(std::string_view more, std::string_view more_in_queries) {
     const auto any_of = [&](std::string_view characters) {
@@ -55,7 +55,7 @@ Expression uri_reference_format(Expressions& e) { return whole_match(e, uri().re
 Expression iri_format(Expressions& e) { return whole_match(e, iri().with_scheme()); }
 Expression iri_reference_format(Expressions& e) { return whole_match(e, iri().reference()); }
 
-// Literals may contain an apostrophe, as erratum 6937 allows.
+// Literals of a template may contain an apostrophe, as erratum 6937 of RFC 6570 allows.
 Expression uri_template_format(Expressions& e) {
   const std::string literal =
       fmt::format(R"((?:[!#$&-;=?-\[\]_a-z~{}{}]|{}))", kUcsCharacters, kPrivateCharacters, kEscape);

@@ -3,8 +3,8 @@
 
 namespace nibble::grammar {
 
-// Regular expressions of ECMA-262: groups close (up to three deep), sets end, quantifiers have something to
-// repeat, and no backslash is last. Braces, sets, and the character after a backslash are not checked.
+// Regular expressions of ECMA-262. Checked: groups close (up to three deep), sets end, quantifiers have
+// something to repeat, no backslash is last. Not checked: braces, sets, and the character after a backslash.
 Expression regex_format(Expressions& e) {
   constexpr std::string_view kSet{R"(\[(?:[^\]\\]|\\(?:.|\n))*\])"}, kEscape{R"(\\(?:.|\n))"};
   constexpr std::string_view kQuantifier{R"((?:(?:[*+?]|\{\d+(?:,\d*)?\})\??)?)"};

@@ -12,8 +12,8 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return fmt::format("(?:{})", fmt::join(alternatives, "|"));
 }
 
-// A leap second is 23:59:60 UTC, so the local time determines the offset: the local time plus one minute, or
-// 24 hours minus that if negative. leap_minutes() checks the minutes, leap_hours() the hours.
+// A leap second is 23:59:60 UTC, so its local time determines the UTC offset: hours and minutes plus one
+// minute, minus 24 hours if negative. leap_minutes() checks the minutes, leap_hours() the hours.
 std::string leap_minutes() {
   std::vector<std::string> minutes;
   for (int minute = 0; minute < 60; ++minute) {
@@ -47,7 +47,7 @@ Expression date_and(Expressions& e, Expression time) {
 
 }  // namespace
 
-// Dates with 29 February in leap years only.
+// Dates, with 29 February only in leap years.
 Expression date_format(Expressions& e) {
   constexpr std::string_view kLeapYear{
       R"((?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00))"};

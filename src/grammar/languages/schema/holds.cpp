@@ -1,4 +1,4 @@
-// Checks a value against a schema, keyword by keyword, to filter the values of an enum.
+// Checks a value against a schema, keyword by keyword. Used to filter the values of an enum.
 #include <algorithm>
 
 #include "grammar/automata/trie.h"
@@ -10,7 +10,7 @@ namespace nibble::grammar {
 namespace {
 
 bool is_divided(const Decimal& value, const Decimal& divisor) {
-  // Long division in units of the last digit of either number.
+  // Long division; the unit is the last digit of either number.
   const size_t num_decimals = std::max(value.fraction.size(), divisor.fraction.size());
   const auto digits = [&](const Decimal& a) {
     return a.integer + a.fraction + std::string(num_decimals - a.fraction.size(), '0');
@@ -75,7 +75,7 @@ bool SchemaCompiler::holds(const Json& value, const Json& schema) {
   return result;
 }
 
-// Keywords that are not in this list assert nothing, or are checked together with a listed keyword.
+// Checks the listed keywords. Other keywords assert nothing, or are checked together with a listed one.
 bool SchemaCompiler::all_keywords_hold(const Json& value, const Json& schema) {
   constexpr std::string_view kKeywords[]{"type",
                                          "enum",

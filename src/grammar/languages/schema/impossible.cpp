@@ -1,4 +1,5 @@
-// Finds lists of assertions that no value satisfies, looking a few levels deep; for the members of a oneOf.
+// Finds lists of assertions that no value satisfies, looking a few levels deep. Used to find members of oneOf
+// that exclude each other.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"

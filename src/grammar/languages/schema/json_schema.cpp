@@ -10,7 +10,7 @@
 namespace nibble::grammar {
 namespace {
 
-// For SchemaOptions::drops_unenforceable: drops parts until the schema compiles, in the end all of it.
+// Implements SchemaOptions::drops_unenforceable: drops parts of the schema, at worst all, until it compiles.
 Compiled compile_widened(const Json& schema, const SchemaOptions& options) {
   constexpr uint64_t kMaxWork{4 * kCompileFuel};  // fuel for all attempts together
   std::string why;

@@ -1,5 +1,5 @@
-// Bounds of numbers as expressions over their digits: the larger number has more digits before the point or,
-// with the same number of them, a greater digit at the first difference.
+// Bounds of numbers, as expressions over their digits. The larger of two numbers has more digits before the
+// point, or with equally many, the greater digit at the first difference.
 #include "grammar/languages/schema/compiler.h"
 
 namespace nibble::grammar {
@@ -9,7 +9,7 @@ class Ranges {
  public:
   Ranges(Expressions& expressions, bool integers) : e_(expressions), integers_(integers) {}
 
-  // Numbers without a sign that are at least, or at most, a non-negative decimal.
+  // Returns the unsigned numbers that are at least, or at most, a non-negative decimal.
   Expression at_least(const Decimal& low, bool is_exclusive) {
     std::vector<Expression> all;
     const size_t num = low.integer.size();
@@ -56,7 +56,7 @@ class Ranges {
   }
   Expression not_zero() { return e_.concat(any_digits(0), e_.concat(digits('1', '9'), any_digits(0))); }
 
-  // Returns the fractions that make a number at least the bound if both have the same integer part.
+  // Returns the fractions with which a number reaches the bound, if both have the same integer part.
   Expression fraction_at_least(const std::string& low, bool is_exclusive) {
     if (integers_) return low.empty() && !is_exclusive ? Expression::kEmptyText : Expression::kNothing;
     if (low.empty())
@@ -77,7 +77,7 @@ class Ranges {
                           : e_.optional(e_.concat(e_.text("."), e_.repeat(e_.text("0"), 1)));
     std::vector<Expression> all;
     for (size_t k = 0; k < high.size(); ++k) {
-      if (k > 0) all.push_back(e_.text(high.substr(0, k)));  // missing digits are zeros
+      if (k > 0) all.push_back(e_.text(high.substr(0, k)));  // missing digits count as zeros
       if (high[k] > '0')
         all.push_back(e_.concat(e_.text(high.substr(0, k)),
                                 e_.concat(digits('0', static_cast<char>(high[k] - 1)), any_digits(0))));
@@ -90,7 +90,7 @@ class Ranges {
   bool integers_;
 };
 
-// Converts a bound to an inclusive bound that is an integer.
+// Converts a bound to an inclusive bound at an integer.
 Bound integer_bound(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);

@@ -1,5 +1,5 @@
-// A number without any constraint may have every form that JSON allows; one with a constraint has no
-// exponent, and its digits are compared.
+// Numbers of a schema. A number without any constraint may have every form that JSON allows. A number with a
+// constraint has no exponent, and its digits are compared.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"
@@ -26,7 +26,7 @@ Expression signed_integer(Expressions& e) {
                                                  e.repeat(digit(e, '0', '9'), 0, kMaxIntegerDigits - 1))));
 }
 
-// Fractions that do not end in zero, so that each value has one text.
+// Fractions must not end in zero, so that each value has only one text.
 Expression fraction(Expressions& e) {
   return e.concat(e.text("."),
                   e.concat(e.repeat(digit(e, '0', '9'), 0, kMaxFractionDigits - 1), digit(e, '1', '9')));
@@ -46,7 +46,7 @@ Expression SchemaCompiler::plain_number(Types types) {
   const Expression integer = e.concat(e.optional(e.text("-")), integer_digits(e));
   if (types == kFractionType) return e.concat(integer, fraction(e));
   const Expression digits = e.concat(e.text("."), e.repeat(digit(e, '0', '9'), 1, kMaxFractionDigits));
-  // Exponents up to 199: even with all integer digits the number stays below 2^1024.
+  // Exponents go up to 199: even with the most integer digits, the number stays below 2^1024.
   const Expression exponent =
       e.concat(e.set({{'e', 'e'}, {'E', 'E'}}),
                e.concat(e.optional(e.set({{'+', '+'}, {'-', '-'}})),
@@ -74,7 +74,7 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   std::vector<Expression> parts;
   if (numbers.min) parts.push_back(numbers_at_least(e, *numbers.min, integers));
   if (numbers.max) parts.push_back(numbers_at_most(e, *numbers.max, integers));
-  // Bounds and integer multiples already allow integers only; plain_number() would multiply the states.
+  // Bounds and integer multiples already allow only integers. plain_number() would multiply the states.
   bool has_form = integers && (numbers.min || numbers.max), has_excluded = false;
   for (const NumberFacts::Multiple& multiple : numbers.multiples) {
     parts.push_back(multiples(multiple));
@@ -88,9 +88,9 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   if (types == kFractionType || parts.empty() || (integers && !has_form)) {
     parts.push_back(plain_number(types));
   } else if (has_excluded && !integers) {
-    parts.push_back(canonical_number(e));  // one text per value, which can be excluded
+    parts.push_back(canonical_number(e));  // one text per value, so that a value can be excluded
   }
-  // Doubles distinguish all numbers of 15 digits, so every reader finds a number on the same side of a bound.
+  // Doubles distinguish all numbers of 15 digits, so all readers see a number on the same side of a bound.
   constexpr uint32_t kMaxDigits{15};
   const bool is_constrained = parts.size() > 1 || types == kFractionType || numbers.min || numbers.max;
   if (is_constrained && !integers)

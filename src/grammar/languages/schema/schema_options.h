@@ -3,10 +3,10 @@
 namespace nibble::grammar {
 
 struct SchemaOptions {
-  // OpenAI's strict mode: objects with "properties" allow no others, unless they have additionalProperties.
+  // OpenAI's strict mode: objects with "properties" have no others, unless they have additionalProperties.
   bool is_strict{false};
-  // For a tool's arguments, which are an object: keywords that can't be enforced are dropped with a warning
-  // that names their place, instead of refusing the schema. More texts are then accepted, never fewer.
+  // Keywords that can't be enforced are dropped, with a warning that names their place, instead of refusing
+  // the schema. More texts are then accepted, never fewer. For the arguments of a tool, which are an object.
   bool drops_unenforceable{false};
 };
 

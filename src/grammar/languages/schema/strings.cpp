@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Whether a single format is the only restriction on the text.
+// Whether the only restriction on the text is a single format.
 bool is_one_format(const StringFacts& facts, const std::vector<const Json*>& excluded) {
   return facts.formats.size() == 1 && facts.failing_formats.empty() && facts.patterns.empty() &&
          facts.min_length == 0 && facts.max_length == kUnlimited &&
@@ -16,7 +16,7 @@ bool is_one_format(const StringFacts& facts, const std::vector<const Json*>& exc
 
 }  // namespace
 
-// The texts that match the pattern; if `is_negated`, those in which no regex engine finds it.
+// Returns the texts that match the pattern; if `is_negated`, the texts in which no regex engine finds it.
 Expression SchemaCompiler::regex(const StringFacts::Pattern& pattern) {
   const auto [known, is_new] =
       patterns_.emplace(std::pair{pattern.regex, pattern.is_negated}, Expression::kNothing);
@@ -71,8 +71,8 @@ void SchemaCompiler::warn_of_formats(const StringFacts& facts, const std::vector
                                          format->name, format->not_checked_beside_others));
 }
 
-// Limits the length within the automaton. That takes many states, but they are created only when reached. A
-// counter is cheaper, but needs a list of all states (automata/remaining_lengths.h).
+// Makes limits on the length part of the automaton. That takes many states, but they are created only when
+// reached. A counter is cheaper, but needs a list of all states (automata/remaining_lengths.h).
 Expression SchemaCompiler::with_lengths(const StringFacts& facts, Expression text) {
   if (facts.min_length == 0 && facts.max_length == kUnlimited) return text;
   if (facts.min_length > facts.max_length) return Expression::kNothing;
@@ -93,7 +93,7 @@ NodeId SchemaCompiler::strings(const Facts& facts) {
   return builder_.json_string(text, is_free ? Encoding::kJsonStringFree : Encoding::kJsonString, {min, max});
 }
 
-// Member names that satisfy the terms, including their length limits.
+// Returns the member names that satisfy the terms, including their limits on the length.
 Expression SchemaCompiler::names_expression(const Terms& terms) {
   Expressions& e = builder_.expressions();
   std::vector<Expression> choices;

@@ -9,7 +9,7 @@ namespace nibble::grammar {
 
 bool Unevaluated::mentions_member(const std::function<bool(const Json& schema)>& is_named) const {
   return std::any_of(scope.begin(), scope.end(), [&](const Json* schema) {
-    // Each of these keywords covers all members that are not named.
+    // Each of these two keywords covers all members that no other keyword names.
     const bool has_rest = SchemaDocument::find(*schema, "additionalProperties") ||
                           (schema != scope[0] && SchemaDocument::find(*schema, "unevaluatedProperties"));
     return has_rest || is_named(*schema);

@@ -1,5 +1,6 @@
-// unevaluatedItems and unevaluatedProperties apply to what no other keyword mentions. They are supported if
-// that is fixed, as with $ref and allOf, and refused next to keywords such as anyOf, where values decide.
+// unevaluatedItems and unevaluatedProperties apply to items and members that no other keyword mentions. They
+// are supported if the schema alone determines which items and members that are (as with $ref and allOf).
+// They are refused if it depends on the value (as with anyOf).
 #pragma once
 
 #include <functional>
@@ -11,17 +12,17 @@
 
 namespace nibble::grammar {
 
-// The schema `value` applies to every item or member that no schema of `scope` mentions.
+// Says that the schema `value` applies to every item or member that no schema of `scope` mentions.
 struct Unevaluated {
   const Json* value;
-  // The schema with the keyword, then those that it includes by $ref or allOf.
+  // The schema with the keyword, then the schemas that it includes by $ref or allOf.
   std::vector<const Json*> scope;
 
-  // Whether a schema of the scope mentions a member. `is_named`: whether it does so by name or pattern.
+  // Whether a schema of the scope mentions a member. `is_named`: whether a schema's names or patterns match.
   bool mentions_member(const std::function<bool(const Json& schema)>& is_named) const;
 };
 
-// Returns nullopt if the keyword is absent or has no effect. Throws InputError if that depends on the value.
+// Returns nullopt if the keyword is absent or without effect. InputError if its effect depends on the value.
 std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const Json& schema,
                                           std::string_view keyword);
 

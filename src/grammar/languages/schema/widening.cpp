@@ -8,9 +8,9 @@
 namespace nibble::grammar {
 namespace {
 
-// Keywords that are always kept: "type" costs nothing, and references may need the others.
+// Keywords that are never dropped: "type" costs nothing, and references may need the others.
 constexpr std::string_view kKept[]{"type", "$defs", "definitions", "$schema", "$id", "id", "$anchor"};
-// Keywords that are expensive, or multiply the cost of keywords next to them.
+// Keywords that are expensive, or that multiply the cost of keywords next to them.
 constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
                                    "not",          "if",          "dependentRequired",
                                    "dependencies", "uniqueItems", "dependentSchemas",
@@ -19,7 +19,7 @@ constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
 // Keywords whose values are not schemas, but objects with schemas as members.
 constexpr std::string_view kNamed[]{"properties",  "patternProperties", "$defs",
                                     "definitions", "dependentSchemas",  "dependencies"};
-// The effect of unevaluatedItems and unevaluatedProperties depends on these keywords.
+// Keywords that unevaluatedItems and unevaluatedProperties depend on.
 constexpr std::string_view kMentions[]{"properties",
                                        "patternProperties",
                                        "additionalProperties",
@@ -77,11 +77,11 @@ bool Widening::remove(Json& schema, const std::string& place, const std::string&
   return true;
 }
 
-// Removes `keyword`, and keywords that apply to what it does not name: they would now apply to more.
+// Removes `keyword`, and keywords that apply to everything it does not name: they would now apply to more.
 void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
   places_.insert(place);
   remove(schema, place, keyword);
-  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // else the siblings would take effect
+  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // otherwise its siblings would apply
     for (const std::string& name : names_of(schema))
       if (name == "type" || !is_one_of(kKept, name)) schema.erase(name);
   if (keyword == "properties" || keyword == "patternProperties")
@@ -101,7 +101,7 @@ bool Widening::simplify(std::string place) {
   }
 }
 
-// Replaces a schema by `true` if it is not an object and so has no keywords to remove.
+// Replaces a schema by `true`. Used for schemas that are not objects, and so have no keywords to remove.
 bool Widening::open_schema(Json& schema, const std::string& place) {
   if (SchemaDocument::is_true(schema)) return false;
   schema = true;

@@ -1,4 +1,4 @@
-// Drops from a schema what can't be enforced: one unchecked keyword is better than an unchecked tool call.
+// Drops unenforceable keywords from a schema: one unchecked keyword is better than an unchecked tool call.
 #pragma once
 
 #include <set>
@@ -14,12 +14,12 @@ class Widening {
   explicit Widening(const Json& schema);
 
   const Json& schema() const { return schema_; }
-  // JSON pointers of schemas that have lost keywords, or whose negation is not enforced.
+  // JSON pointers of schemas that have lost keywords, or whose failure is not enforced.
   const std::set<std::string>& places() const { return places_; }
   // One line for each removed part.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // drop() and simplify() return false if nothing is left to remove.
+  // drop() and simplify() return false if they find nothing to remove.
   bool drop(const Refusal& refusal);
   // Simplifies the schema at `place`, or the nearest schema around it that can be simplified.
   bool simplify(std::string place);

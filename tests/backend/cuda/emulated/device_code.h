@@ -1,6 +1,6 @@
-// Included before everything else in a .cu file that is compiled for the CPU. Defines what CUDA C++ adds to
+// Included before everything else in a .cu file that is compiled for the CPU. Defines CUDA C++'s additions to
 // C++, for GPU threads that are fibers (emulated_gpu.h). The toolkit's headers provide the types and their
-// host functions; atomics and warp exchanges are here.
+// host functions. Atomics and warp exchanges are here.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -36,7 +36,7 @@
 #define __forceinline__ inline
 #define __noinline__
 
-// The toolkit's function of this name is a template that calls the driver.
+// Replaces the toolkit's function of this name, a template that calls the driver.
 #define cudaLaunchKernelEx nibble::emulated::launch_prepared
 template <typename... Params>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Params...), cudaFuncAttribute attribute, int value) {
@@ -70,7 +70,7 @@ class Given {
  private:
   const uint8_t* bytes_;
 };
-// All lanes must take part. The result is valid until the exchange after the next one.
+// All lanes of the warp must call it. The result is valid until the exchange after the next one.
 template <typename T>
 Given<T> exchange(const T& own) {
   static_assert(sizeof(T) <= kExchangeBytes && std::is_trivially_copyable_v<T>);

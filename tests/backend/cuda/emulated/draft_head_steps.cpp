@@ -1,5 +1,5 @@
-// Steps with a draft head on the emulated GPU: it checks drafts, moves their keys and values, and drafts
-// trees. The tests of tests/backend/cuda check heads much more thoroughly, and would take an hour here.
+// Runs steps with a draft head on the emulated GPU: steps that verify drafts, move their keys and values, and
+// draft trees. The tests of tests/backend/cuda check heads more thoroughly, but would take an hour here.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/cuda_backend.h"

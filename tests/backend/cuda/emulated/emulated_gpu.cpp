@@ -34,13 +34,13 @@ struct Launch {
   unsigned num_ctas() const { return grid.x * grid.y * grid.z; }
 };
 
-// A fiber starts once through its ucontext. After that it is left and entered by longjmp, because switching
-// contexts makes a system call each time.
+// A fiber starts once through its ucontext. Later switches use longjmp, because switching a ucontext makes a
+// system call each time.
 struct Fiber {
   jmp_buf jump;
   std::unique_ptr<uint8_t[]> stack;  // null: the fiber has not started
 };
-// What a GPU thread waits for: `number` to differ from `before`. The thread is not entered until then.
+// The condition that a GPU thread waits for: `number` differs from `before`. Until then it does not run.
 struct Wait {
   const unsigned* number{nullptr};
   unsigned before{0};
@@ -48,7 +48,7 @@ struct Wait {
   bool goes_on() const { return !has_ended && (!number || *number != before); }
 };
 // A warp and the values that its lanes exchange. Two rounds alternate, because a lane may already be in the
-// next round while others still read this one.
+// next round while other lanes still read this one.
 struct Warp {
   unsigned num_arrived, round;
   std::array<std::array<uint8_t, kExchangeBytes>, kLanes> given[2];
@@ -101,13 +101,13 @@ class Multiprocessor {
     waits_[current_] = {&number, number};
     leave();
   }
-  // Separate functions: a function that setjmp() makes return twice must not contain the locals of a loop.
+  // Separate functions: a function in which setjmp() returns twice must not contain the locals of a loop.
   [[gnu::noinline]] void begin(Fiber& fiber);
   [[gnu::noinline]] void enter(Fiber& fiber);
 
   unsigned num_threads_{0};
   const std::function<void()>* kernel_{nullptr};
-  // Fibers and their stacks are kept: making new ones would take longer than most kernels.
+  // Fibers and their stacks are kept: making new ones for each launch would take longer than most kernels.
   std::vector<Fiber> fibers_;
   std::vector<Wait> waits_;
   std::vector<Warp> warps_;
@@ -119,7 +119,7 @@ class Multiprocessor {
 
 thread_local Multiprocessor* multiprocessor;
 
-// Main function of a fiber: runs its thread of one CTA after another.
+// Main function of a fiber. Runs its GPU thread of one CTA after another.
 void Multiprocessor::run_threads() {
   Multiprocessor& own = *multiprocessor;
   for (;;) {
@@ -209,7 +209,7 @@ void Multiprocessor::run(Launch& launch) {
   }
 }
 
-// The GPU: its multiprocessors, which wait for launches.
+// The GPU and its multiprocessors, which wait for launches.
 class Gpu {
  public:
   ~Gpu() {

@@ -1,10 +1,10 @@
-// A GPU emulated on the CPU, for tests. It runs kernels compiled as C++, with twins of the functions that are
-// PTX (twins/). A CTA is a host thread, so its __shared__ variables are thread_local ones. Its GPU threads
-// are fibers that yield to each other where they wait. Up to kMostResidents CTAs run at once, because CTAs
-// may wait for each other; the others follow. A launch has ended when the call returns.
+// A GPU emulated on the CPU, for tests. It runs kernels compiled as C++, with C++ versions of the functions
+// that are PTX (twins/). A CTA is a host thread, so its __shared__ variables are thread_local variables. Its
+// GPU threads are fibers that yield to each other where they wait. Up to kMostResidents CTAs run at once,
+// because CTAs may wait for each other. The other CTAs follow. A launch has ended when the call returns.
 //
-// It shows what a kernel computes and whether it ends. It says nothing about speed and little about races:
-// between two exchanges lanes run one after another, and warps run in an order that changes.
+// Tests on it check what a kernel computes and whether it ends. They check no speed and few races: between
+// two exchanges lanes run one after another, and warps run in a changing order.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,7 +18,7 @@
 #include <typeinfo>
 #include <vector>
 
-// The GPU thread that runs now.
+// Indices and sizes of the GPU thread that runs now.
 extern constinit thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace nibble::emulated {
@@ -30,7 +30,7 @@ struct SharedMemory {
 };
 extern constinit thread_local SharedMemory shared_memory;
 
-// Lets the other threads of the CTA run, and sometimes other CTAs. Every polling loop calls it.
+// Lets other threads of the CTA run, and sometimes other CTAs. Every polling loop calls yield().
 void yield();
 void sync_cta();
 // Synchronises `num_threads` threads of the CTA (whole warps) at the given barrier.
@@ -38,16 +38,16 @@ void sync_some(int barrier, int num_threads);
 
 inline constexpr size_t kExchangeBytes{64};
 inline constexpr unsigned kMostResidents{16};
-// Publishes `bytes` bytes of the calling lane. Returns the bytes of all lanes of its warp, kExchangeBytes
-// apart. They are valid until the exchange after the next one.
+// Publishes `bytes` bytes of the calling lane. Returns the bytes of all lanes of its warp, at distances of
+// kExchangeBytes. They are valid until the exchange after the next one.
 const uint8_t* exchange_bytes(const void* own, size_t bytes);
 
-// Called for each L2 prefetch of a kernel, if set. Several host threads may call it at once.
+// If set, called for each L2 prefetch of a kernel. Several host threads may call it at the same time.
 extern std::function<void(const void* from, int num_bytes)> on_prefetch;
 
 void run(const dim3& grid, const dim3& threads, size_t shared_bytes, const std::function<void()>& kernel);
 
-// A launch as the runtime receives it.
+// A launch with the arguments of the runtime's launch function.
 struct RecordedLaunch {
   struct Argument {
     const std::type_info& type;
@@ -57,7 +57,7 @@ struct RecordedLaunch {
   const cudaLaunchConfig_t& config;
   std::vector<Argument> arguments;
 };
-// While this is set, it gets every launch, and no kernel runs.
+// If set, gets every launch, and no kernel runs.
 extern std::function<void(const RecordedLaunch&)> on_launch;
 
 template <typename T>

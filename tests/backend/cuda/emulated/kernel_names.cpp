@@ -16,20 +16,20 @@
 namespace nibble::emulated {
 namespace {
 
-// Where this program is loaded: what is added to the addresses in its file.
+// Returns the address at which this program is loaded, the difference to the addresses in its file.
 uintptr_t load_address() {
   uintptr_t address = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* to) {
         *static_cast<uintptr_t*>(to) = info->dlpi_addr;
-        return 1;  // the program itself comes first
+        return 1;  // the program itself is reported first
       },
       &address);
   return address;
 }
 
-// Returns mangled names by address, from the symbol table of the program's file: kernels are local symbols,
-// which dladdr() does not know.
+// Returns mangled names by address, from the symbol table of the program's file. dladdr() does not find
+// kernels, because they are local symbols.
 std::map<uintptr_t, std::string> read_symbols() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};

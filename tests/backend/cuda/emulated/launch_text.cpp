@@ -34,7 +34,7 @@ class Text {
     if (!words.empty()) text += fmt::format(" {}={}", name, words);
     return *this;
   }
-  // "{3:128 4:normed}": words of 4 bytes by their numbers.
+  // Returns 4-byte words by their numbers, such as "{3:128 4:normed}".
   std::string words_of(std::span<const uint8_t> bytes) const {
     std::string words;
     const auto add = [&](size_t at, const std::string& word) {
@@ -66,7 +66,7 @@ class Text {
   const NamedArrays& arrays_;
 };
 
-// Activations are given as "name" and "rows": the array, and the rows of the image where it is one.
+// Writes activations in two fields: `name` is the array, `rows` the rows of the image if it is an image.
 void put(Text& to, const char* name, const char* rows, const Activations& a) {
   if (a.layout != ActivationLayout::kBlocks) to(name, a.data)(rows, a.data ? a.image_rows : 0);
 }
@@ -140,7 +140,7 @@ void put(Text& to, const UnembedArgs& a) {
   to("row_stride", a.row_stride)("deals", a.deals);
 }
 
-// Arguments that kernel files derive from these: copies of types that only these files see.
+// Copies of argument types that are only defined in the kernel files named here.
 struct LaunchedArgs : AttendArgs {  // attention/rows.cu
   int num_joining;
 };

@@ -1,9 +1,9 @@
-// Launches as text: kernel, grid, threads, shared memory, attributes, and the values of all arguments.
+// Writes launches as text: kernel, grid, threads, shared memory, attributes, and the values of all arguments.
 //
 // An address is written as the name of its array and the offset in bytes. Zeros and null pointers are left
-// out, so that a missing field and a zero one read the same. The arguments of the functions in args.h are
-// written field by field, by names that stay the same when fields move. Everything else is written as it lies
-// in memory: words, each after its index.
+// out, so that a missing field and a zero one give the same text. Arguments of the functions in args.h are
+// written field by field, by names that stay the same when fields move. All other arguments are written as in
+// memory: words, each after its index.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace nibble::emulated {
 
-// Arrays by name. Those that take() returns lie in memory that does not exist: no kernel runs.
+// Arrays by name. take() returns arrays at addresses without memory, because no kernel runs.
 class NamedArrays {
  public:
   template <typename T>
@@ -28,7 +28,7 @@ class NamedArrays {
   void add(const std::string& name, const void* data, size_t bytes) {
     arrays_.push_back({name, reinterpret_cast<uintptr_t>(data), bytes});
   }
-  // "normed" or "normed+64"; empty: no array has that address.
+  // Returns a text such as "normed" or "normed+64"; empty if no array has that address.
   std::string name_of(uintptr_t address) const;
 
  private:

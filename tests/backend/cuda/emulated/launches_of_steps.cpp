@@ -1,9 +1,9 @@
 // Tests the launches of a step: kernels, grids and arguments, on every family of GPUs, with one rank and with
 // two, for the numbers of tokens before and after each change of kernels. No kernel runs. launches/hashes.txt
-// has a hash of each step's list of launches; the other files of that folder have some of the lists. A change
-// that must not change what steps do must not change these files.
+// has a hash of each step's list of launches, and the other files of that folder have some of the lists. A
+// change of code that must not change steps must not change these files.
 //
-// NIBBLE_LAUNCHES=FOLDER writes the present files to a folder, and every list to all.txt there.
+// NIBBLE_LAUNCHES=FOLDER writes the current files to FOLDER, and every list to all.txt there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -74,8 +74,8 @@ std::vector<Case> cases() {
   return cases;
 }
 
-// Steps of T tokens: one token of each of T sequences, with 1, 4 or 64 chunks of attention; drafts in trees;
-// a prompt; and a prompt next to tokens of other sequences.
+// Steps of T tokens: one token for each of T sequences, with 1, 4 or 64 chunks of attention; trees of drafts;
+// a prompt; a prompt next to tokens of other sequences.
 enum class Kind { kDecode1, kDecode4, kDecode64, kTrees, kPrompt, kMixed };
 constexpr std::pair<Kind, const char*> kKinds[]{{Kind::kDecode1, "decode-1"},   {Kind::kDecode4, "decode-4"},
                                                 {Kind::kDecode64, "decode-64"}, {Kind::kTrees, "trees"},
@@ -98,7 +98,7 @@ StepShape shape_of(Kind kind, int num_tokens, bool has_own_sequences) {
   return shape;
 }
 
-// A model and its workspace without memory.
+// A model and its workspace, at addresses without memory.
 struct Setup {
   explicit Setup(const Case& of)
       : share(share_of(of)),
@@ -116,7 +116,7 @@ struct Setup {
 
   static Config whole_config(const Case& of) {
     Config config = *named_config(of.model);
-    config.num_layers = 2;  // one slides, one is full
+    config.num_layers = 2;  // one sliding layer, one full layer
     config.layer_kinds.resize(2);
     return config;
   }
@@ -147,7 +147,7 @@ struct Setup {
     if (strips.layout == Layout::kE4m3) strips.row_scales = arrays.take<float>(name + "_scales");
     return strips;
   }
-  // As memory/device_weights.cpp does.
+  // Places weights as memory/device_weights.cpp does.
   void place_weights(const Case& of) {
     const int hidden = config.hidden, q = config.num_heads * config.head_dim,
               qkv = q + 2 * config.num_kv_heads * config.head_dim;
@@ -176,7 +176,7 @@ struct Setup {
         strips("unembedding", make_strips(layout_of(of.dense.unembedding), share.vocab.count, hidden));
     weights.first_of_vocab = share.vocab.first;
   }
-  // As memory/workspace.cpp does.
+  // Places the workspace as memory/workspace.cpp does.
   void place_workspace(const Case& of) {
     const GroupRoom groups = group_room(config, kMostTokens, kernel_rows());
     const int image_rows = whole_eights(kMostTokens),
@@ -246,7 +246,7 @@ struct Setup {
   Workspace work;
 };
 
-// Compares a launch with the shape that the recipe gives it.
+// Compares a launch with the shape in the recipe.
 void expect_shape_of_recipe(const StepRecipe& recipe, const emulated::RecordedLaunch& launch) {
   const std::string kernel = emulated::kernel_name(launch.kernel);
   const dim3& grid = launch.config.gridDim;
@@ -260,7 +260,7 @@ void expect_shape_of_recipe(const StepRecipe& recipe, const emulated::RecordedLa
   };
   if (kernel.starts_with("qkv_kernel")) {
     EXPECT_TRUE(is_dense(recipe.qkv)) << kernel;
-  } else if (kernel.starts_with("project_kernel")) {  // which qkv_normed launches as well
+  } else if (kernel.starts_with("project_kernel")) {  // qkv_normed launches this kernel too
     EXPECT_TRUE(is_dense(recipe.qkv) || is_dense(recipe.project)) << kernel;
   } else if (kernel.starts_with("route_") || kernel.starts_with("experts_up_kernel")) {
     ASSERT_TRUE(recipe.experts_up) << kernel;
@@ -274,7 +274,7 @@ void expect_shape_of_recipe(const StepRecipe& recipe, const emulated::RecordedLa
   }
 }
 
-// A line for each launch, and for what each half of a layer leaves for the sum over ranks.
+// Returns a line for each launch, and for the result of each half of a layer that is summed over ranks.
 std::string launches_of(const Setup& setup, Split split, const StepShape& shape) {
   std::string lines;
   const bool is_shared = split != Split::kNone;
@@ -305,14 +305,14 @@ std::string launches_of(const Setup& setup, Split split, const StepShape& shape)
   return lines;
 }
 
-// FNV-1a.
+// Computes the FNV-1a hash.
 uint32_t hash_of(const std::string& text) {
   uint32_t hash = 2166136261;
   for (const char letter : text) hash = (hash ^ static_cast<uint8_t>(letter)) * 16777619;
   return hash;
 }
 
-// The steps whose lists are files, by their names.
+// Names of steps, and the files that hold their lists of launches.
 const std::map<std::string, std::string> kListed{{"sm_90 decode-4 1", "sm_90-decode-1.txt"},
                                                  {"sm_90 decode-4 8", "sm_90-decode-8.txt"},
                                                  {"sm_90/two-ranks decode-4 16", "sm_90-two-ranks-16.txt"},
@@ -328,7 +328,7 @@ void for_each_step_of(const Case& each, const F& f) {
     // Ranks with sequences of their own take no trees (Backend::takes_trees).
     if (kind == Kind::kTrees && setup.share.has_own_sequences) continue;
     for (const int num_tokens : kNumTokens) {
-      if (kind == Kind::kTrees && num_tokens == 1) continue;  // that is no tree
+      if (kind == Kind::kTrees && num_tokens == 1) continue;  // a single token makes no tree
       const StepShape shape = shape_of(kind, num_tokens, setup.share.has_own_sequences);
       f(fmt::format("{} {}", each.name, name), num_tokens, launches_of(setup, each.split, shape));
     }
@@ -346,7 +346,7 @@ TEST(EmulatedSteps, LaunchTheSameKernelsWithTheSameArguments) {
   std::map<std::string, std::string> files;
   std::ofstream all;
   if (folder) all.open(fmt::format("{}/all.txt", folder), std::ios::binary);
-  // A line for each kind of step: the hashes by the numbers of tokens.
+  // hashes.txt has a line for each kind of step, with the hashes by number of tokens.
   const std::string expected = read("hashes.txt");
   std::string& hashes = files["hashes.txt"];
   std::string kind;
@@ -370,7 +370,7 @@ TEST(EmulatedSteps, LaunchTheSameKernelsWithTheSameArguments) {
   }
 }
 
-// The launches of every step of a case, by its kind and number of tokens.
+// Returns the launches of every step of a case, by kind of step and number of tokens.
 std::map<std::string, std::string> launches_of(const Case& of) {
   std::map<std::string, std::string> found;
   for_each_step_of(of, [&](const std::string& step, int num_tokens, const std::string& launches) {
@@ -379,7 +379,7 @@ std::map<std::string, std::string> launches_of(const Case& of) {
   return found;
 }
 
-// Same grids, shared memory and arguments: a Hopper GPU can try kernels as a GB10 launches them.
+// Grids, shared memory and arguments are the same: a Hopper GPU can try kernels as a GB10 launches them.
 TEST(EmulatedSteps, OfAHopperGpuWithTheLimitsOfAGb10LaunchWhatAGb10Launches) {
   prepare_kernels();
   constexpr Format kFormats[]{Format::kBf16, Format::kE4m3, Format::kMxfp4};

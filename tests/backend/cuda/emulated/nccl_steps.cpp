@@ -1,5 +1,5 @@
-// A model shared by nodes with one GPU each. Joining, batches and shutdown run over the loopback device,
-// kernels run on the emulated GPU, and a fake NCCL, whose ranks are threads, connects the nodes.
+// Runs a model shared by nodes with one GPU each. Joining, batches and shutdown run over the loopback device,
+// kernels run on the emulated GPU, and a fake NCCL connects the nodes; its ranks are threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ std::unique_ptr<Backend> shared_by(std::shared_ptr<const Weights> weights, const
                                                 split, new_group(node_of(parts, 0, split)));
 }
 
-// A model with four KV heads and 2.5 tiles of intermediate columns.
+// Returns the config of a model with four KV heads and 2.5 tiles of intermediate columns.
 Config four_heads() {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 2;
@@ -58,8 +58,8 @@ Config four_heads() {
   return config;
 }
 
-// Feeds a prompt that needs more than one launch per sum, in chunks of `chunk` tokens, then the remaining
-// tokens one by one.
+// Feeds a prompt in chunks of `chunk` tokens, then the remaining tokens one by one. The sums of the prompt
+// need several launches each.
 std::vector<float> logits_of(std::unique_ptr<Backend> backend, const std::vector<TokenId>& ids, int chunk) {
   Feeder feeder(std::move(backend), Fulfilment::kNumPages);
   feeder.feed_in_chunks(0, std::span(ids).first(40), chunk);
@@ -81,11 +81,11 @@ TEST(EmulatedNodes, HaveTheLogitsOfOneGpuAndTheSameBitsHoweverAPromptIsCut) {
       norm += std::pow(double{alone[i]}, 2);
     }
     EXPECT_GT(norm, 1);
-    EXPECT_LT(std::sqrt(error / norm), 0.02);  // bfloat16 roundings that go the other way
+    EXPECT_LT(std::sqrt(error / norm), 0.02);  // allows bfloat16 roundings in the other direction
   }
 }
 
-// Terms of very different sizes, so that another order of additions gives other bits.
+// Returns terms of very different sizes: another order of additions would give other bits.
 float term(int rank, int part, size_t at) {
   return std::ldexp(static_cast<float>((at * 37 + static_cast<size_t>(rank * 11 + part * 5)) % 101) - 50.f,
                     (rank * 7 + part * 3) % 10);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kBytesOfEveryKernel{size_t{48} << 10};
 
-std::mutex mutex;  // ranks prepare and launch in threads of their own
+std::mutex mutex;  // ranks prepare and launch in their own threads
 std::map<const void*, size_t> allowed_bytes;
 
 }  // namespace

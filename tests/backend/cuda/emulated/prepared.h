@@ -1,6 +1,6 @@
 // The shared memory that kernels were allowed before their launch (pipeline/pdl.cuh). A GPU refuses a launch
-// that takes more. A kernel without the step's split of L1 and shared memory is not refused, by a GPU or
-// here: it only makes the step slower.
+// that takes more. Neither a GPU nor these functions refuse a kernel whose split of L1 and shared memory is
+// not the step's: it only makes the step slower.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@ namespace nibble::emulated {
 
 void set_attribute(const void* kernel, cudaFuncAttribute attribute, int value);
 
-// What a launch returns; cudaSuccess where the kernel may take this much.
+// Returns the result of a launch; cudaSuccess if the kernel may take this much shared memory.
 cudaError_t why_not_prepared(const void* kernel, const cudaLaunchConfig_t& config);
 
 }  // namespace nibble::emulated

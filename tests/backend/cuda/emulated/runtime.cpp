@@ -1,12 +1,12 @@
-// The functions of the CUDA runtime that the backend calls, for the emulated GPU. Device memory is host
-// memory, and every operation has ended when its call returns.
+// Functions of the CUDA runtime that the backend calls, for the emulated GPU. Device memory is host memory,
+// and every operation is complete when its call returns.
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
 #include <cstring>
 
 namespace {
-// Enough for a rank; tests launch for fewer (pretended.h).
+// Enough for one rank. Tests launch for fewer (pretended.h).
 constexpr int kMultiprocessors{64};
 }  // namespace
 
@@ -73,7 +73,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) 
   return *milliseconds = 0, cudaSuccess;
 }
 
-// One GPU only, and without graphs.
+// The emulated machine has one GPU and no graphs.
 cudaError_t cudaDeviceCanAccessPeer(int*, int, int) { return cudaErrorNotSupported; }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorNotSupported; }
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) { return cudaErrorNotSupported; }

@@ -1,6 +1,6 @@
-// A libnccl.so.2 for tests. Its ranks are threads of one process, and its memory is host memory, like that of
-// the emulated GPU. FAKE_NCCL_VERSION is the version that it reports. Beginning with call number
-// FAKE_NCCL_ERROR_AT (ncclGetVersion is not counted) every call fails.
+// A libnccl.so.2 for tests. Its ranks are threads of one process, and its memory is host memory, like the
+// memory of the emulated GPU. It reports the version FAKE_NCCL_VERSION. From call number FAKE_NCCL_ERROR_AT
+// on, every call fails; ncclGetVersion is not counted.
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>

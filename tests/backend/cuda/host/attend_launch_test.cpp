@@ -38,7 +38,7 @@ TEST(CudaAttendLaunch, ACtaOfALargerBatchTakesAtMostFourChunks) {
     }
 }
 
-// CTAs that wait for each other must all be resident.
+// All CTAs that wait for each other must be resident.
 TEST(CudaAttendLaunch, OnlyResidentCtasWithRoomInTheMailboxJoinMoreThanEightChunks) {
   for (const int rows : {1, 2, 3, 16, 256})
     for (int chunks = 1; chunks <= 512; ++chunks) {
@@ -48,7 +48,7 @@ TEST(CudaAttendLaunch, OnlyResidentCtasWithRoomInTheMailboxJoinMoreThanEightChun
     }
 }
 
-// A crowd takes three times as long as the CTAs that are resident at two per multiprocessor, or longer.
+// A crowd takes at least three times as long as the CTAs that are resident at two per multiprocessor.
 TEST(CudaAttendLaunch, ManyCtasAreACrowdThatNeverWaitsForEachOther) {
   EXPECT_FALSE(launch_of(98, 1).is_crowded);
   EXPECT_TRUE(launch_of(99, 1).is_crowded);  // 99 x 8 = 3 x 2 x 132

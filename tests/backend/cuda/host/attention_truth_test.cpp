@@ -1,4 +1,4 @@
-// Tests the host loops that CUDA attention kernels are compared with, against the reference. Needs no GPU.
+// Compares the host loops against which CUDA attention kernels are checked with the reference. Needs no GPU.
 #include "backend/cuda/verify/attention_truth.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(AttentionTruth, RowsTurnAsTheReferenceTurnsThem) {
   reference::rotate({x, positions, reference::make_rope_table(RopeConfig{}, kHeadDim)});
   for (size_t row = 0; row < positions.size(); ++row)
     for (int i = 0; i < heads * kHeadDim; ++i) {
-      const Rounded& rotated = in.rotated.query(row, 0)[i];  // the heads of keys follow those of queries
+      const Rounded& rotated = in.rotated.query(row, 0)[i];  // heads of keys follow heads of queries
       const double factor = i < in.c.num_heads * kHeadDim ? kQueryFactor : 1;
       ASSERT_NEAR(rotated.number, factor * x.view().row(static_cast<ptrdiff_t>(row), 0)[i], rotated.error)
           << "row " << row << ", element " << i;
@@ -99,7 +99,7 @@ TEST(AttentionTruth, RowsTurnAsTheReferenceTurnsThem) {
 }
 
 // The kernel rounds each probability to bfloat16, a relative error of at most 2^-9. So the sum may be off by
-// that share of the largest value. The reference's float32 adds less than 2^-20.
+// 2^-9 of the largest value. The reference's float32 adds less than 2^-20.
 TEST(AttentionTruth, SinksAndWindowsMeanWhatTheReferenceMeans) {
   for (const int window : {0, 1, 33, 128})
     for (const float sink : {-10.0f, 0.5f, 8.0f}) {

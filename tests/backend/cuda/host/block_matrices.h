@@ -1,5 +1,5 @@
-// Random operands of block-scaled products, as matrices and as the registers of a warp. The layout maps lanes
-// to elements, as the tables of the PTX ISA do (block_truth.cpp maps elements to lanes).
+// Random operands of block-scaled products, as matrices and as the registers of a warp. Here lanes are mapped
+// to elements, as in the tables of the PTX ISA (block_truth.cpp maps elements to lanes).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Tests the twin that computes block-scaled products with products of halves (block_mma_twin.h), with
-// mma.m16n8k16 written out, against the lane-by-lane truth. Needs no GPU.
+// Tests the function that computes block-scaled products with products of halves (block_mma_twin.h), with
+// mma.m16n8k16 written out in C++, against the lane-by-lane truth. Needs no GPU.
 #include "backend/cuda/ptx/block_mma_twin.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ double scale_of_twin(uint32_t word, int byte) {
   return std::bit_cast<float>(scale_bits(word >> 8 * byte & 0xFF));
 }
 
-// Returns the largest difference from the truth, relative to the sum of magnitudes.
+// Returns the largest difference from the truth, relative to the sum of the products' magnitudes.
 double worst_of_twin(BlockForm form, int a_byte, int b_byte, const WarpRegisters& registers) {
   double d[16][8]{};
   for (int block = 0; block < contraction(form) / kBlockCols; ++block) {
@@ -81,7 +81,7 @@ TEST(CudaBlockMmaTwin, ReadsTheSixBitsOfAContainerThatTheHardwareReads) {
 
 TEST(CudaBlockMmaTwin, MakesHalvesOfEveryCode) {
   for (uint32_t code = 0; code < 256; ++code) {
-    if ((code & 0x7F) == 0x7F) continue;  // NaN, which is never produced
+    if ((code & 0x7F) == 0x7F) continue;  // skip NaN, which is never produced
     const TwoPairs pairs = halves_of_e4m3(code * 0x01010101u);
     for (const uint32_t half : {pairs.even & 0xFFFF, pairs.even >> 16, pairs.odd & 0xFFFF, pairs.odd >> 16})
       EXPECT_EQ(value_of_half(half) * 0x1p8, to_float(E4m3{static_cast<uint8_t>(code)})) << code;

@@ -1,5 +1,5 @@
 // Tests the probes of block-scaled products on simulated GPUs: one that behaves as documented, and others
-// that differ. Needs no GPU.
+// that behave differently. Needs no GPU.
 #include "backend/cuda/verify/probes/block_probes.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using Result = ProbeFinding::Result;
 using testing::HasSubstr;
 
-// Passes the operands through `misread`, adds in double and rounds to float32.
+// Returns a simulated GPU that passes the operands through `misread`, adds in double and rounds to float32.
 template <typename Misread>
 BlockMachine machine_that(const Misread& misread) {
   return {true, [misread](BlockProduct, BlockForm form, ScaleBytes bytes, std::vector<WarpRegisters> warps) {
@@ -76,7 +76,7 @@ TEST(CudaBlockProbes, AnotherOrderOfBytesIsNoticed) {
   const BlockMachine machine = machine_that([](BlockForm form, WarpRegisters& warp, ScaleBytes&) {
     const uint32_t first = form == BlockForm::kMxfp8 ? 0xFF : 0xF;
     const int bits = form == BlockForm::kMxfp8 ? 8 : 4;
-    // Swaps the first two codes, in B only.
+    // Swaps the first two codes of B only.
     for (auto& lane : warp.b)
       for (uint32_t& word : lane)
         word = (word & ~(first | first << bits)) | (word & first) << bits | (word >> bits & first);
@@ -96,7 +96,7 @@ TEST(CudaBlockProbes, ScalesOfOtherLanesAreNoticed) {
     EXPECT_EQ(ask_scale_lanes(machine).result, Result::kOther);
     EXPECT_EQ(ask_scale_bytes(machine).result, Result::kOther);
     EXPECT_EQ(ask_products(machine).result, Result::kOther);
-    EXPECT_EQ(ask_places(machine).result, Result::kOk);  // all scales are 1
+    EXPECT_EQ(ask_places(machine).result, Result::kOk);  // correct, because all scales are 1 here
   }
 }
 
@@ -125,13 +125,13 @@ TEST(CudaBlockProbes, AnotherPlaceOfNibblesIsNoticed) {
 
 TEST(CudaBlockProbes, AnotherBiasOfScalesIsNoticed) {
   const BlockMachine machine = machine_that([](BlockForm, WarpRegisters& warp, ScaleBytes&) {
-    for (uint32_t& word : warp.a_scale) word = word - 0x01010101u;  // a bias of 128
+    for (uint32_t& word : warp.a_scale) word = word - 0x01010101u;  // as if the bias was 128
   });
   EXPECT_EQ(ask_scale_values(machine).result, Result::kOther);
 }
 
-// A GPU whose adder keeps `bits` bits below and including the top bit of the largest term: each product, and
-// D, is truncated there before the sum.
+// Returns a simulated GPU whose adder keeps `bits` bits from the top bit of the largest term on: each
+// product, and D, is truncated there before the sum.
 BlockMachine machine_of_width(int bits) {
   return {true, [bits](BlockProduct, BlockForm form, ScaleBytes bytes, std::vector<WarpRegisters> warps) {
             for (WarpRegisters& warp : warps) {
@@ -194,7 +194,7 @@ TEST(CudaBlockProbes, ProductsMayBeAsRoughAsThirteenBitsAndNoRougher) {
   };
   EXPECT_EQ(ask_products(blurred(0x1p-11)).result, Result::kOk);
   EXPECT_EQ(ask_products(blurred(0x1p-9)).result, Result::kOther);
-  // Its arithmetic is known more exactly, so its bound is tighter.
+  // The twin's arithmetic is known more exactly, so its bound is tighter.
   EXPECT_EQ(ask_twin(blurred(0x1p-11)).result, Result::kOther);
   EXPECT_EQ(ask_products(blurred(NAN)).result, Result::kOther);
 }

@@ -1,4 +1,4 @@
-// Tests the lane-by-lane truth of block-scaled products against plain matrix products. Needs no GPU.
+// Compares the lane-by-lane truth of block-scaled products with plain matrix products. Needs no GPU.
 #include "backend/cuda/verify/block_truth.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ double product(const BlockMatrices& m, int row, int column) {
   return sum;
 }
 
-// Returns the largest difference, relative to the sum of magnitudes.
+// Returns the largest difference, relative to the sum of the products' magnitudes.
 double worst_difference(const BlockMatrices& m, const WarpProducts& products) {
   double worst = 0;
   for (int lane = 0; lane < 32; ++lane)
@@ -112,7 +112,7 @@ TEST(CudaBlockTruth, NoticesANibbleThatWasNotShiftedToItsPlace) {
 TEST(CudaBlockTruth, AContainerHoldsSixBits) {
   for (uint32_t code = 0; code < 16; ++code) {
     EXPECT_EQ(value_of_container(code << 2), to_float(E2m1{static_cast<uint8_t>(code)})) << code;
-    // The code is not shifted: this is an eighth of the number.
+    // Without its shift, the code is an eighth of the number.
     if (code < 8) {
       EXPECT_EQ(value_of_container(code), code / 8.0) << code;
     }

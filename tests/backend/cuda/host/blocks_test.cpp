@@ -25,7 +25,7 @@ std::vector<uint16_t> random_rows(uint64_t seed) {
   return bits;
 }
 
-// Kernels store runs of eight neighbours; `eight` is the index of a run in its row.
+// Kernels store runs of eight neighbouring codes; `eight` is the index of a run in its row.
 TEST(CudaBlockRows, EveryEightHasAPlaceOfItsOwn) {
   for (const BlockFormat format : kBlockFormats) {
     std::set<int> codes, scales;
@@ -39,8 +39,8 @@ TEST(CudaBlockRows, EveryEightHasAPlaceOfItsOwn) {
   }
 }
 
-// Kernels write eight codes in the order of quantise_block.h. The host's layout, written out code by code,
-// must find each of them.
+// Kernels write eight codes in the order of quantise_block.h. The host computes the place of each code
+// separately, and must find all of them.
 TEST(CudaBlockRows, TheHostFindsCodesWhereKernelsPutThem) {
   for (const BlockFormat format : kBlockFormats)
     for (int col = 0; col < kCols; ++col) {
@@ -68,12 +68,12 @@ TEST(CudaBlockRows, TwoTermsAreTheNumber) {
         const auto at = static_cast<size_t>(row * kCols + col);
         const double scale = std::ldexp(1.0, blocks.scale(row, col / kBlockCols, 0) - 127);
         ASSERT_NEAR(blocks.value(row, col), float_of(bits[at]), 0x1p-14 * scale);
-        ASSERT_EQ(double{x.values[at]}, blocks.value(row, col));  // a float32 holds it exactly
+        ASSERT_EQ(double{x.values[at]}, blocks.value(row, col));  // exact in float32
       }
   }
 }
 
-// Returns the worst ratio to a bound after `change` corrupts correct data.
+// Returns the largest ratio of an error to its bound after `change` corrupts correct data.
 template <typename Change>
 double worst_after(BlockFormat format, uint64_t seed, const Change& change) {
   const auto bits = random_rows(seed);
@@ -132,7 +132,7 @@ struct StripTile {
     return double{to_float(E2m1{code})} * std::ldexp(1.0, scales[row][group] - 127);
   }
   uint32_t word(int lane, int group, int m) const { return cuda::test::strip_word(codes[lane][group], m); }
-  // The word of scales for row g, which follows the codes of the tile.
+  // Returns the word of scales for row g, which follows the codes of the tile.
   uint32_t scale_word(int g) const {
     return (uint32_t{scales[g][0]} | uint32_t{scales[g + 8][0]} << 8 | uint32_t{scales[g][1]} << 16 |
             uint32_t{scales[g + 8][1]} << 24) +

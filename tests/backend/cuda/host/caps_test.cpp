@@ -1,4 +1,4 @@
-// Tests which capabilities a GPU is assumed to have, given only what the driver reports. Needs no GPU.
+// Tests which capabilities a GPU is assumed to have from the driver's report alone. Needs no GPU.
 #include "backend/cuda/chip/caps.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ TEST(CudaCaps, EveryFamilyIsItself) {
   }
 }
 
-// Code of sm_90a and sm_120a runs on no later chip, so an unknown chip takes a family whose code it runs.
+// Code for sm_90a and sm_120a runs on no later chip. So an unknown chip takes a family whose code runs on it.
 TEST(CudaCaps, AnUnknownChipTakesTheNearestFamilyWhoseCodeRunsThere) {
   const std::map<int, Family> expected{{87, Family::kSm86},   {88, Family::kSm86},   {103, Family::kSm100},
                                        {110, Family::kSm100}, {130, Family::kSm100}, {200, Family::kSm100}};

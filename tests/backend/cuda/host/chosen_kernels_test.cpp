@@ -28,7 +28,7 @@ struct NamedTarget {
   Target target;
 };
 
-// Every family in each budget that it has room for, with its own code and with that of sm_80.
+// Returns every family in each budget that it has room for, with its own code and with code for sm_80.
 std::vector<NamedTarget> all_targets() {
   std::vector<NamedTarget> targets;
   for (const Family family : kFamilies) {
@@ -53,7 +53,7 @@ std::string pass_text(const Pass& pass) {
   return text;
 }
 
-// The rows of a plan that run an operation, each with the numbers of rows for which find() returns it.
+// Returns the table rows of a plan that run an operation, each with the numbers of rows that find() gives it.
 std::string ranges_text(const Plan& plan, const Config& config, Operation operation) {
   std::string text;
   for (int from = 1; from <= kMostRows;) {
@@ -72,7 +72,7 @@ std::string ranges_text(const Plan& plan, const Config& config, Operation operat
   return text;
 }
 
-// Text of a plan, by operation and format of its weights.
+// The text of a plan, by operation and format of its weights.
 using PlanText = std::map<std::pair<Operation, Format>, std::string>;
 
 PlanText plan_text(const Target& target, std::optional<BlockFormat> prompt_activations) {
@@ -91,7 +91,7 @@ PlanText plan_text(const Target& target, std::optional<BlockFormat> prompt_activ
   return text;
 }
 
-// Targets with the same plans share a letter. A section per operation and weight format lists rows by letter.
+// Lists table rows in a section per operation and weight format. Targets with the same plans share a letter.
 std::string chosen_kernels() {
   std::vector<std::pair<std::vector<PlanText>, std::vector<std::string>>> classes;
   for (const NamedTarget& named : all_targets()) {

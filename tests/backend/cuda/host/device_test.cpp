@@ -1,5 +1,5 @@
-// Tests what the driver is asked, and how often. The linker replaces three functions of the CUDA runtime here
-// (--wrap), so no GPU is needed.
+// Tests which questions are sent to the driver, and how often. The linker replaces three functions of the
+// CUDA runtime here (--wrap), so no GPU is needed.
 #include "backend/cuda/chip/device.h"
 
 #include <gmock/gmock.h>
@@ -63,14 +63,14 @@ TEST(CudaDevice, PlanningAsksForTheMemoryThatIsFreeNow) {
   }
 }
 
-// Under MPS two programs whose kernels wait for their own CTAs can deadlock.
+// Under MPS, two programs can deadlock if their kernels wait for their own CTAs.
 TEST(CudaDevice, SaysWhereMpsDividesIt) {
   EXPECT_TRUE(device_caps().is_divided);
   EXPECT_THAT(describe(device_caps()), testing::EndsWith(", shared through MPS"));
   EXPECT_THAT(describe(known_gpu("h200")), testing::Not(testing::HasSubstr("MPS")));
 }
 
-// On such a machine the driver counts only unused pages as free, without the page cache.
+// If host and device share memory, the driver counts only unused pages as free, not the page cache.
 TEST(CudaDevice, WhereTheHostsMemoryIsSharedTheHostSaysWhatIsFree) {
   num_memory_questions = 0;
   free_now = 1;

@@ -1,5 +1,5 @@
-// Compares how the device computes the slots of a step (input/draft_slots.h) with draft_slots() on the
-// host, on random runs. Needs no GPU.
+// Compares the device's computation of a step's slots (input/draft_slots.h) with draft_slots() on the host,
+// on random runs. Needs no GPU.
 #include "backend/cuda/input/draft_slots.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kTokens{3};  // few, so that many drafts are right
 
-// A random batch, and the same batch in its device layout.
+// A random batch, and the same batch in the layout of the device.
 struct RandomStep {
   std::mt19937 random;
   SampleParams sample;

@@ -1,4 +1,4 @@
-// Tests the numbers of groups (groups.h) by brute force.
+// Tests the numbers of groups of (token, expert) pairs (groups.h) by brute force.
 #include "backend/cuda/pipeline/row_limits.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token
   return most.back();
 }
 
-// mma.m16n8k16 takes 8 columns; for more than 16 tokens a CTA takes 64.
+// mma.m16n8k16 takes 8 columns. For more than 16 tokens, a CTA takes 64 columns.
 int columns_of_a_pass(int num_tokens) { return num_tokens <= 16 ? 8 : 64; }
 
 int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {
@@ -51,7 +51,7 @@ TEST(CudaGroups, AreNeverMoreThanTheLaunchAndItsBuffersHaveRoomFor) {
       }
 }
 
-// A launch has one row of CTAs for each group that may exist. CTAs without a group end at once.
+// A launch has one row of CTAs for each possible group. CTAs without a group end at once.
 TEST(CudaGroups, AreLaunchedWithLittleWaste) {
   for (const int tokens : {1, 2, 8, 16, 17, 64, 100})
     for (int experts = 1; experts <= 6; ++experts)
@@ -61,7 +61,7 @@ TEST(CudaGroups, AreLaunchedWithLittleWaste) {
             << tokens << " tokens, " << chosen << " of " << experts << " experts";
       }
   EXPECT_EQ(max_groups_of(1, 128, 4), 4);  // gpt-oss decoding: one group per chosen expert
-  // A rank with two experts: one group per chosen expert, or an empty slot.
+  // A rank with two experts has a group per chosen expert, or an empty slot.
   EXPECT_EQ(max_groups_of(1, 2, 4), 4);
 }
 

@@ -1,4 +1,4 @@
-// Tests the numbers of the messages between ranks. Needs no GPU.
+// Tests how messages between ranks are numbered. Needs no GPU.
 #include "backend/cuda/ranks/inbox.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace nibble::cuda {
 namespace {
 
-// A word left from another sum or another step must not be taken for one of this sum.
+// A word left from another sum or another step must not be mistaken for a word of this sum.
 TEST(CudaInbox, NoTwoMessagesOfAStepHaveTheSameNumber) {
   Config config;
   config.num_layers = 3;
@@ -31,7 +31,7 @@ TEST(CudaInbox, NoTwoMessagesOfAStepHaveTheSameNumber) {
 TEST(CudaInbox, OneRankTakesNone) {
   EXPECT_EQ(inbox_bytes(*named_config("gpt-oss-20b"), 1, 8192), 0u);
   // Words: two slots for 128 rows from each of two senders, or for 18 rows from each of eight. Floats: all
-  // rows of a sum from every sender, divided among their owners. The rest is flags.
+  // rows of a sum from every sender, divided among the rows' owners. The rest is flags.
   const Config config = *named_config("gpt-oss-20b");
   EXPECT_NEAR(static_cast<double>(inbox_bytes(config, 2, 8192)), 2880.0 * (2 * 2 * 128 * 8 + 8192 * 4),
               100'000);

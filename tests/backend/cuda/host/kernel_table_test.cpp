@@ -1,4 +1,4 @@
-// Tests which rows of the kernel table each GPU family uses. Needs no GPU.
+// Tests which rows of the kernel table apply to each GPU family. Needs no GPU.
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/chip/caps.h"
 #include "backend/cuda/cuda_options.h"
@@ -52,8 +52,8 @@ TEST(CudaKernelTable, ARowOfOneFamilyIsNotChosenOnALaterOne) {
   EXPECT_EQ(valid_on(Family::kSm121, rows), (Kernels{"everywhere", "blackwell"}));
 }
 
-// Expects exactly one table row for every number of rows from the first that an operation is launched with.
-// For many tokens this is a row of mma.sync or, on Hopper, one of wgmma instead.
+// Expects exactly one table row for every number of rows, from the smallest with which an operation is
+// launched. For many tokens this row uses mma.sync, or on Hopper wgmma if `by_wgmma`.
 void expect_every_number_of_rows_once(Family family, bool by_wgmma) {
   Target target = target_of(known_gpu(name(family)), {});
   target.has_wgmma = by_wgmma;
@@ -89,8 +89,8 @@ TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryFamily) {
   expect_every_number_of_rows_once(Family::kSm90, true);
 }
 
-// A row for --prompt-activations covers the same numbers of rows as the row that it replaces, on every
-// family. Where the instruction is missing, its twin runs.
+// A table row for --prompt-activations covers the same numbers of rows as the table row that it replaces, on
+// every family. On GPUs without the instruction, its twin runs.
 TEST(CudaKernelTable, BlockScaledRowsAreAlternativesToOthers) {
   for (const BlockFormat format : kBlockFormats) {
     std::set<Operation> operations;
@@ -115,7 +115,7 @@ TEST(CudaKernelTable, RowsHaveNamesOfTheirOwn) {
   for (const KernelRow& row : kernel_rows()) EXPECT_TRUE(names.insert(name(row)).second) << name(row);
 }
 
-// A row without shared_bytes relies on 48 KB, which every kernel has without opting in. The rows of wgmma
+// A table row without shared_bytes relies on 48 KB, which every kernel has without opting in. Rows with wgmma
 // need the largest budget.
 TEST(CudaKernelTable, MatrixProductsSayHowMuchSharedMemoryTheyTakeAndFitTheSmallestBudget) {
   const Config config = *named_config("gpt-oss-120b");

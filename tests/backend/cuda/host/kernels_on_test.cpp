@@ -50,7 +50,7 @@ TEST(CudaKernelsOn, ListsTheActivationsOfPrompts) {
             2);
 }
 
-// The all-reduce after each half of a layer, for every number of rows.
+// Tests which all-reduce follows each half of a layer, for every number of rows.
 TEST(CudaKernelsOn, SaysHowSeveralGpusAddUpWhatTheyHave) {
   const auto sums_of = [](std::vector<int> parts, bool have_own_sequences = false) {
     CudaOptions own;
@@ -82,7 +82,7 @@ TEST(CudaKernelsOn, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
   EXPECT_THAT(error_of([] { ask("sm_42"); }), HasSubstr("the known GPUs are gb10"));
 }
 
-// `inspect --rows`.
+// Tests the output of `inspect --rows`.
 TEST(CudaKernelsOn, SaysWhatDecidesHowAStepRuns) {
   const auto value_of = [](const RemoteKernels& on, int num_rows, std::string_view name) {
     for (const StepFact& fact : on.step(num_rows))

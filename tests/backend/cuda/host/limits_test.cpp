@@ -1,4 +1,4 @@
-// Tests which options are refused, and which values the messages say would fit. Needs no GPU.
+// Tests which options are refused, and which values the error messages suggest. Needs no GPU.
 #include "backend/cuda/limits.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ TEST(CudaLimits, EveryKnownGpuHasSharedMemoryEnoughForBothModels) {
       EXPECT_THAT(why_not_on(gpu.c_str(), *named_config(model)), IsEmpty()) << gpu;
 }
 
-// The activations of 8 tokens of 4,096 numbers do not fit next to the rings in 99 KB.
+// With 4,096 columns, the activations of 8 tokens do not fit next to the rings in 99 KB.
 Config wide_model() {
   Config config = *named_config("gpt-oss-20b");
   config.hidden = 4096;
@@ -82,7 +82,7 @@ std::string memory_refusal(const char* model, const BackendOptions& options, siz
   return why_not_memory(*named_config(model), model, options, {}, {free});
 }
 
-// The context that the message suggests is accepted, and one more page is not.
+// The context that the message suggests is accepted, but one more page is not.
 TEST(CudaLimits, AContextThatDoesNotFitIsAnsweredWithTheOneThatDoes) {
   const Config config = *named_config("gpt-oss-20b");
   const size_t free = 16 * kGigabyte;
@@ -112,15 +112,15 @@ TEST(CudaLimits, APlanCountsWhatIsTaken) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = room_for(8192);
   const MemoryPlan plan = memory_plan(config, options, {});
-  // A page, and one spare page, have room for twelve layers, full or sliding, with 8 heads of 64 keys and
+  // All pages and a spare page have room for twelve layers, full or sliding, with 8 heads of 64 keys and
   // values in bfloat16.
   EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 32) * 2 * 8 * 64 * 2);
   EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options, {}));
   EXPECT_GT(plan.weight_bytes, 12 * kGigabyte);
 }
 
-// Two GPUs have half of everything except the router, the embedding and the workspace of a step. Of four
-// parts, the GPU with one has less than the GPU with three.
+// Each of two GPUs has half of everything except the router, the embedding and the workspace of a step. If
+// the model is in four parts, the GPU with one part has less than the GPU with three.
 TEST(CudaLimits, APlanForSeveralGpusIsThatOfTheFullest) {
   const Config config = *named_config("gpt-oss-120b");
   const BackendOptions options = room_for(8192);
@@ -141,8 +141,8 @@ TEST(CudaLimits, APlanForSeveralGpusIsThatOfTheFullest) {
   EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, {30 * kGigabyte, 1}), IsEmpty());
 }
 
-// Two GPUs have 64 of 128 experts each; split by columns they have 23 and 22 of 45 tiles. Dense weights are
-// divided equally in both cases.
+// With whole experts, two GPUs have 64 of 128 experts each. Split by columns, they have 23 and 22 of 45
+// tiles. Dense weights are divided equally in both cases.
 TEST(CudaLimits, APlanOfWholeExpertsCountsTheRanksOwn) {
   const Config config = *named_config("gpt-oss-120b");
   const BackendOptions options = room_for(8192);
@@ -159,8 +159,8 @@ TEST(CudaLimits, APlanOfWholeExpertsCountsTheRanksOwn) {
   EXPECT_NEAR(weights_of(uneven, 0) - weights_of(uneven, 1), 64 * expert + dense / 2, 0.01 * expert);
 }
 
-// A rank with sequences of its own has all of qkv and o. Its KV cache has all heads and the same number of
-// pages as one GPU.
+// A rank with sequences of its own has all of qkv and o. Its KV cache has all heads, and as many pages as
+// with one GPU.
 TEST(CudaLimits, APlanOfOwnSequencesCountsAllOfAttention) {
   const Config config = *named_config("gpt-oss-120b");
   BackendOptions options = room_for(8192);
@@ -186,8 +186,8 @@ TEST(CudaLimits, EachGpuThatSharesTheModelHasAPlan) {
   EXPECT_EQ(memory_plans(config, options, {.parts = {3, 1}})[1].device, 1);
 }
 
-// Norms and gated units of 2,880 columns, 45 tiles: one word of scales per tile, and codes of 1, 2 or half a
-// byte per column.
+// Norms and gated units have 2,880 columns, 45 tiles: one word of scales per tile, and codes of 1, 2 or half
+// a byte per column.
 TEST(CudaLimits, BlockScaledActivationsTakeMemoryWhenRequested) {
   const Config config = *named_config("gpt-oss-20b");
   BackendOptions options = room_for(8192);
@@ -203,7 +203,7 @@ TEST(CudaLimits, BlockScaledActivationsTakeMemoryWhenRequested) {
             without + more(BlockFormat::kMxfp8));
 }
 
-// The head of the public files: an MLP of 17,280, 64 heads, 32,000 tokens, and the model's embedding.
+// Returns the public files' head: an MLP of 17,280, 64 heads, 32,000 tokens, and the model's embedding.
 DraftHead public_head() {
   DraftHead head;
   head.config = {.hidden = 2880,
@@ -227,8 +227,8 @@ TEST(CudaLimits, APlanCountsADraftHead) {
   const MemoryPlan without = memory_plan(config, options, {});
   options.draft_head = std::make_shared<const DraftHead>(public_head());
   const MemoryPlan with = memory_plan(config, options, {});
-  // A tile (64 columns, 16 rows) is 544 bytes in MXFP4, 2,048 in BF16: fc, qkv, o, gate and up, down,
-  // lm_head.
+  // A tile (64 columns, 16 rows) has 544 bytes in MXFP4 and 2,048 in BF16. The terms are fc, qkv, o, gate and
+  // up, down, lm_head.
   const size_t num_tiles = 180 * 135 + 320 * 90 + 180 * 64 + 2 * 1080 * 45 + 180 * 270 + size_t{2000} * 45;
   const auto weights = [&](Format format) {
     options.draft_head_format = format;
@@ -239,13 +239,13 @@ TEST(CudaLimits, APlanCountsADraftHead) {
               kAlignments);
   EXPECT_NEAR(static_cast<double>(weights(Format::kBf16)), static_cast<double>(num_tiles * 2048 + kVectors),
               kAlignments);
-  // One page for each page of a full layer, a spare page, and one for each chain.
+  // One page for each page of a full layer, a spare page, and one page for each chain.
   EXPECT_EQ(with.kv_bytes - without.kv_bytes, size_t{8192 / 32 + 1 + 64} * 32 * 2 * 8 * 64 * 2);
   EXPECT_GT(with.workspace_bytes,
             without.workspace_bytes + size_t{3} * 2880 * 2 * static_cast<size_t>(options.max_batch_tokens));
 }
 
-// A head without an unembedding uses the model's, if the device has it in the same format.
+// A head without an unembedding uses the model's, if the device has the model's in the same format.
 TEST(CudaLimits, AHeadSharesTheModelsUnembeddingInItsFormat) {
   DraftHead head = public_head();
   head.config.draft_vocab = 201088;

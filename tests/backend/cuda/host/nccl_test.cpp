@@ -62,7 +62,7 @@ TEST_F(CudaNccl, SaysWhatFailedAndItsOwnWordsOfThat) {
             "NCCL 2.28.9: creating a group: a fake error: this is a test");
 }
 
-// The library is checked before the GPU, so that a machine without it reports that first.
+// The library is checked before the GPU, so a machine with neither reports the missing library.
 TEST_F(CudaNccl, IsTheFirstThingThatANodeChecks) {
   CudaOptions own;
   own.node_rank = 1;
@@ -71,7 +71,7 @@ TEST_F(CudaNccl, IsTheFirstThingThatANodeChecks) {
   EXPECT_THAT(error_of([&] { rank_traits(own); }), HasSubstr("/nowhere/libnccl.so.2"));
 }
 
-// Besides NCCL's own memory: terms of two ranks, as many rows from each as one sum may have.
+// Besides NCCL's own memory there is room for the terms of two ranks, one sum's rows from each at most.
 TEST_F(CudaNccl, TakesMemoryForTheTermsOfAllRanks) {
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 8192) - nccl_rank_bytes(2880, 1, 8192), size_t{kSumRows} * 2880 * 4);
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 100) - nccl_rank_bytes(2880, 1, 100), size_t{100} * 2880 * 4);

@@ -53,7 +53,7 @@ TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
         }
 }
 
-// The split-K kernels take one block of 64 tokens, and the workspace holds the sums of only one block.
+// Split-K kernels take one block of 64 tokens, because the workspace holds the sums of only one block.
 TEST(CudaPlan, SharesTheContractionOfABatchWhereWgmmaMultiplies) {
   const auto is_split = [](const Plan& plan, int rows) {
     const auto* const qkv = std::get_if<Launch<QkvArgs>>(&plan.find(Operation::kQkv, rows)->launcher);
@@ -89,7 +89,7 @@ Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
   return {*named_config("gpt-oss-20b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-20b", {activations}};
 }
 
-// Steps of few tokens run on the decode kernels, whose table rows stay the same.
+// Steps of few tokens run on decode kernels, whose table rows stay the same.
 TEST(CudaPlan, UsesTheRequestedPromptActivations) {
   for (const char* gpu : {"gb10", "b200", "a100"})
     for (const BlockFormat format : kBlockFormats) {
@@ -108,7 +108,7 @@ TEST(CudaPlan, UsesTheRequestedPromptActivations) {
     }
 }
 
-// A large GPU with the limits of a GB10 then checks and times the kernels that a GB10 runs.
+// A large GPU with the limits of a GB10 checks and times the kernels that a GB10 runs.
 TEST(CudaPlan, OnAnH200WithTheLimitsOfAGb10HasTheRowsOfAGb10) {
   constexpr int kMostRows{8192};
   const Target gb10 = target_of(known_gpu("gb10"), {}),
@@ -154,7 +154,7 @@ TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
   }
 }
 
-// All kernels that pass activations to each other for many tokens must use one layout.
+// All kernels for many tokens that pass activations to each other must use one layout.
 TEST(CudaPlan, MultipliesManyTokensByWgmmaOnHopperWhereItsStagesHaveRoom) {
   for (const char* gpu : {"h100", "h200", "b200", "gb10"})
     for (const int budget : {99, 163, 227}) {
@@ -181,7 +181,7 @@ TEST(CudaPlan, RefusesWhatNoRowRuns) {
               AllOf(HasSubstr("qkv"), HasSubstr("F32"), HasSubstr("sm_90"), HasSubstr("--backend cpu")));
 }
 
-// A row for one family replaces the row for all other families.
+// A table row for one family replaces the row for all other families.
 TEST(CudaPlan, TakesAFamilysOwnRow) {
   std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
   const auto kernel_on = [&](const char* gpu, Operation operation) {

@@ -1,5 +1,5 @@
-// Properties that any prediction must have. tools/predict_records compares predictions with measurements, and
-// tests/e2e/test_cli.py limits the errors. Needs no GPU.
+// Tests properties that any prediction must have. tools/predict_records compares predictions with
+// measurements, and tests/e2e/test_cli.py limits their errors. Needs no GPU.
 #include "backend/cuda/predict/predict.h"
 #include "backend/cuda/chip/caps.h"
 #include "backend/cuda/predict/batch_tokens.h"
@@ -40,7 +40,7 @@ PredictedTime operation_of(const std::vector<PredictedTime>& operations, Operati
 
 constexpr PredictedStep kDecode{1, 64, true};
 
-// Sequences share weights (of experts more, the more sequences run) but not their KV caches.
+// Sequences share weights (more experts, the more sequences run), but not their KV caches.
 TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
   for (const std::string& gpu : known_gpu_names()) {
     double last = 0;
@@ -105,8 +105,8 @@ TEST(CudaPredict, LessIsFaster) {
   }
 }
 
-// Two chips with the same memory: tensor cores at half the rate take longer for a prompt, and hardly longer
-// for a token. So do the slower instructions of a Hopper with less shared memory.
+// Of two chips with the same memory, the one with half the tensor-core rate takes longer for a prompt, and
+// hardly longer for a token. The same holds for the slower instructions of a Hopper with less shared memory.
 TEST(CudaPredict, APromptIsBoundByProducts) {
   constexpr PredictedStep kPrompt{2048, 2048, true};
   EXPECT_EQ(operation_of(predicted_for("rtx5090", kPrompt), Operation::kExpertsUp).bound(), "products");
@@ -165,8 +165,8 @@ size_t bytes_of(const StepPrediction& found) {
   return sum;
 }
 
-// 120b in BF16: each of 1, 2, 4 and 8 GPUs reads 5.00, 2.53, 1.30 and 0.66 GB per token. Every GPU reads the
-// router, and the 45 tiles of an expert's width do not divide evenly.
+// 120b in BF16: with 1, 2, 4 and 8 GPUs, each GPU reads 5.00, 2.53, 1.30 and 0.66 GB per token. Every GPU
+// reads the router, and the 45 tiles of an expert's width do not divide evenly.
 TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(1, kDecode))), 5.00e9, 0.02e9);
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(2, kDecode))), 2.53e9, 0.02e9);
@@ -174,8 +174,8 @@ TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(8, kDecode))), 0.67e9, 0.02e9);
 }
 
-// Two sums in each of 36 layers; a row has 2,880 numbers. A GPU sends the rows that it does not own as 4
-// bytes per number, then its own rows to each other GPU as 2 bytes per number, at 387 GB/s.
+// There are two sums in each of 36 layers, of rows of 2,880 numbers. A GPU sends the rows that it does not
+// own as 4 bytes per number, then its own rows to each other GPU as 2 bytes per number, at 387 GB/s.
 TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 8640 / 387e3), 0.01);
   EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 8640 / 387e3), 0.01);
@@ -187,9 +187,9 @@ TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(total_of(with.operations) - total_of(without.operations), 720, 0.01);
 }
 
-// With whole experts a step takes as long as the GPU on which most experts are hit; the others wait. In a
-// large step a GPU reads all of its 16 experts. If instead every expert is split, a GPU has 6 of 45 tiles: 7
-// % more than an eighth.
+// With whole experts a step takes as long as the GPU on which most experts are hit, because other GPUs wait.
+// In a large step a GPU reads all of its 16 experts. If every expert is split instead, a GPU has 6 of 45
+// tiles: 7 % more than an eighth.
 TEST(CudaPredict, WholeExpertsAreReadByTheGpuWhereMostAreHit) {
   const auto predicted = [](ExpertSplit split, int num_sequences) {
     return predict_on("h200", *named_config("gpt-oss-120b"), {}, among(8), {1, 64, true, num_sequences},
@@ -238,7 +238,7 @@ TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
               HasSubstr("6 key/value heads"));
 }
 
-// On a GB10, a step of 8,192 rows would take 1.3 s. Only slow GPUs have smaller default steps.
+// On a GB10, a step of 8,192 rows would take 1.3 s. So slow GPUs have smaller default steps.
 TEST(CudaPredict, DefaultStepsOfASlowGpuHaveFewerRows) {
   for (const auto& [gpu, rows] :
        {std::pair("gb10", 4096), std::pair("h100", 8192), std::pair("h200", 8192), std::pair("b200", 8192),
@@ -255,7 +255,7 @@ TEST(CudaPredict, DefaultStepsOfASlowGpuHaveFewerRows) {
   EXPECT_EQ(default_batch_tokens(unknown), 8192);
 }
 
-// Running answers wait for fewer rows than a step may have, unless prompts would then be much slower.
+// Prompts get fewer rows in steps with answers, which then wait less, unless prompts would be much slower.
 TEST(CudaPredict, PromptsGetFewerRowsOfAStepWithAnswers) {
   for (const auto& [gpu, rows] : {std::pair("gb10", 4096), std::pair("h100", 2048), std::pair("h200", 2048),
                                   std::pair("a100", 2048), std::pair("l40s", 2048)}) {

@@ -1,4 +1,4 @@
-// Tests the quantisation of activations for block-scaled products against the formats of core/. Needs no GPU.
+// Compares the quantisation of activations for block-scaled products with the formats of core/. Needs no GPU.
 #include "backend/cuda/ptx/quantise_block.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ double normal(uint64_t seed, uint64_t i) {
 }
 float bf16_of(double x) { return to_float(to_bf16(static_cast<float>(x))); }
 
-// Returns random normal numbers, some of them much larger, times 2^`exponent`.
+// Returns random normal numbers times 2^`exponent`, some of them much larger.
 Block random_block(uint64_t seed, int exponent) {
   Block block;
   for (uint64_t i = 0; i < block.size(); ++i) {
@@ -74,8 +74,8 @@ TEST(CudaQuantiseBlock, TheScaleIsTheSmallestWithWhichNothingExceeds448) {
   }
 }
 
-// The result of cvt.rp.satfinite.ue8m0x2 of largest / 448 on GPUs that have it. For bfloat16 the rounding of
-// the quotient never crosses a power of two.
+// The scale must be the result of cvt.rp.satfinite.ue8m0x2 of largest / 448 on GPUs with this instruction.
+// For bfloat16 numbers the rounding of the quotient never crosses a power of two.
 TEST(CudaQuantiseBlock, TheScaleIsTheQuotientRoundedUp) {
   for (uint32_t bits = 1; bits < 0x7F80; ++bits) {
     const float largest = to_float(Bf16{static_cast<uint16_t>(bits)});
@@ -109,8 +109,8 @@ TEST(CudaQuantiseBlock, TwoTermsAreTheValue) {
       for (int c = 0; c < 8; ++c) {
         const double x = block[static_cast<size_t>(8 * lane + c)];
         const double sum = value_of(terms.first, c, scale) + value_of(terms.second, c, rest_scale(scale));
-        // The second term has steps of 2^-9 of its scale. The last place of bfloat16 is smaller than that for
-        // numbers below 2^-6 of the first scale.
+        // The second term has steps of 2^-9 of its scale. For numbers below 2^-6 of the first scale, the last
+        // place of bfloat16 is smaller than these steps.
         EXPECT_LE(std::abs(sum - x),
                   std::abs(x) < 0x1p-6 * scale_value(scale) ? 0x1p-14 * scale_value(scale) : 0)
             << x << " of " << float_of_bits(largest);
@@ -122,7 +122,7 @@ TEST(CudaQuantiseBlock, TwoTermsAreTheValue) {
   EXPECT_GT(static_cast<double>(num_exact), 0.997 * static_cast<double>(num_values));
 }
 
-// Every bfloat16 number between 2^-6 of the largest and the largest: two terms must lose none of its 8 bits.
+// For every bfloat16 number from 2^-6 of the largest to the largest, two terms must lose none of its 8 bits.
 TEST(CudaQuantiseBlock, TwoTermsAreExactForEveryBfloat16NearTheLargest) {
   for (uint32_t largest = 0x3F80; largest < 0x4000; ++largest)
     for (uint32_t bits = largest - 6 * 128; bits <= largest; ++bits) {
@@ -135,8 +135,8 @@ TEST(CudaQuantiseBlock, TwoTermsAreExactForEveryBfloat16NearTheLargest) {
     }
 }
 
-// With 2^-5 of the first scale, half of the first term's last place would be 512 times the second scale,
-// beyond the range of E4M3.
+// If the second scale was 2^-5 of the first one, half of the first term's last place would be 512 times the
+// second scale, beyond the range of E4M3.
 TEST(CudaQuantiseBlock, TheSecondScaleMayNotBeSmaller) {
   Eight eight{{448, 432, 0, 0, 0, 0, 0, 0}};  // 432 lies halfway between two codes
   const TwoTerms terms = quantise_two_terms(eight.x, bits_of(448));
@@ -225,7 +225,7 @@ TEST(CudaQuantiseBlock, ABlockThatIsNotFiniteHasTheScaleThatIsNan) {
   }
 }
 
-// From the largest float32 numbers down to subnormal ones, for which the scale has no smaller exponent.
+// Tests numbers from the largest float32 down to subnormal ones, for which the scale has no smaller exponent.
 TEST(CudaQuantiseBlock, TheEndsOfFloat32) {
   for (const float x : {0x1.FEp127f, 0x1p-126f, 0x1p-130f, 0x1p-133f}) {
     const Eight eight{{x, -x}};

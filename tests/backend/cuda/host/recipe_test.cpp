@@ -35,7 +35,7 @@ void for_each_family_and_step(const F& f) {
   }
 }
 
-// All kernels of a step must agree on which launch computes a norm, and on the pairs per pass of an expert.
+// All kernels of a step must agree on the launch that computes a norm, and on an expert's pairs per pass.
 TEST(CudaRecipe, KernelsOfAStepAgreeOnNormsAndGroups) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     const StepRecipe recipe = recipe_for(plan, tokens);
@@ -80,7 +80,7 @@ TEST(CudaRecipe, SumsOverPeersLeaveTheNormsExceptTheFirst) {
   });
 }
 
-// Only rms_norm writes norms in block-scaled formats.
+// Only rms_norm() writes norms in block-scaled formats.
 TEST(CudaRecipe, SumsLeaveNoNormsNextToBlockScaledActivations) {
   const Plan plan = plan_for_recipes("gb10", BlockFormat::kMxfp8);
   for (int tokens = 1; tokens <= kMostRecipeTokens; ++tokens) {
@@ -97,8 +97,8 @@ TEST(CudaRecipe, SumsLeaveNoNormsNextToBlockScaledActivations) {
   }
 }
 
-// A step overwrites nothing that it still reads: the sum over ranks is left in x only if no kernel computes
-// the norm of x itself.
+// A step must not overwrite data that it still reads: the sum over ranks is left in x only if no kernel
+// computes the norm of x itself.
 TEST(CudaRecipe, TheStreamOfRanksIsNotInXWhereReadersComputeNorms) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     EXPECT_EQ(recipe_for(plan, tokens).stream_after_attention, StreamIn::kProjectParts);
@@ -124,7 +124,7 @@ TEST(CudaRecipe, ARankGathersTheNormsOfItsOwnSequences) {
   });
 }
 
-// 4 experts of 128 for each token.
+// The model chooses 4 of 128 experts for each token.
 TEST(CudaRecipe, TheChoiceOfExpertsOfFewTokensTakesAMailbox) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     const StepRecipe recipe = recipe_for(plan, tokens);
@@ -159,7 +159,7 @@ TEST(CudaRecipe, PagesAreLoadedAheadOnHopperAlone) {
   EXPECT_EQ(recipe_for(plan_for_recipes("h200"), 1).num_pages_ahead, 256);
 }
 
-// tests/backend/cuda/emulated/launches_of_steps.cpp compares all launches.
+// tests/backend/cuda/emulated/launches_of_steps.cpp compares all launches of such a GPU.
 TEST(CudaRecipe, PagesAreNotLoadedAheadOnAHopperGpuLimitedToASmallerBudget) {
   const Target limited = target_of(known_gpu("h200"), {.shared_budget = 99});
   const Plan plan(*named_config("gpt-oss-120b"), {}, limited, "gpt-oss-120b");
@@ -181,7 +181,7 @@ TEST(CudaRecipe, LogitsTakeANormOfTheirRowsWhereManyAreMultiplied) {
   }
 }
 
-// The head of gpt-oss has 12,568 strips, so every multiprocessor gets some.
+// The unembedding of gpt-oss has 12,568 strips, enough for every multiprocessor.
 TEST(CudaRecipe, LogitsOfFewRowsAreStreamedByACtaOnEveryMultiprocessor) {
   for (const Family family : kFamilies) {
     const Plan plan = plan_for_recipes(name(family));

@@ -37,7 +37,7 @@ std::vector<int> rows_of(const std::vector<StepKernels>& candidates, bool may_be
   return rows;
 }
 
-// One candidate per number of rows at which the table changes; on Hopper also with mma.sync kernels.
+// There is one candidate per number of rows at which the table changes, on Hopper also mma.sync kernels.
 TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   const auto hopper = kernels_on(trial_target("h100"));
   EXPECT_THAT(rows_of(hopper, true),
@@ -50,7 +50,7 @@ TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   EXPECT_THAT(rows_of(blackwell, false), ElementsAre());
 }
 
-// The kernels of each candidate make a valid plan: they cover all numbers of rows, and fit together.
+// The kernels of each candidate make a valid plan: they cover all numbers of rows and fit together.
 TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
   for (const char* gpu : {"h100", "gb10"}) {
     const Target target = trial_target(gpu);
@@ -112,7 +112,7 @@ const KernelChoice* choice_of(const std::vector<KernelChoice>& ranges, Operation
   return found == ranges.end() ? nullptr : &*found;
 }
 
-// The table stays unchanged if all kernels take equally long, or another is faster by no more than noise.
+// The table stays unchanged if all kernels take equally long, or if another kernel is faster only by noise.
 TEST(CudaTune, TheTableStaysWhereNothingIsFasterBeyondNoise) {
   for (const char* gpu : {"h100", "gb10"}) {
     const Target target = trial_target(gpu);
@@ -137,7 +137,7 @@ TEST(CudaTune, TheTableStaysWhereNothingIsFasterBeyondNoise) {
 }
 
 // From 64 rows on, experts in groups of 64 pairs are faster, so the experts' threshold moves. Attention's
-// products stay: the split-K kernels up to the largest number of rows that they can take.
+// products stay unchanged: split-K kernels run up to their largest number of rows.
 TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
   const Target target = trial_target("h100");
   const auto candidates = kernels_on(target);
@@ -235,7 +235,7 @@ TEST(CudaTune, KernelsThatDoNotFitTogetherAreNotChosen) {
             candidates[choices[0].experts].find(kExpertsUp)->pass.takes_image);
 }
 
-// mma.sync kernels are timed on Hopper but never chosen there.
+// mma.sync kernels are timed on Hopper, but never chosen there.
 TEST(CudaTune, WhatMayNotBeChosenIsNot) {
   const auto candidates = kernels_on(trial_target("h100"));
   const size_t by_mma = candidates.size() - 1;
@@ -246,7 +246,7 @@ TEST(CudaTune, WhatMayNotBeChosenIsNot) {
   }
 }
 
-// A kernel that fails its check is not timed. If it is the table's own, the fastest timed one replaces it.
+// A kernel that fails its check is not timed. If the table has it, the fastest timed kernel replaces it.
 TEST(CudaTune, WhereTheTablesKernelsWereRefusedTheFastestOfTheOthersIsChosen) {
   const auto candidates = kernels_on(trial_target("gb10"));
   std::vector<StepTrial> trials = trials_where(candidates, 12, 3, 3, 1.5);

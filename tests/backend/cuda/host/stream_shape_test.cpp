@@ -39,7 +39,7 @@ TEST(CudaStreamShape, OnHopperIsTheOneThatWasMeasured) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// Lets experts_down() load the next expert's activations while it multiplies (experts/stream.cu).
+// Two groups: experts_down() loads the next expert's activations while it multiplies (experts/stream.cu).
 TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   const StreamShape shape = stream_shape(Budget::k227, make_strips(Layout::kMxfp4, 2880, 2880), 2880, 8, 360,
                                          /*buffers=*/2);
@@ -60,7 +60,7 @@ TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
             stream_shape(Budget::k227, up, 2880, 1, 99).shared_bytes);
 }
 
-// Shared memory of a multiprocessor: 100, 164 or 228 KB.
+// A multiprocessor has 100, 164 or 228 KB of shared memory.
 TEST(CudaStreamShape, AnExclusiveCtaLeavesNoRoomForAnother) {
   for (const Budget budget : kBudgets) {
     const size_t cta = static_cast<size_t>(kilobytes(budget)) * 1024, driver = 1024;
@@ -91,8 +91,8 @@ TEST(CudaStreamShape, SharesEvenlyAndCompletelyHoweverManyCtasThereAre) {
       }
 }
 
-// A share's size counts its strips, and kCrossingStrips for each step from one group to the next. Some of
-// these may be part of the share before.
+// A share's size counts its strips, and kCrossingStrips for each step from one group to the next. A part of
+// such a step may be in the previous share.
 TEST(CudaStreamShape, SharesTheStripsOfGroupsCompletelyAndEvenlyWhereStepsBetweenThemCountAsStrips) {
   for (const int rows : {16, 96, 2880, 5760})
     for (const unsigned num_ctas : {1u, 7u, 33u, 132u})
@@ -117,9 +117,9 @@ TEST(CudaStreamShape, SharesTheStripsOfGroupsCompletelyAndEvenlyWhereStepsBetwee
       }
 }
 
-// Turns are numbered in the order in which CTAs begin; the first get the largest shares. The start of a share
-// is rounded down twice, to 2^-16 of the total and to a whole unit. So the size of a share is off by less
-// than 1 + 2^-16 of the total.
+// Turns are numbered in the order in which CTAs begin, and the first turns get the largest shares. The start
+// of a share is rounded down twice, to 2^-16 of the total and to a whole unit. So the size of a share is off
+// by less than 1 + 2^-16 of the total.
 TEST(CudaStreamShape, SharesByTurnsAreCompleteAndBecomeSmallerByAnEvenStep) {
   for (const unsigned num_ctas : {1u, 7u, 33u, 132u, 200u})
     for (const unsigned slope : {0u, 3u, 16u})
@@ -156,7 +156,7 @@ TEST(CudaDivisor, DividesAsTheProcessorDoes) {
   }
 }
 
-// Whatever the number of warps, a warp visits every unit of its own.
+// For every number of warps, each warp visits all of its units.
 TEST(CudaStreamShape, StepsFromUnitToUnit) {
   for (const Budget budget : {Budget::k99, Budget::k227})
     for (const int cols : {320, 2880, 4096}) {

@@ -1,4 +1,4 @@
-// Words of MXFP4 codes as described in strips.h, built code by code.
+// Builds words of MXFP4 codes, as strips.h describes them, code by code.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace nibble::cuda::test {
 
-// The 16 codes of a lane for a group of 32 columns: eight neighbours of row g, and of row g + 8.
+// The 16 codes of a lane for a group of 32 columns: eight neighbours in row g, and eight in row g + 8.
 struct LaneCodes {
   uint8_t upper[8], lower[8];
 };
@@ -20,7 +20,7 @@ inline LaneCodes random_lane_codes(uint64_t seed) {
   return codes;
 }
 
-// Returns the word of product m (strips.h): neighbours 4 m .. 4 m + 3, the even ones in the lower half.
+// Returns the word of product m (strips.h): neighbours 4 m .. 4 m + 3, with the even ones in the lower half.
 inline uint32_t strip_word(const LaneCodes& codes, int m) {
   uint32_t word = 0;
   for (int h = 0; h < 2; ++h) {

@@ -1,4 +1,4 @@
-// Tests shared-memory budgets, and the launch target where options pretend a smaller GPU. Needs no GPU.
+// Tests shared-memory budgets, and the launch target if options pretend a smaller GPU. Needs no GPU.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/chip/caps.h"
 #include "backend/cuda/cuda_options.h"
@@ -47,7 +47,7 @@ TEST(CudaTarget, MayBeASmallerChipThanTheOneThatIsThere) {
   const Target target = target_of(known_gpu("h200"), {.shared_budget = 99, .num_multiprocessors = 48});
   EXPECT_EQ(target.budget, Budget::k99);
   EXPECT_EQ(target.num_multiprocessors, 48);
-  EXPECT_EQ(target.family, Family::kSm80);  // whose kernels every chip runs
+  EXPECT_EQ(target.family, Family::kSm80);  // every chip runs its kernels
   EXPECT_TRUE(target.has_dependent_launch && target.has_clusters);
 }
 

@@ -1,4 +1,4 @@
-// Tests that waiting for a GPU times out, and that errors which end a context are recognised.
+// Tests that waiting for a GPU times out, and that errors which end the CUDA context are recognised.
 #include "backend/cuda/chip/wait.h"
 
 #include <gmock/gmock.h>

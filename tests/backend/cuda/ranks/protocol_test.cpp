@@ -1,6 +1,6 @@
-// Runs the protocol of ranks (backend/cuda/ranks/protocol.h) with host threads instead of GPUs. It uses the
-// same words, flags and slots in the same order as the all-reduce kernels, with C++ atomics. ThreadSanitizer
-// reports a row that is written while it is read.
+// Runs the protocol of ranks (backend/cuda/ranks/protocol.h) with host threads instead of GPUs. The test uses
+// the same words, flags and slots in the same order as the all-reduce kernels, with C++ atomics.
+// ThreadSanitizer reports a row that is written while it is read.
 #include "backend/cuda/ranks/protocol.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ struct TwinInbox {
   std::vector<std::atomic<uint64_t>> words;
   std::vector<float> terms;
   std::vector<std::atomic<uint32_t>> flags, returned, arrivals;
-  std::vector<float> sums;  // the rows' sums: received from their owners, or computed by this rank
+  std::vector<float> sums;  // the rows' sums, received from their owners or computed by this rank
   uint32_t token{0};        // sent by rank 0 with the second barrier
 };
 
@@ -57,12 +57,12 @@ class Twin {
     for (int rank = 0; rank < num_ranks; ++rank) inboxes_.emplace_back(num_ranks, num_slots);
   }
 
-  // False provokes an error: a rank then does not wait for the rows that others own.
+  // If false, a rank does not wait for the rows that others own, which is an error.
   bool waits_for_rows{true};
-  // Each rank calls these before it sends and before it reads; tests delay ranks in them.
+  // Each rank calls these before it sends and before it reads. Tests delay ranks in these functions.
   std::function<void(int rank, uint32_t step, int half)> before_sending, before_reading;
 
-  // Runs steps 1 to `num_steps`, one thread per rank. Returns if all ranks had all sums and tokens in time.
+  // Runs steps 1 to `num_steps`, one thread per rank. Returns whether ranks had all sums and tokens in time.
   bool run(uint32_t num_steps, const std::function<Kind(uint32_t step)>& kind_of) {
     std::latch begin(num_ranks_);
     std::vector<std::jthread> threads;
@@ -224,7 +224,7 @@ TEST(RanksProtocol, TwoSlotsOfWordsAreEnoughForASlowReaderAndOneIsNot) {
   EXPECT_FALSE(is_right_for_a_slow_reader(1));
 }
 
-// Rank 1 gives rank 0 time to overwrite the terms that rank 1 still has to read with those of the next sum.
+// Rank 1 reads slowly: rank 0 has time to overwrite terms that rank 1 must still read with the next sum's.
 bool is_right_for_a_slow_owner(bool waits_for_rows) {
   Twin twin(2, kInboxSlots, std::chrono::milliseconds(waits_for_rows ? 5000 : 50));
   twin.waits_for_rows = waits_for_rows;

@@ -1,4 +1,4 @@
-// The twin of ptx/atomic.cuh.
+// C++ version of ptx/atomic.cuh.
 #pragma once
 
 namespace nibble::cuda {

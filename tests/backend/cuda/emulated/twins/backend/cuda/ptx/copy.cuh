@@ -1,4 +1,4 @@
-// The twin of ptx/copy.cuh, for a chip with bulk copies. An invalid bulk copy ends the test.
+// C++ version of ptx/copy.cuh, for a chip with bulk copies. An invalid bulk copy ends the test.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace nibble::cuda {
 
-// A phase of a barrier ends with its last arrival. Copies are immediate, so its bytes have arrived by then.
+// A barrier's phase ends with its last arrival. Copies are immediate, so its bytes have arrived by then.
 struct BarrierTwin {
   uint16_t num_expected, num_missing;
   uint32_t phase;
@@ -59,8 +59,8 @@ void wait_for_copies() {}
 inline constexpr bool kHasBulkCopies{true};
 inline constexpr uint64_t kEvictFirst{1}, kEvictNormal{0};
 
-// By barrier: the bytes that its phase still expects, and the arrivals that announced them. These arrivals
-// count once the bytes have arrived.
+// For each barrier: the bytes that its phase still expects, and the arrivals that announced them. These
+// arrivals count when the bytes have arrived.
 struct Expected {
   int num_bytes, num_arrivals;
 };
@@ -82,7 +82,7 @@ inline void bulk_copy(uint32_t to, const void* from, int num_bytes, uint32_t bar
   for (; expected.num_arrivals > 0; --expected.num_arrivals) arrive(barrier);
 }
 
-// Reads the first and last byte, so that an invalid range is a fault.
+// Reads the first and the last byte, so that an invalid range causes a fault.
 inline void bulk_prefetch(const void* from, int num_bytes) {
   const auto* const bytes = static_cast<const volatile char*>(from);
   static_cast<void>(bytes[0] + bytes[num_bytes - 1]);

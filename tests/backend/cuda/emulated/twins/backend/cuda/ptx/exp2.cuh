@@ -1,4 +1,4 @@
-// The twin of ptx/exp2.cuh.
+// C++ version of ptx/exp2.cuh.
 #pragma once
 
 namespace nibble::cuda {

@@ -1,4 +1,4 @@
-// The twin of ptx/launch.cuh: launches never overlap.
+// C++ version of ptx/launch.cuh. Launches never overlap here.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The twin of ptx/load.cuh. A shared-memory address is an offset into the shared memory of the CTA.
+// C++ version of ptx/load.cuh. A shared-memory address is an offset into the shared memory of the CTA.
 #pragma once
 
 namespace nibble::cuda {

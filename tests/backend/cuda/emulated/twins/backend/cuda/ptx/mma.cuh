@@ -1,4 +1,4 @@
-// The twin of ptx/mma.cuh. The hardware rounds differently; no test may depend on its rounding.
+// C++ version of ptx/mma.cuh. Hardware rounds differently: no test may depend on the rounding.
 #pragma once
 
 #include "core/f16.h"
@@ -13,12 +13,12 @@ inline float bf16_at(uint32_t word, int half) {
 inline float f16_at(uint32_t word, int half) {
   return to_float(F16{static_cast<uint16_t>(word >> 16 * half)});
 }
-// Adds 16 products and the old accumulator, which hardware also adds as one sum. Each is in units of 2^-57 of
-// the largest, so their order changes no bit.
+// Adds 16 products and the old accumulator. Each term is in units of 2^-57 of the largest term, so the order
+// of additions changes no bit. Hardware also adds these terms as one sum.
 inline float sum_of(const double (&terms)[17]) {
   double largest = 0;
   for (const double term : terms) largest = std::max(largest, std::abs(term));
-  // The largest is zero, infinite or NaN.
+  // The largest term is zero, infinite or NaN.
   if (!(largest > 0 && largest <= std::numeric_limits<double>::max())) {
     double sum = 0;
     for (const double term : terms) sum += term;
@@ -44,7 +44,7 @@ void mma_of(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, con
                                                {{at(b0, 0), at(b0, 1)}, {at(b1, 0), at(b1, 1)}}});
   const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
   double terms[4][17];
-  // `pair` selects the contraction indices 2 pair, 2 pair + 1, and the same plus 8.
+  // `pair` selects the contraction indices 2 pair, 2 pair + 1, 2 pair + 8 and 2 pair + 9.
   for (int pair = 0; pair < 4; ++pair) {
     const Operands of_rows = all[4 * g + pair];
     for (int c = 0; c < 2; ++c) {

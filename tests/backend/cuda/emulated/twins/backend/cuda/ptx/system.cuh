@@ -1,5 +1,5 @@
-// The twin of ptx/system.cuh. Each of the two words is atomic, but not the pair. That is enough: no test here
-// reads both words while another thread writes them.
+// C++ version of ptx/system.cuh. Each of the two words is atomic, but the pair is not. This is enough: no
+// test here reads both words while another thread writes them.
 #pragma once
 
 namespace nibble::cuda {

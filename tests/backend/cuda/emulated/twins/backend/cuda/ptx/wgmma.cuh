@@ -1,4 +1,4 @@
-// The twin of ptx/wgmma.cuh: when the product is issued, each warp multiplies its own 16 rows.
+// C++ version of ptx/wgmma.cuh. When the product is issued, each warp multiplies its own 16 rows.
 #pragma once
 
 #include "backend/cuda/ptx/mma.cuh"
@@ -38,7 +38,7 @@ void wgmma_of(float (&d)[tiles][4], const uint32_t (&a)[4], uint32_t b, const Pl
       for (int r = 0; r < 2; ++r) terms[r][16] = adds ? d[n][2 * r + c] : 0;
       for (int k = 0; k < 16; ++k) {
         uint32_t at = b % 0x4000 * 16 + static_cast<uint32_t>(place_of(k, 8 * n + 2 * t + c));
-        at ^= (at >> 7 & 7) << 4;  // the swizzle
+        at ^= (at >> 7 & 7) << 4;  // applies the swizzle
         const float of_column = bf16_at(load_shared<uint16_t>(at), 0);
         for (int r = 0; r < 2; ++r) terms[r][k] = double{rows[r][k]} * of_column;
       }
