@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The process's group and its parents up to the root. In a container the root is the container's group.
+// Returns the folders of the process's control group and of all its parents, from the root on. In a container
+// the root is the container's group.
 std::vector<fs::path> groups_of(const CgroupPlace& place) {
   std::vector<fs::path> groups{place.root};
   for (const fs::path& part : place.own.relative_path()) groups.push_back(groups.back() / part);

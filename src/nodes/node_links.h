@@ -30,7 +30,8 @@ struct NodeOptions {
   std::vector<Share> shares;  // one entry per node, by rank
   int rank;                   // rank of this node
   GroupId group{};            // on the head: the id that followers receive
-  // Called once if a node is lost, on the watch's thread, after notifying waiting calls; ends the process.
+  // Called once if a node is lost, on the watch's thread, after waiting calls were notified. Must end the
+  // process.
   std::function<void(const std::string& what)> on_lost;
   // On the head, the timeout for all followers to join; on a follower, the timeout for the head to answer.
   std::chrono::seconds patience{120};

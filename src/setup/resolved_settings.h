@@ -66,7 +66,8 @@ void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as -
 std::string tuned_model(const ResolvedSettings& setup, const Config& config);
 // The settings found by nibble tune for this model on this machine. Null: none.
 const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
-// setup.options.num_threads, unless nibble tune found another number and --threads was not given.
+// Returns the number of threads that nibble tune found, or setup.options.num_threads if tune found none or if
+// --threads was given.
 int num_threads_of(const ResolvedSettings& setup, const Config& config);
 OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own, tuned
 

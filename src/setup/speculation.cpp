@@ -29,7 +29,7 @@ constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
 constexpr std::string_view kMethodOfModel{"draft_model"};        // vLLM's name of the method
 constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // a field in vLLM's recipes; its value is 1
 
-// Returns options with the drafters in `names`, and the drafters that every request with a prediction uses.
+// Returns options with the drafters in `names`, and with those that are used for requests with a prediction.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())

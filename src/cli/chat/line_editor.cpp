@@ -24,7 +24,7 @@ constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; a longer paste is not kep
 // These switch xterm's bracketed paste mode on and off.
 constexpr std::string_view kPasteBegins{"\x1b[?2004h"}, kPasteEnds{"\x1b[?2004l"};
 constexpr std::string_view kEndOfPaste{"\x1b[201~"};
-// Erases all below the cursor. Without it rows remain, because libedit miscounts text taller than the screen.
+// Erases all text below the cursor. libedit leaves old rows there after text that is taller than the screen.
 constexpr std::string_view kEraseBelow{"\x1b[J"};
 constexpr int kLookMilliseconds{250};
 

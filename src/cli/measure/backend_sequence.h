@@ -25,10 +25,11 @@ class BackendSequence {
   void feed(std::span<const TokenId> tokens, const Visit& visit);
   void feed(std::span<const TokenId> tokens);  // computes no logits
 
-  // Allocates pages for `num_tokens` more positions. Sliding layers keep the window of the first new one.
+  // Allocates pages for `num_tokens` more positions. Sliding layers keep the window of the first new
+  // position.
   void reserve(int num_tokens);
-  // Runs a step over `tokens`, which begin `offset` positions after its end, in reserved pages. The sequence
-  // does not grow, so the step can be repeated. `wants_next`: sample the token after the last one.
+  // Runs a step over `tokens`, which begin `offset` positions after the sequence's end, in reserved pages.
+  // The sequence does not grow, so the step can be repeated. `wants_next`: sample the token after `tokens`.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
   // Like run_repeatable_step(), but samples after every token, like a step that verifies drafts.
   void run_checking_step(std::span<const TokenId> tokens, int offset);

@@ -19,7 +19,8 @@ struct Sizes {
   int head_prompt_length;            // for the runs that compare a draft head
 };
 
-// Sizes of the grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and of a ladder.
+// Sizes of the grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and of a ladder: a run
+// with growing numbers of clients.
 Sizes sizes_of_spark() {
   return {.prompt_lengths = {512, 1024, 2048, 4096, 8192},
           .output_lengths = {16, 32, 64, 128, 256},

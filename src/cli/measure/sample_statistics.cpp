@@ -48,7 +48,8 @@ double tie_term(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// Returns the result of rank_test(). `won`: pairs (a, b) with a > b, ties as half; `ties`: of tie_term().
+// Returns the result of rank_test(). `won`: number of pairs (a, b) with a > b, a tie counting as half a pair.
+// `ties`: result of tie_term().
 double chance_of(double won, double num_a, double num_b, double ties) {
   const double all = num_a + num_b;
   const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));

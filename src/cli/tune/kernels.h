@@ -1,5 +1,5 @@
-// nibble tune on a GPU: times each kernel for several numbers of rows (tokens of a step), whichever kernel
-// the kernel table has there. Prints rows for developers who edit the table, which is compiled in.
+// nibble tune on a GPU: times every kernel for several numbers of rows (tokens of a step), also kernels that
+// the kernel table does not choose. Prints rows for developers who edit the table, which is compiled in.
 #pragma once
 
 #include <string>

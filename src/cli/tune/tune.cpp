@@ -174,7 +174,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
   if (many != kernels.end()) {  // tune the number of tokens from which on this kernel runs
-    // kFewTokens is used: with a prompt of 64 tokens each expert gets only a few.
+    // Test with kFewTokens: from a prompt of 64 tokens, each expert gets only a few.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})
       if (value != values.front()) values.push_back(value);

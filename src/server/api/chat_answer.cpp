@@ -31,7 +31,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   pace_.add_token();
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
-    return {};  // a stop token of the request ends the answer, but no harmony message
+    return {};  // a stop token of the request is not text, and does not end the harmony message
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() && !called_tool(messages.back())) {

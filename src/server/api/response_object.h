@@ -16,13 +16,14 @@ class ResponseObject {
  public:
   ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request);
 
-  // push() and end() return the next server-sent events, or "" without a stream. The first call begins it.
+  // push() and end() return the next server-sent events, or "" without a stream. The first call also returns
+  // the events that begin the stream.
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
   std::string close(const Usage& usage);  // the last event; then json() is complete
   std::string fail(const HttpError& error);
   std::string cancel();
-  // An event to send during long silence: some clients give up after minutes without one.
+  // Returns an event to send during long silence: some clients give up after minutes without an event.
   std::string still_in_progress();
 
   void set_status(const char* status) { whole_["status"] = status; }

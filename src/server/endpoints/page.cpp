@@ -37,7 +37,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   exchange.add_header("Cache-Control", "no-cache");  // browsers must revalidate each time
   exchange.add_header("Vary", "Accept, Accept-Encoding");
   exchange.add_header("Content-Security-Policy", content_policy(name));
-  // Lets the service worker answer for the whole page, which is one folder above the worker's own.
+  // Allows the service worker to serve pages in the folder above worker.js; by default only its own folder.
   if (name == "worker.js") exchange.add_header("Service-Worker-Allowed", "..");
   exchange.add_header("X-Content-Type-Options", "nosniff");
   exchange.add_header("Referrer-Policy", "no-referrer");
