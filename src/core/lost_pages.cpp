@@ -26,7 +26,7 @@ std::mutex pages_mutex;  // taken by writers only, not by the signal handler
 
 void write_text(const char* text) {
   const size_t length = std::strlen(text);
-  if (::write(STDERR_FILENO, text, length) < 0) return;  // stderr is closed: only the exit code is left
+  if (::write(STDERR_FILENO, text, length) < 0) return;  // stderr is closed: only the exit code remains
 }
 
 void on_bus_error(int, siginfo_t* info, void*) {

@@ -9,8 +9,9 @@
 namespace nibble {
 
 // Checks that memory suffices; reads, converts or makes the weights; makes the backend; checks --require.
-// Throws an InputError with the figures if memory is too small. With --nodes this runs on the head: it waits
-// until the other nodes have loaded their shares, and throws nodes::NodeLost if one did not join or was lost.
+// Throws an InputError with the figures if memory is too small. With --nodes, only the head calls load(),
+// which then waits until the other nodes have loaded their shares; throws nodes::NodeLost if one is missing
+// or lost.
 std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
                               const BackendOptions& options);
 

@@ -12,8 +12,8 @@
 
 namespace nibble {
 
-// Returns the bytes of weights in host memory that the plan does not count. Synthetic weights stay in memory;
-// pages of a mapped file can be dropped by the system after reading.
+// Returns the bytes of weights in host memory that `plan` does not count. Includes the weights of a mapped
+// file, although the system can drop their pages.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
 // Bytes that the model needs: on the fullest device, or in host memory for a backend on the host.

@@ -89,8 +89,8 @@ std::vector<BenchTest> tests_of(const BenchOptions& options) {
   return tests;
 }
 
-// Returns options with room for the tests and for the question asked after them (measure/coherence.h); for
-// the question, at most the context.
+// Returns options with room for the tests, and for the question that is asked after them if the context is
+// long enough for it (measure/coherence.h).
 BackendOptions room_of_bench(std::vector<BenchTest> tests, const Config& config,
                              const ResolvedSettings& setup) {
   tests.push_back({BenchKind::kPrefill, std::min(kCoherencePositions, context_of(config, setup)), 0});

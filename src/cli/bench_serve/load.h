@@ -8,8 +8,7 @@
 namespace nibble::cli {
 
 // With `num_clients` (closed loop), each client sends its next request after its last answer. With `rate`
-// (open loop), requests arrive at this rate, even while others run. With neither, they arrive at a trace's
-// times.
+// (open loop), requests arrive at this rate, even while others run. With neither, a trace states the times.
 struct BenchLoad {
   std::optional<int> num_clients{};
   std::optional<double> rate{};  // requests per second

@@ -25,8 +25,8 @@ class BackendSequence {
   void feed(std::span<const TokenId> tokens, const Visit& visit);
   void feed(std::span<const TokenId> tokens);  // computes no logits
 
-  // Allocates pages for `num_tokens` more positions. Sliding layers keep the window of the first new
-  // position.
+  // Allocates pages for `num_tokens` more positions. Frees pages of sliding layers before the window of the
+  // first of these positions.
   void reserve(int num_tokens);
   // Runs a step over `tokens`, which begin `offset` positions after the sequence's end, in reserved pages.
   // The sequence does not grow, so the step can be repeated. `wants_next`: sample the token after `tokens`.

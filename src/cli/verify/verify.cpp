@@ -104,7 +104,7 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
   std::fflush(stdout);  // shows the line now: the next check may take a while
 }
 
-// Implements --row: checks one kernel in this process. Child processes run with --row, and debuggers can.
+// Implements --row, for child processes and debuggers: checks one kernel in this process.
 int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
                 const OwnOptions& own) {
   std::vector<std::string> names;

@@ -71,8 +71,7 @@ class CompletionChoices : public ChoiceListener {
     // An echo with log-probabilities has all tokens, because clients count them. Otherwise skip special ones.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
-    // A token without text (part of a character, a control token) gets a chunk only if every chunk has a
-    // usage.
+    // A token without text (part of a character, a control token) gets a chunk only if all chunks have usage.
     const bool has_news = !one.unsent_text.empty() || usage_.is_continuous;
     one.pace.add_token();
     return is_stream_ && has_news && one.pace.is_due() ? chunk(choice, std::nullopt) : "";
