@@ -39,7 +39,7 @@ size_t reclaimable_bytes(const fs::path& group) {
 CgroupPlace own_cgroup() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("0::")) return {"/sys/fs/cgroup", line.substr(3)};  // version 2
+    if (line.starts_with("0::")) return {"/sys/fs/cgroup", line.substr(3)};  // the entry of cgroup version 2
   return {"/sys/fs/cgroup", {}};
 }
 

@@ -58,7 +58,7 @@ void name_pages(std::span<const std::byte> bytes, const std::filesystem::path& p
   NamedPages* pages = first_pages;
   while (pages && pages->begin.load()) pages = pages->next;
   const bool is_new = !pages;
-  if (is_new && !(pages = new (std::nothrow) NamedPages)) return;  // out of memory: a lost page raises SIGBUS
+  if (is_new && !(pages = new (std::nothrow) NamedPages)) return;  // out of memory: SIGBUS keeps its effect
   const std::string& text = path.native();
   const size_t length = text.copy(pages->path, sizeof(pages->path) - 1);
   pages->path[length] = '\0';

@@ -19,8 +19,9 @@ struct ModelSource {
   std::filesystem::path folder() const;
 };
 
-// Tries "synthetic:" with a built-in name or a config.json; a path; a bundled model; the stores of other
-// programs (setup/model_stores.h). Throws an InputError with tried places, known names and advice.
+// Tries in this order: "synthetic:" with a built-in name or a config.json; a path; a bundled model; the
+// stores of other programs (setup/model_stores.h). Throws an InputError with tried places, known names and
+// advice.
 ModelSource find_model(const std::string& argument, const Places& places);
 
 }  // namespace nibble

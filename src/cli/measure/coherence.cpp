@@ -29,7 +29,7 @@ std::vector<TokenId> question_tokens(const Tokenizer& tokenizer) {
   return harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
 }
 
-// Returns greedily sampled tokens, up to a stop token.
+// Returns the model's greedy continuation of `prompt`, up to a stop token.
 std::vector<TokenId> continue_greedily(BackendSequence& sequence, std::span<const TokenId> prompt,
                                        const std::vector<TokenId>& stops) {
   TokenId next{};

@@ -1,4 +1,5 @@
-// The time of a step by kernel: number of launches, duration of a launch, and bytes that it has to read.
+// The time of a step by kernel: number of launches, duration of a launch, and bytes that the kernel has to
+// read.
 #pragma once
 
 #include <span>

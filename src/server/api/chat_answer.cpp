@@ -138,7 +138,8 @@ std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }
 
-// `is_whole`: whether the call has ended with <|call|>.
+// Adds a delta with the next part of a call's arguments. `is_whole`: whether the call has ended with
+// <|call|>.
 void ChatAnswer::add_arguments(const harmony::Delta& delta, bool is_whole, std::vector<AnswerDelta>& out) {
   std::string text = delta.text;
   if (custom_arguments_) {  // The text of a custom tool is known only when its JSON is complete.

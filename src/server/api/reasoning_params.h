@@ -1,6 +1,7 @@
-// How much the model should reason, under the names of OpenAI, OpenRouter, vLLM, SGLang, llama.cpp, Anthropic
-// and Ollama. The model always reasons, with low, medium or high effort. So fields that turn reasoning off
-// select low effort, and the answer reports them as ignored. Only a limit of 0 tokens prevents reasoning.
+// Reads how much the model should reason, from the fields of OpenAI, OpenRouter, vLLM, SGLang, llama.cpp,
+// Anthropic and Ollama. The model always reasons, with low, medium or high effort. So fields that turn
+// reasoning off select low effort, and the answer reports them as ignored. Only a limit of 0 tokens prevents
+// reasoning.
 #pragma once
 
 #include <optional>

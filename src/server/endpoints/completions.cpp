@@ -240,7 +240,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   usage.so_far.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
     std::string answer;
-    constexpr size_t kFewRows{1 << 12};  // printed in a few milliseconds
+    constexpr size_t kFewRows{1 << 12};  // printing this number of rows takes a few milliseconds
     co_await offload_if(service, num_prompt_rows > kFewRows, [&] {
       Json reply = completion_reply(head, choices.to_list());
       reply["usage"] = to_json(usage.so_far);
