@@ -96,7 +96,8 @@ struct Server::Impl {
   }
 
   void run_io();
-  // Runs `f` on the I/O thread, unless the I/O context is gone: the signal thread outlives it.
+  // Runs `f` on the I/O thread. Does nothing after the I/O context was destroyed, because the signal thread
+  // outlives the context.
   template <typename F>
   void post_to_io(F f) {
     const std::lock_guard lock(io_mutex);

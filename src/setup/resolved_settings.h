@@ -64,7 +64,7 @@ void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as -
 
 // The widths and formats of a model as text: the key of its settings in the file of nibble tune.
 std::string tuned_model(const ResolvedSettings& setup, const Config& config);
-// The settings found by nibble tune for this model on this machine. Null: none.
+// Returns the settings that nibble tune found for this model on this machine; null if it found none.
 const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
 // Returns the number of threads that nibble tune found, or setup.options.num_threads if tune found none or if
 // --threads was given.

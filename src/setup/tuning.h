@@ -26,7 +26,7 @@ struct TunedMachine {
   std::string name;   // machine_name()
   std::string build;  // Settings::build: version and commit of the program that measures
 };
-using Tunings = std::map<std::string, Tuning>;  // by tuned_model() (setup/resolved_settings.h)
+using Tunings = std::map<std::string, Tuning>;  // key: tuned_model() (setup/resolved_settings.h)
 
 // Path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty for "off" or without these.
 std::filesystem::path tuning_path(const Settings& settings);

@@ -72,7 +72,7 @@ class LoadRunner {
              std::optional<double> latency)
       : endpoint_(endpoint), workload_(workload), trace_(trace), plan_(plan), latency_(latency) {}
 
-  // Throws InputError if a warm-up request fails.
+  // Sends the warm-up requests, then the load. Throws InputError if a warm-up request fails.
   BenchServeResult measure(const BenchLoad& load) {
     BenchServeResult result{.load = load, .summary = {}, .num_warmups = 0, .slo_share = {}};
     const int count = plan_.num_requests(load, trace_.requests.size());

@@ -22,7 +22,7 @@ struct Workload {
   std::string model;
   LengthDistribution prompt_tokens, output_tokens;
   std::vector<TraceRequest> trace{};  // replaces the two lengths; requests are used in order, repeatedly
-  int num_prefix_tokens{0};           // shared tokens before each prompt, in addition to its own
+  int num_prefix_tokens{0};           // shared tokens before the own tokens of each prompt
   int num_prefixes{1};
   int num_turns{1};  // requests per conversation
   int vocab_size{kTextTokens};
@@ -34,7 +34,7 @@ struct Workload {
 // Numbers of tokens in the prompt and in the answer that a request adds to its conversation.
 struct RequestShape {
   int num_prompt_tokens{0}, num_output_tokens{0};
-  std::vector<uint64_t> blocks{};  // seeds of the prompt's blocks of kTraceBlockTokens
+  std::vector<uint64_t> blocks{};  // seeds of the prompt's blocks, each of kTraceBlockTokens tokens
 };
 RequestShape shape_of(const Workload& workload, uint64_t index);
 

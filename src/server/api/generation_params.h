@@ -49,7 +49,7 @@ inline constexpr int kMaxChoices{128};  // OpenAI's limit for n
 inline constexpr size_t kMaxStopStringBytes{1024}, kMaxSaltBytes{1024};
 inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
-// Checks all fields against the table for `api`, and reads those that endpoints share.
+// Checks all fields against the table in request_fields.cpp, and reads the fields that all endpoints share.
 GenerationParams read_generation_params(Api api, const harmony::Field& request,
                                         const RequestDefaults& defaults);
 void read_sampling(const harmony::Field& request, GenerationParams& params);  // temperature, penalties...

@@ -1,4 +1,4 @@
-// The JSON object of a response, and its stream's events.
+// Builds the JSON object of a response (/v1/responses) and the events of its stream.
 #pragma once
 
 #include <string>

@@ -68,7 +68,8 @@ class CompletionChoices : public ChoiceListener {
     one.unsent_text += event.text;
     one.sum_logprobs += double{event.token.logprob};
     if (with_ids_) one.unsent_ids.push_back(event.token.token);
-    // An echo with log-probabilities has all tokens, because clients count them. Otherwise skip special ones.
+    // An echo with log-probabilities lists all tokens, because clients count them. Other lists skip special
+    // tokens.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
     // A token without text (part of a character, a control token) gets a chunk only if all chunks have usage.
