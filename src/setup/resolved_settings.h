@@ -62,7 +62,7 @@ struct ResolvedSettings {
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
-// The widths and formats of a model as text: the key of its settings in the file of nibble tune.
+// Returns the widths and formats of a model as text: the key of its settings in the file of nibble tune.
 std::string tuned_model(const ResolvedSettings& setup, const Config& config);
 // Returns the settings that nibble tune found for this model on this machine; null if it found none.
 const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
@@ -72,7 +72,8 @@ int num_threads_of(const ResolvedSettings& setup, const Config& config);
 OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own, tuned
 
 // Returns settings without quantisation of dense layers and KV cache. On a GPU, experts take bfloat16
-// activations, also in prompts. On a CPU they take float activations if --experts-activations was given.
+// activations in prompts and in decoding. On a CPU they take float activations if --experts-activations was
+// given.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
 // Whether the backend takes matrices in GGUF's block formats. Otherwise with_elements() converts them.

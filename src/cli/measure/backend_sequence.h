@@ -20,7 +20,8 @@ class BackendSequence {
 
   int length() const { return pages_.length(); }  // positions in the KV cache
 
-  // Appends tokens; calls `visit` with the logits [V] after each token, in order.
+  // Appends tokens; calls `visit` with the logits (one per token of the vocabulary) after each token, in
+  // order.
   using Visit = std::function<void(int position, std::span<const float> logits)>;
   void feed(std::span<const TokenId> tokens, const Visit& visit);
   void feed(std::span<const TokenId> tokens);  // computes no logits

@@ -20,7 +20,8 @@ struct PresetRun {
   std::string mxfp4_layers{};  // --mxfp4-layers; empty: formats of the checkpoint
   std::string kv_dtype{"bf16"};
   std::vector<int> prompt_lengths{}, output_lengths{}, depths{};  // lists of a grid, as the flags of bench
-  // Numbers of clients; empty for a grid. Requests of clients have the single prompt and output length.
+  // Numbers of clients; empty for a grid. With clients, prompt_lengths and output_lengths have one element
+  // each.
   std::vector<int> num_clients{};
   bool has_draft_head{false};  // needs a draft head, and is left out without one
 

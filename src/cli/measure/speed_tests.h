@@ -35,7 +35,8 @@ std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 
-// Returns options with room for every test. Throws InputError if one exceeds the model's limit or --context.
+// Returns options with room for every test. Throws InputError if a test exceeds the model's limit or
+// --context.
 BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const ResolvedSettings& setup,
                         int num_sequences = 1);
 

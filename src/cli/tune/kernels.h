@@ -22,7 +22,7 @@ struct TuneKernelsOptions {
   std::string record_name;  // file name of the record, cited as the source of printed rows
 };
 
-// The backend in `setup` must have the function `try_kernels`. Throws InputError.
+// Times the kernels. The backend in `setup` must have the function `try_kernels`. Throws InputError.
 RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, const ResolvedSettings& setup,
                        const std::string& command_line);
 

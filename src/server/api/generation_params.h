@@ -1,5 +1,5 @@
 // Parameters shared by all endpoints that generate, and helpers that read request bodies into plain values.
-// None of them needs HTTP or a model. A null field counts as absent. Errors are InputErrors such as
+// Neither of these needs HTTP or a model. A null field counts as absent. Errors are InputErrors such as
 // "request.temperature must be a number from 0 to 2, not 7". request_fields.h handles unsupported fields.
 #pragma once
 

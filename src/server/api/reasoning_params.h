@@ -12,7 +12,8 @@
 
 namespace nibble::server {
 
-// Reads effort, limit and switches. An off switch overrides any effort; of several efforts, OpenAI's counts.
+// Reads effort, limit and switches. An off switch overrides any effort. If several fields set an effort,
+// OpenAI's field counts.
 void read_reasoning(const harmony::Field& request, harmony::Chat& chat, GenerationParams& params);
 
 // Returns the nearest of low, medium and high. Adds any other level of the request to `ignored`.
