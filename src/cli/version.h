@@ -12,7 +12,7 @@ struct Build {
   std::string_view version, commit, kind, compiler;
 };
 Build this_build();
-nlohmann::ordered_json build_json();  // the version as records of measurements contain it
+nlohmann::ordered_json build_json();  // the version, in the form that records contain
 
 std::string version_text();  // the output of --version, several lines
 

@@ -69,7 +69,7 @@ const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
 // Returns the number of threads that nibble tune found, or setup.options.num_threads if tune found none or if
 // --threads was given.
 int num_threads_of(const ResolvedSettings& setup, const Config& config);
-OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own, tuned
+OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own with tuned values
 
 // Returns settings without quantisation of dense layers and KV cache. On a GPU, experts take bfloat16
 // activations in prompts and in decoding. On a CPU they take float activations if --experts-activations was

@@ -158,7 +158,7 @@ double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch
   } else {
     for (const BenchTest& test : run.tests()) {
       const bool is_decode = test.kind == BenchKind::kDecode;
-      if (is_decode)  // the middle step is predicted and stands for all
+      if (is_decode)  // all steps are taken to be as long as the middle one
         seconds += test.num_tokens * predict({.context = test.depth + test.num_tokens / 2 + 1});
       else
         for (const TestStep& step : steps_of(test, max_batch_tokens))

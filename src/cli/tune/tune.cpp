@@ -148,7 +148,7 @@ int tune_on_device(const TuneOptions& options, const ResolvedSettings& setup,
 
 int tune(const TuneOptions& options, Settings settings, const std::string& command_line) {
   const std::filesystem::path path = tuning_path(settings);
-  settings.tuning = "off";  // measure from the built-in values
+  settings.tuning = "off";  // start from the built-in values
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
