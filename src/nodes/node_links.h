@@ -56,7 +56,8 @@ class NodeLinks final : public RankLinks {
 
   // Barrier after loading: the head waits until all followers report a ready backend.
   void meet();
-  // The head sends a step to all followers; a follower receives it, or nullopt when the head is done.
+  // On the head, send_step() sends a step to all followers. On a follower, receive_step() returns the next
+  // step, or nullopt when the head is done.
   void send_step(const Bytes& batch);
   std::optional<Bytes> receive_step(size_t most_bytes);
 
