@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const CLI::Option& flag) {
 
 bool takes_value(const CLI::Option& flag) { return flag.get_expected_max() > 0; }
 
-// accepted values of a flag; empty if any text is valid or the flag takes none
+// Returns the accepted values of a flag; empty if any text is valid, or if the flag takes no value.
 std::string choices_of(const CLI::Option& flag) {
   if (flag.get_positional()) return std::string(kModels);
   if (!takes_value(flag)) return "";

@@ -64,7 +64,8 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// Lists the tensors in the files, also of an incomplete model. Synthetic weights: the tensors to generate.
+// Lists the tensors in the files, also of an incomplete model; for synthetic weights, the tensors to
+// generate.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
@@ -93,7 +94,8 @@ size_t total_bytes(const std::vector<TensorLine>& tensors) {
   return bytes;
 }
 
-// Returns metadata of a GGUF file; empty for others. Of an array (the vocabulary), shows only the length.
+// Returns the metadata of a GGUF file; empty for other files. Replaces an array (the vocabulary) by its
+// length.
 Json list_metadata(const ModelSource& source) {
   Json metadata = Json::object();
   if (!is_gguf(source.path)) return metadata;

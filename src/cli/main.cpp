@@ -99,7 +99,7 @@ void print_error(std::string message) {  // on one line
   print_to(stderr, "nibble: {}\n", message);
 }
 
-// Appends what the user typed to a message about the flag that it was translated to.
+// If `message` is about a flag that replaces another engine's flag, appends what the user typed.
 std::string with_origin(const std::string& message, const StartLine& line) {
   const std::string flag = message.substr(0, message.find_first_of(" :"));
   for (const std::string& note : line.notes)

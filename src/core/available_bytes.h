@@ -1,4 +1,5 @@
-// Host memory still available to programs, reclaimable page cache included (MemAvailable of /proc/meminfo).
+// Returns the host memory that programs can still get, in bytes, reclaimable page cache included
+// (MemAvailable of /proc/meminfo).
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The process's group and its parents up to the root. In a container the root is the container's group.
+// Returns the folders of the process's control group and of all its parents, from the root on. In a container
+// the root is the container's group.
 std::vector<fs::path> groups_of(const CgroupPlace& place) {
   std::vector<fs::path> groups{place.root};
   for (const fs::path& part : place.own.relative_path()) groups.push_back(groups.back() / part);
@@ -38,7 +39,7 @@ size_t reclaimable_bytes(const fs::path& group) {
 CgroupPlace own_cgroup() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("0::")) return {"/sys/fs/cgroup", line.substr(3)};  // version 2
+    if (line.starts_with("0::")) return {"/sys/fs/cgroup", line.substr(3)};  // the entry of cgroup version 2
   return {"/sys/fs/cgroup", {}};
 }
 

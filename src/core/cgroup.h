@@ -14,15 +14,15 @@ struct CgroupPlace {
 };
 CgroupPlace own_cgroup();
 
-// The CPU time that the quota allows, in cores (cpu.max); nullopt: no quota.
+// Returns the CPU time that the group's quota allows (cpu.max), in cores; nullopt: no quota.
 std::optional<double> cpu_quota(const CgroupPlace& place);
 
-// The whole cores of the quota, at least 1 and at most `num_cores`. Rounds down: Linux would pause surplus
-// threads in turn, and a loop over all threads waits for the slowest.
+// Returns `quota` rounded down to whole cores, at least 1 and at most `num_cores`. If more threads run than
+// the quota allows, Linux pauses them in turn, and a loop over all threads waits for the slowest.
 int cores_within(int num_cores, std::optional<double> quota);
 
-// Bytes left below the memory limit (memory.max); nullopt: no limit. Page cache counts as free: it can be
-// reclaimed.
+// Returns the bytes left below the group's memory limit (memory.max); nullopt: no limit. Page cache counts as
+// free, because the kernel can reclaim it.
 std::optional<size_t> cgroup_memory_left(const CgroupPlace& place);
 
 }  // namespace nibble

@@ -20,7 +20,7 @@ enum class DType : uint8_t {
   kF8E4M3,
   kF8E8M0,
   kF8E4M3Fnuz,
-  kF8E5M2Fnuz,  // the last type of at most 8 bits
+  kF8E5M2Fnuz,
   kI16,
   kU16,
   kF16,

@@ -28,7 +28,8 @@ inline E2m1 to_e2m1(float x) {
   if (magnitude >= std::bit_cast<uint32_t>(6.0f)) {
     code = 7;
   } else if (magnitude < std::bit_cast<uint32_t>(1.0f)) {
-    // Below 1, codes are multiples of 1/2, the spacing of float32 values from 2^22 on: adding 2^22 rounds.
+    // E2M1 values up to 1 are multiples of 1/2, which is the spacing of float32 values from 2^22 to 2^23. So
+    // adding 2^22 rounds to such a multiple.
     code =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p22f) - std::bit_cast<uint32_t>(0x1p22f);
   } else {

@@ -34,7 +34,8 @@ inline E4m3 to_e4m3(float x) {
   } else if (magnitude >= std::bit_cast<uint32_t>(448.0f)) {
     code = 0x7E;
   } else if (magnitude < std::bit_cast<uint32_t>(0x1p-6f)) {
-    // Below 2^-6, codes are multiples of 2^-9, the spacing of float32 from 2^14 on: adding 2^14 rounds.
+    // E4M3 values up to 2^-6 are multiples of 2^-9, which is the spacing of float32 values from 2^14 to 2^15.
+    // So adding 2^14 rounds to such a multiple.
     code =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - std::bit_cast<uint32_t>(0x1p14f);
   } else {

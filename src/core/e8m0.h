@@ -20,7 +20,8 @@ inline float to_float(E8m0 x) {  // exact, also for 2^-127, which is a subnormal
   return std::bit_cast<float>(x.bits == 0 ? 0x00400000u : uint32_t{x.bits} << 23);
 }
 
-// Round |x| to a power of two. Saturate at 2^-127 (also zero) and 2^127 (also infinity). A NaN stays a NaN.
+// Round |x| down or up to a power of two. Saturate at 2^-127 (for zero too) and 2^127 (for infinity too). A
+// NaN stays a NaN.
 inline E8m0 to_e8m0_down(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;

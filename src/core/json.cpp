@@ -6,7 +6,8 @@
 namespace nibble {
 namespace {
 
-// Other requests may free memory within this time. A blocked thread is better than the end of the process.
+// Time for which a failed allocation is retried, because other requests may free memory. A blocked thread is
+// better than the end of the process.
 constexpr std::chrono::seconds kJsonTimeout{5};
 
 }  // namespace

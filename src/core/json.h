@@ -5,7 +5,8 @@
 // Must be included after json_fwd.h, which declares the allocator.
 #include <nlohmann/json.hpp>
 
-// Compares without allocating. The library's operator is noexcept but allocates, so failure ends the process.
+// Compares without allocating. The library's operator is noexcept but allocates, so a failed allocation would
+// end the process.
 namespace nlohmann {
 
 inline bool operator==(const json& value, const char* text) noexcept {

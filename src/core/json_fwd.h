@@ -4,7 +4,7 @@
 // A failed allocation would end the process in two places of the library (3.11.2). The destructor of json
 // flattens nested values into a std::vector<json>, which it allocates. When a null value becomes an array or
 // object, a failed allocation leaves the new type with a null pointer, which the destructor dereferences. So
-// these types wait until memory is free. Other types throw std::bad_alloc at once.
+// allocations of JSON values wait until memory is free. All others throw std::bad_alloc at once.
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@ namespace nibble {
 // Allocates by operator new. If that fails, retries for 5 s, then throws std::bad_alloc.
 void* wait_for_json_memory(size_t bytes);
 
-// Equal to json::array_t and json::object_t, which core/json.h checks.
+// The types json::array_t and json::object_t, written out. core/json.h checks that they are the same.
 using JsonArray = std::vector<nlohmann::json>;
 using JsonObject = std::map<std::string, nlohmann::json, std::less<>,
                             std::allocator<std::pair<const std::string, nlohmann::json>>>;

@@ -26,7 +26,7 @@ std::mutex pages_mutex;  // taken by writers only, not by the signal handler
 
 void write_text(const char* text) {
   const size_t length = std::strlen(text);
-  if (::write(STDERR_FILENO, text, length) < 0) return;  // stderr is closed: only the exit code tells
+  if (::write(STDERR_FILENO, text, length) < 0) return;  // stderr is closed: only the exit code remains
 }
 
 void on_bus_error(int, siginfo_t* info, void*) {
@@ -58,7 +58,7 @@ void name_pages(std::span<const std::byte> bytes, const std::filesystem::path& p
   NamedPages* pages = first_pages;
   while (pages && pages->begin.load()) pages = pages->next;
   const bool is_new = !pages;
-  if (is_new && !(pages = new (std::nothrow) NamedPages)) return;  // out of memory: a lost page raises SIGBUS
+  if (is_new && !(pages = new (std::nothrow) NamedPages)) return;  // out of memory: SIGBUS keeps its effect
   const std::string& text = path.native();
   const size_t length = text.copy(pages->path, sizeof(pages->path) - 1);
   pages->path[length] = '\0';

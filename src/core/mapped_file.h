@@ -53,9 +53,9 @@ class MappedFile {
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
 // Drops the pages of the mapped file that holds `part`, from the file's start to the end of `part`; no effect
-// if no file holds `part`. Called after each part of a sequential pass. Pages before `part` are dropped too,
-// because Linux also reads pages before an accessed one, up to half of /sys/block/*/queue/read_ahead_kb: with
-// 8 MB of read-ahead, 12 % of a file read in pieces of 32 MB stayed cached.
+// if no file holds `part`. Call it after each part of a sequential pass. Pages before `part` are dropped too,
+// because Linux also reads pages before an accessed one, up to half of /sys/block/*/queue/read_ahead_kb. When
+// only `part` was dropped, 12 % of a file stayed cached (parts of 32 MB, 8 MB of read-ahead).
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
 // Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the system's page cache. Of a

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
   throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be written");
 }
 
-// Makes the new name survive a crash. Ignores errors: file systems that can't sync a folder need no sync.
+// Writes the folder of `path` to disk, so that the file's new name survives a crash. Ignores errors, because
+// file systems that can't sync a folder need no sync.
 void sync_folder_of(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -14,7 +14,8 @@ using ReportProgress = std::function<void(size_t done, size_t total)>;
 
 using ProgressUnit = std::string_view;  // name of the unit ("tokens"); empty for bytes
 
-// Draws a bar if `out` is a terminal that understands escape sequences. At the end, always prints one line:
+// Returns a function that draws a bar if `out` is a terminal that understands escape sequences. When `done`
+// reaches `total`, it prints one line on any `out`:
 // "writing x: 13.8 GB in 9.1 s (1.5 GB/s)".
 ReportProgress show_progress(std::string task, ProgressUnit unit = {}, std::FILE* out = stderr);
 

@@ -15,11 +15,12 @@ inline constexpr size_t kColdBytes{size_t{768} << 20};
 // a cache. The contents are BF16 numbers around 0.01, so that kernels that read them meet no subnormals.
 Buffer make_cold_bytes(ThreadPool& pool);
 
-// Bytes per second of one pass by all threads of `pool`, in pieces of 1 MB. Skips a smaller last piece.
+// Reads `bytes` once with all threads of `pool`, in pieces of 1 MB; skips a smaller last piece. Returns the
+// bytes read per second.
 double read_pass(ThreadPool& pool, const Buffer& bytes);
 
-// Returns the best of several passes. On a shared machine the bandwidth changes from minute to minute: a
-// figure stated as a share of it needs a measurement in the same run.
+// Returns the bytes per second of the fastest of several passes. On a shared machine the bandwidth changes
+// from minute to minute. To state a speed as a share of the bandwidth, measure both in the same run.
 double read_bandwidth(ThreadPool& pool, const Buffer& cold_bytes);
 
 }  // namespace nibble

@@ -14,8 +14,8 @@ class RecentMap {
  public:
   explicit RecentMap(size_t max_size) : max_size_(max_size) {}
 
-  // Returns the value of `key` and whether it is new. A missing value is made of `arguments`. If the map is
-  // then too large, the least recently used value is destroyed. The reference is valid until the next call.
+  // Returns the value of `key`, and whether it is new. Constructs a missing value from `arguments`, then
+  // drops the least recently used value if the map is too large. The reference is valid until the next call.
   template <class... Arguments>
   std::pair<Value&, bool> get(const Key& key, Arguments&&... arguments) {
     const auto [at, is_new] = entries_.try_emplace(key, std::forward<Arguments>(arguments)...);

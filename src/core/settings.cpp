@@ -192,7 +192,7 @@ bool is_date(std::string_view text) {
       .ok();
 }
 
-// Parses `text` into the member of the field. Returns false if `text` is not accepted.
+// Parses `text` and stores the value in the setting's member. Returns false if `text` is not accepted.
 template <typename Member>
 bool assign(Settings& settings, const NumberField<Member>& field, std::string_view text) {
   const auto value = parse_number<typename Unwrapped<Member>::type>(text);

@@ -1,4 +1,5 @@
-// Removes and returns the part of `text` before the first `end`; also removes that `end`. All text if absent.
+// Removes and returns the part of `text` before the first `end`, and removes that `end`. Without an `end`,
+// removes and returns all of `text`.
 #pragma once
 
 #include <algorithm>

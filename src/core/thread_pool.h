@@ -12,7 +12,7 @@
 
 namespace nibble {
 
-int num_usable_cores();  // cores that this process may run on
+int num_usable_cores();  // cores that this process may use, limited by affinity and CPU quota
 
 class ThreadPool {
  public:

@@ -14,7 +14,7 @@ struct View {
   std::array<ptrdiff_t, rank> stride{};  // distance of neighbours on each axis, in elements
 
   View() = default;
-  // Row-major, without gaps.
+  // Makes a row-major view without gaps.
   View(T* elements, std::array<ptrdiff_t, rank> extents) : data(elements), shape(extents) {
     ptrdiff_t step = 1;
     for (int axis = rank - 1; axis >= 0; --axis) {

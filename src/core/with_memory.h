@@ -1,4 +1,5 @@
-// Retries f() until it throws no std::bad_alloc. For small allocations that must succeed, as of final events.
+// Retries f() until it throws no std::bad_alloc. For small allocations that must succeed, such as those of an
+// answer's last event.
 #pragma once
 
 #include <chrono>

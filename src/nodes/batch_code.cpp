@@ -58,7 +58,8 @@ Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
   return all;
 }
 
-// Reads the headers of all runs. Appends runs without tokens and pages to `runs`, and returns their sizes.
+// Reads the headers of all runs. Appends the runs to `runs`, still without tokens and pages. Returns the
+// sizes of each run.
 std::vector<RunSizes> read_runs(Reader& reader, const Counts& all, const Config& config,
                                 std::vector<Run>& runs) {
   std::vector<RunSizes> sizes;

@@ -15,7 +15,8 @@ namespace nibble::nodes {
 
 class Entrance : public std::enable_shared_from_this<Entrance> {
  public:
-  // All functions run on `io`. `admit` gets each accepted connection. Throws InputError if listening fails.
+  // Starts to listen on `address`; throws InputError if that fails. Coroutines and `admit` run on `io`.
+  // `admit` receives each connection that passed the handshake.
   Entrance(asio::io_context& io, const tcp::endpoint& address, int num_nodes, HeadSide head,
            std::function<void(const Joining&, tcp::socket)> admit);
   void open();  // accepts connections until `io` stops; `io` keeps this object alive

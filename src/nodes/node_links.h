@@ -30,7 +30,8 @@ struct NodeOptions {
   std::vector<Share> shares;  // one entry per node, by rank
   int rank;                   // rank of this node
   GroupId group{};            // on the head: the id that followers receive
-  // Called once if a node is lost, on the watch's thread, after notifying waiting calls; ends the process.
+  // Called once if a node is lost, on the watch's thread, after waiting calls were notified. Must end the
+  // process.
   std::function<void(const std::string& what)> on_lost;
   // On the head, the timeout for all followers to join; on a follower, the timeout for the head to answer.
   std::chrono::seconds patience{120};
@@ -55,7 +56,8 @@ class NodeLinks final : public RankLinks {
 
   // Barrier after loading: the head waits until all followers report a ready backend.
   void meet();
-  // The head sends a step to all followers; a follower receives it, or nullopt when the head is done.
+  // On the head, send_step() sends a step to all followers. On a follower, receive_step() returns the next
+  // step, or nullopt when the head is done.
   void send_step(const Bytes& batch);
   std::optional<Bytes> receive_step(size_t most_bytes);
 

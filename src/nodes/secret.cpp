@@ -13,7 +13,7 @@ namespace {
 static_assert(sizeof(Digest) == crypto_auth_hmacsha256_BYTES);
 
 void start_sodium() {
-  NIBBLE_CHECK(sodium_init() >= 0);  // may be called more than once
+  NIBBLE_CHECK(sodium_init() >= 0);  // sodium_init() may be called more than once
 }
 
 }  // namespace

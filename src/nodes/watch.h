@@ -42,9 +42,10 @@ class Watch {
   std::optional<End> end() const;
   std::optional<End> wait_end(std::chrono::milliseconds patience);  // waits for the end, at most `patience`
 
-  // Ends the group: a node is lost or this node can't continue. Any thread; only the first end counts.
+  // Ends the group: a node is lost or this node can't continue. Any thread may call it; the first end counts.
   void lose(std::string why);
-  // Report to the other nodes that the head is done or this node fails. Don't call `on_end`. Called last.
+  // leave_done() reports to the other nodes that the head is done, leave_failed() that this node has failed.
+  // They do not call `on_end`. Only the destructor may follow.
   void leave_done();
   void leave_failed(const std::string& why);
 

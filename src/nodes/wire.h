@@ -21,7 +21,8 @@ class Wire {
   // Adds the connection to a node. Called before the first transfer.
   void add(int rank, tcp::socket&& connection);
 
-  // Both start a transfer: at most one per node and direction. `parts` must stay valid until wait() returns.
+  // send() and receive() start a transfer: at most one per node and direction. `parts` must stay valid until
+  // wait() returns.
   void send(int rank, std::vector<asio::const_buffer> parts);
   void receive(int rank, std::vector<asio::mutable_buffer> parts);
   struct Fault {

@@ -45,8 +45,9 @@ using boost::system::error_code;
 constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::seconds kTrimInterval{5};  // interval at which freed memory is returned to the system
 
-// Accepted host names. Without API keys, a loopback server trusts all local programs, but not pages of other
-// sites in a local browser: without keys, or with --allowed-host, Host must be known. Not for Unix sockets.
+// Returns the accepted host names and origins. A loopback server without API keys trusts all local programs,
+// but not pages of other sites in a local browser. So it accepts only local names and --allowed-host in the
+// header Host. Other servers, and Unix sockets, accept any name unless --allowed-host is given.
 AccessRules access_rules(const ServerOptions& options) {
   AccessRules rules{options.allowed_hosts, options.cors_origins};
   for (const std::string& host : rules.hosts)
@@ -96,7 +97,8 @@ struct Server::Impl {
   }
 
   void run_io();
-  // Runs `f` on the I/O thread, unless the I/O context is gone: the signal thread outlives it.
+  // Runs `f` on the I/O thread. Does nothing after the I/O context was destroyed, because the signal thread
+  // outlives the context.
   template <typename F>
   void post_to_io(F f) {
     const std::lock_guard lock(io_mutex);
@@ -123,7 +125,7 @@ struct Server::Impl {
   std::thread thread;
 };
 
-// An exception that escapes a handler, such as bad_alloc, ends only that handler.
+// Runs the I/O thread's loop. An exception that escapes a handler, such as bad_alloc, ends only that handler.
 void Server::Impl::run_io() {
   name_thread("http");
   for (bool is_running = true; is_running;) {

@@ -1,5 +1,5 @@
 // The HTTP server from start to shutdown. It answers 503 until the model is loaded. SIGINT and SIGTERM end
-// serve(); while the model loads they end the process (exit code 130). SIGHUP reloads.
+// serve(); while the model loads they end the process (exit code 130). SIGHUP calls on_reload()'s function.
 #pragma once
 
 #include <cstdint>

@@ -59,7 +59,7 @@ Signals::~Signals() {
 }
 
 void Signals::leave_after(std::chrono::milliseconds limit, int code) {
-  // Capture the object, not impl_: that pointer is null during destruction, while this thread still runs.
+  // Capture the object, not impl_: impl_ is null during destruction, while the signal thread still runs.
   asio::post(impl_->io, [impl = impl_.get(), limit, code] {
     impl->limit.expires_after(limit);
     impl->limit.async_wait([impl, code](const error_code& cancelled) {

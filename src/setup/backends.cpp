@@ -74,7 +74,8 @@ void accept_all(const BackendOptions&, const OwnOptions&) {}
 #endif
 
 std::string nothing() { return {}; }
-// A CPU step of 512 tokens of gpt-oss-20b takes seconds. A step of 128 tokens is as fast per token.
+// On a CPU, a step of 512 tokens of gpt-oss-20b takes seconds. If several sequences run or wait, a step has
+// at most 128 prompt tokens (max_shared_rows); such a step is as fast per token.
 BatchSizes host_batch_sizes(std::optional<std::string_view>) {
   return {.max_batch_tokens = 512, .max_sequences = 16, .max_shared_rows = 128};
 }

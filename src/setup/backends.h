@@ -33,7 +33,7 @@ struct DeviceMemory {
   bool uses_host_memory{false};  // host and device share memory: `free` is what the host has available
 };
 
-// Defaults of a device, which depend on its prompt kernels, its memory and its speed.
+// Default limits of a step on a device. They depend on the device's prompt kernels, memory and speed.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
   int max_shared_rows{0}, max_rows_with_answers{0};  // as in EngineOptions
@@ -71,7 +71,8 @@ struct BackendMemory {
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// Functions of a backend with device memory, where it generates synthetic weights (model/weights.h: Recipe).
+// Functions of a backend with device memory. Such a backend generates synthetic weights in that memory
+// (model/weights.h: Recipe).
 struct BackendDevice {
   std::string (*known_name)();  // name under which predict_on() knows this machine's device; empty: unknown
   DeviceFacts (*facts)();       // the device and its current state, for records

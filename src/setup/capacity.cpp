@@ -9,7 +9,7 @@
 namespace nibble {
 namespace {
 
-// Most pages of a KV cache: up to 32 million tokens. Page-table offsets fit in 32 bits.
+// Limit on the pages of a KV cache: 33.5 million tokens, so that offsets into the page tables fit in 32 bits.
 constexpr int kMostPages{1 << 20};
 
 }  // namespace
@@ -28,9 +28,9 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   options.num_threads = num_threads_of(setup, config);
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
-  // Sliding pages of a sequence: in its window, in the window at its prompt's end (docs/decisions/0008), the
-  // page that the window has just left, and the next page. Pages are freed one step late, so all sequences
-  // together need twice the pages of a step's tokens in addition.
+  // A sequence needs sliding pages for its window, for the window at its prompt's end (docs/decisions/0008),
+  // for the page that the window has just left, and for the next page. Pages are freed one step late, so all
+  // sequences together also need twice the pages of a step's tokens.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
   // Sliding pages of a sequence that has all tokens of a step.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);

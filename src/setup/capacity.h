@@ -18,7 +18,8 @@ struct Capacity {
 };
 
 inline constexpr int kDefaultContext{32768};
-// Returns --context, or the smaller of kDefaultContext and the model's maximum. InputError above the maximum.
+// Returns --context, or without it the smaller of kDefaultContext and the model's maximum. Throws InputError
+// if --context exceeds the model's maximum.
 int context_of(const Config& config, const ResolvedSettings& setup);
 
 // Returns the options of `setup` with the number of KV cache pages that the capacity needs.

@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// Limit of a draft model's KV cache, which one sequence may exceed if it needs more.
+// Limit of a draft model's KV cache in bytes. Exceeded only if a single sequence needs more.
 inline constexpr size_t kMostDraftCacheBytes{size_t{2} << 30};
 
 // Opens the draft head or draft model of the settings, without loading. Stores a head in the backend options,

@@ -24,7 +24,7 @@ std::string with_scales(std::string_view format) {
 
 std::string weights_text(const KernelChoice& row) {
   const bool is_cache = row.operation == Operation::kAppend || row.operation == Operation::kAttend;
-  return is_cache ? fmt::format("KV cache {}", row.weights)  // FP8 there has no scale
+  return is_cache ? fmt::format("KV cache {}", row.weights)  // no scales: not even FP8 has them
                   : fmt::format("weights {}", with_scales(row.weights));
 }
 

@@ -22,21 +22,23 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
 
 // Bytes that the model needs: on the fullest device, or in host memory for a backend on the host.
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
-// Defaults of --gpu-memory-utilization. The rest of a GPU's own memory is for the driver, CUDA graphs, and
-// allocations that the memory plan does not count (0.9 is vLLM's default too). The rest of the host's memory
-// is for the desktop, other programs and the page cache.
+// Defaults of --gpu-memory-utilization: for a GPU with memory of its own (0.9 as in vLLM), and for a GPU that
+// shares the host's memory. The rest of a GPU's own memory is for the driver, CUDA graphs, and allocations
+// that the memory plan does not count. The rest of shared memory is for other programs and the page cache.
 inline constexpr double kDeviceMemoryShare{0.9}, kHostMemoryShare{0.7};
 // Bytes of a memory shared by GPU and host that stay free for the operating system and the page cache,
 // whatever the share is. Without them, programs page from the disk or the OOM killer ends one.
 inline constexpr size_t kHostReserveBytes{4'000'000'000};
 double memory_share(const ResolvedSettings& setup, bool uses_host_memory);
-// Bytes of this memory that the model may take: `share` of it, at most what is free, and never the reserve.
+// Returns the bytes of `memory` that the model may take: `share` of the total, but at most the free bytes.
+// Of memory shared with the host, kHostReserveBytes stay free.
 size_t memory_budget(const DeviceMemory& memory, double share);
 
 // Returns the bytes that the model may take: for each GPU its share (memory_share()), limited to free memory;
 // for the host, available memory. Subtracts the memory of a draft model, which is loaded later.
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup);
-// Returns the fewest bytes left in one of the `budgets` (memory_budgets()); negative: too few.
+// Returns the bytes that the model leaves of the fullest device's budget (`budgets`: memory_budgets()).
+// Negative: the model does not fit.
 int64_t least_room(const Model& model, const ResolvedSettings& setup, const BackendOptions& options,
                    std::span<const size_t> budgets);
 

@@ -9,7 +9,8 @@
 
 namespace nibble {
 
-// Each returns a model's folder or file, or nullopt, and appends the places where it looked to `tried`.
+// The functions find_in_...() return a model's folder or file, or nullopt. They append the places where they
+// looked to `tried`.
 using Tried = std::vector<std::string>;
 
 // "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag, or

@@ -15,7 +15,8 @@ namespace nibble {
 // Returns the first line of the file, or the variable NIBBLE_SECRET. Throws InputError if neither is set.
 nodes::Secret read_secret(const std::optional<std::string>& file);
 
-// Configuration of this process's share. On a GPU the whole model's: backend options state the share.
+// Returns the configuration of this process's share of the model. For a GPU backend returns `whole`, because
+// its backend options state the share.
 Config config_here(const Config& whole, const ResolvedSettings& setup);
 
 // Returns this node's options in the group. Throws InputError if the model can't be split into these shares.

@@ -60,7 +60,7 @@ ResolvedSettings unquantised(ResolvedSettings setup) {
 
 bool takes_blocks(const ResolvedSettings& setup) {
   return !setup.nodes &&
-         setup.backend->making.takes_blocks(setup.own);  // a node's share can't be cut from blocks
+         setup.backend->making.takes_blocks(setup.own);  // a node's share can't be cut from GGUF's blocks
 }
 
 }  // namespace nibble

@@ -68,13 +68,14 @@ struct ResolvedSettings {
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
-// The widths and formats of a model as text: the key of its settings in the file of nibble tune.
+// Returns the widths and formats of a model as text: the key of its settings in the file of nibble tune.
 std::string tuned_model(const ResolvedSettings& setup, const Config& config);
-// The settings found by nibble tune for this model on this machine. Null: none.
+// Returns the settings that nibble tune found for this model on this machine; null if it found none.
 const Tuning* tuning_of(const ResolvedSettings& setup, const Config& config);
-// setup.options.num_threads, unless nibble tune found another number and --threads was not given.
+// Returns the number of threads that nibble tune found, or setup.options.num_threads if tune found none or if
+// --threads was given.
 int num_threads_of(const ResolvedSettings& setup, const Config& config);
-OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own, tuned
+OwnOptions own_options(const ResolvedSettings& setup, const Config& config);  // setup.own with tuned values
 
 // Returns settings without quantisation of experts, dense layers and KV cache. If --experts-activations was
 // given, experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.

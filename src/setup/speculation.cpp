@@ -27,9 +27,9 @@ constexpr int kTopkByCost{2};
 // Prefixes of --speculate's values eagle3=FOLDER and model=MODEL.
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
 constexpr std::string_view kMethodOfModel{"draft_model"};        // vLLM's name of the method
-constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // a field in vLLM's recipes; its value is 1
+constexpr const char* kDraftGpus{"draft_tensor_parallel_size"};  // a field in vLLM's recipes; must be 1
 
-// Returns options with the drafters in `names`, and the drafters that every request with a prediction uses.
+// Returns options with the drafters in `names`, and with those that are used for requests with a prediction.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())
@@ -55,7 +55,7 @@ std::optional<int> find_number(const Field& config, const char* key, int most) {
   return value.get<int>();
 }
 
-// As in vLLM, a missing limit of the n-gram length equals the given one; if both are missing, both are 5.
+// As in vLLM, a missing limit of the n-gram length takes the other limit's value; if both are missing, 5.
 speculative::NgramLengths read_lengths(const Field& config) {
   const std::optional<int> least = find_number(config, "prompt_lookup_min", kMaxLookup);
   const std::optional<int> most = find_number(config, "prompt_lookup_max", kMaxLookup);

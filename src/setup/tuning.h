@@ -38,7 +38,8 @@ inline constexpr int kMostTunedRows{8192};  // of a step on a GPU
 
 using Tunings = std::map<std::string, Tuning>;  // by tuned_model() (setup/resolved_settings.h)
 
-// Path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty for "off" or without these.
+// Returns the path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty with --tuning
+// off, or if neither XDG_CACHE_HOME nor HOME is set.
 std::filesystem::path tuning_path(const Settings& settings);
 
 // Returns no settings if the file or the machine's entry is missing, or if another build, whose kernels may

@@ -18,8 +18,8 @@ struct Verified {
   std::map<std::string, std::string> probes;   // name of the probe -> result: "ok", "twin", ...
 };
 
-// Returns verified-GPU.json in $XDG_STATE_HOME/nibble or ~/.local/state/nibble. GPU: the device's UUID, or
-// its name without one. Empty if neither XDG_STATE_HOME nor HOME is set.
+// Returns verified-GPU.json in $XDG_STATE_HOME/nibble or ~/.local/state/nibble; empty if neither
+// XDG_STATE_HOME nor HOME is set. GPU is the device's UUID, or its name if the UUID is unknown.
 std::filesystem::path verified_path(const DeviceFacts& device);
 
 // Returns nullopt if the file is missing. Throws InputError for a file that nibble verify did not write.

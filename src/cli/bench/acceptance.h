@@ -15,8 +15,8 @@ struct AcceptanceOptions {
   // One profile per entry, such as "0.7,0.5,0.3": element n is the probability that draft n of a step is
   // right if all before it are right. Drafts without an element are wrong; one number applies to all drafts.
   std::vector<std::string> profiles;
-  // Tokens of one run. With 128 tokens the random draws alone vary the measured gain of `auto` by 7 to 8 %
-  // (standard deviation); with 512 tokens by 1 to 1.5 % (docs/speculation.md).
+  // Tokens of one run. With 128 tokens, the random draws alone vary the measured gain of the controller's
+  // choice (`auto`) by 7 to 8 % (standard deviation); with 512 tokens by 1 to 1.5 % (docs/speculation.md).
   int num_tokens{512};
   int depth{0};  // tokens in the KV cache before the run
   int num_repetitions{5}, num_warmups{1};

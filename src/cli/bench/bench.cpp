@@ -90,7 +90,8 @@ std::vector<BenchTest> tests_of(const BenchOptions& options) {
   return tests;
 }
 
-// Returns options with room for the tests and, as far as the context allows, for the question that follows.
+// Returns options with room for the tests, and for the question that is asked after them if the context is
+// long enough for it (measure/coherence.h).
 BackendOptions room_of_bench(std::vector<BenchTest> tests, const Config& config,
                              const ResolvedSettings& setup) {
   tests.push_back({BenchKind::kPrefill, std::min(kCoherencePositions, context_of(config, setup)), 0});

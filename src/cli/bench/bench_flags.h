@@ -33,7 +33,8 @@ void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
 // Applies -b, llama-bench's name for --max-batch-tokens; -b overrides --max-batch-tokens.
 Settings settings_of(const BenchFlags& flags, const Settings& settings);
 
-// Calls measure(settings, command_line). Prints the table or (--json) the record; appends it to --record.
+// Calls measure(settings, command_line), which returns a table and a record. Prints the table, or the record
+// with --json. Appends the record to the file of --record.
 template <typename Measure>
 int print_measurement(const BenchFlags& flags, const Settings& settings, const CLI::App& command,
                       const Measure& measure) {

@@ -17,7 +17,7 @@ Runs read_runs(const std::filesystem::path& path);
 
 struct ComparedRuns {
   std::string text;  // Markdown: a table of the tests in both files, and a list of other differences
-  std::vector<std::string> slower, undecided;  // tests in which B is slower; tests with too few samples
+  std::vector<std::string> slower, undecided;  // tests in which file B is slower; tests with too few samples
 };
 
 // Compares the tests that both files contain, and lists other differences (machine, program, threads). Merges

@@ -19,8 +19,8 @@ class BenchTable {
 
   std::string head() const;
   std::string add(const BenchResult& result);  // returns the text to append to the table
-  // Lines below the table: TFLOP/s of prefills, whether the data fits into the caches, contradictory results.
-  // For a grid, which has no column for notes, also the notes of its cells.
+  // Returns the lines below the table: TFLOP/s of prefills, whether the data fits into the caches, and
+  // contradictory results. For a grid, which has no column for notes, adds the notes of its cells.
   std::string notes() const;
 
  private:

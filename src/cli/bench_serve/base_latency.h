@@ -1,4 +1,5 @@
-// Latency of a minimal request, as in llama-benchy; excluded from est_ppt, the estimated prompt time.
+// Measures the latency of a minimal request, as in llama-benchy; excluded from est_ppt, the estimated prompt
+// processing time.
 #pragma once
 
 #include <optional>

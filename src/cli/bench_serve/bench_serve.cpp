@@ -72,7 +72,7 @@ class LoadRunner {
              std::optional<double> latency)
       : endpoint_(endpoint), workload_(workload), trace_(trace), plan_(plan), latency_(latency) {}
 
-  // Throws InputError if a warm-up request fails.
+  // Sends the warm-up requests, then the load. Throws InputError if a warm-up request fails.
   BenchServeResult measure(const BenchLoad& load) {
     BenchServeResult result{.load = load, .summary = {}, .num_warmups = 0, .slo_share = {}};
     const int count = plan_.num_requests(load, trace_.requests.size());
@@ -82,7 +82,7 @@ class LoadRunner {
       for (const TimedAnswer& answer : warmup.answers) check_warmup(answer);
       result.num_warmups = static_cast<int>(warmup.answers.size());
     }
-    // Each load begins with the trace's first request: round the count up to whole passes over the trace.
+    // Round num_sent_ up to whole passes over the trace, so that each load begins with its first request.
     if (const uint64_t size = trace_.requests.size(); size > 0)
       num_sent_ = (num_sent_ + size - 1) / size * size;
     LoadAnswers run = send(load, count, plan_.min_seconds);
@@ -127,7 +127,7 @@ class LoadRunner {
   const Trace& trace_;
   const LoadPlan& plan_;
   std::optional<double> latency_;  // latency of a minimal request; nullopt: unknown
-  uint64_t num_sent_{0};           // conversations sent in all loads; no prompt is sent twice
+  uint64_t num_sent_{0};           // conversations sent in all loads so far; index of the next conversation
 };
 
 // Runs the loads, or the search. Calls `on_result` after each load.

@@ -99,7 +99,7 @@ HttpClient::Request HttpClient::head(http::verb verb, const std::string& path) c
   return request;
 }
 
-// Reuses an idle connection if one is open. Starts the connection's timeout.
+// Returns an idle connection that is still open, or else a new one. Starts the connection's timeout.
 asio::awaitable<std::unique_ptr<HttpClient::Connection>> HttpClient::connect() {
   while (!idle_.empty()) {
     std::unique_ptr<Connection> connection = std::move(idle_.back());

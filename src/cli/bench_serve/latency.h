@@ -56,7 +56,7 @@ struct LoadSummary {
   int num_uncounted{0};                      // answers without usage from the server
   int max_open{0};                           // largest number of concurrent requests
   std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
-  // Uncached prompt tokens per second of est_ppt, a value per answer.
+  // For each answer, the prompt tokens that were not in the prefix cache, divided by est_ppt.
   std::optional<Percentiles> prefill_speed;
   std::map<std::string, ErrorCount> errors;  // by kind
 

@@ -63,7 +63,7 @@ double normal_quantile(double share) {
   return low;
 }
 
-constexpr LengthDistribution up_to(int tokens) {  // rounds 0.8 L down, as InferenceX does
+constexpr LengthDistribution up_to(int tokens) {  // rounds 80 % of the length down, as InferenceX does
   return {Kind::kUniform, tokens * 8 / 10, tokens, 0.9 * tokens};
 }
 

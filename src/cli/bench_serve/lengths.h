@@ -22,7 +22,7 @@ struct LengthDistribution {
 // InputError; `origin` is the flag.
 LengthDistribution read_length(std::string_view text, std::string_view origin);
 
-// A named workload of InferenceX: lengths are uniform in [0.8 L, L].
+// A named workload of InferenceX: lengths are uniform from 80 % to 100 % of the length in the name.
 struct NamedWorkload {
   std::string_view name;  // "8k1k": prompts of up to 8,192 tokens, answers of up to 1,024
   LengthDistribution prompt_tokens, output_tokens;

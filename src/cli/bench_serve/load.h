@@ -7,8 +7,8 @@
 
 namespace nibble::cli {
 
-// Closed loop: each client sends its next request after its answer. Open loop: requests arrive at a rate,
-// even while others are still running. Neither is set: requests arrive at the times of a trace.
+// With `num_clients` (closed loop), each client sends its next request after its last answer. With `rate`
+// (open loop), requests arrive at this rate, even while others run. With neither, a trace states the times.
 struct BenchLoad {
   std::optional<int> num_clients{};
   std::optional<double> rate{};  // requests per second
@@ -17,7 +17,7 @@ std::string name(const BenchLoad& load);  // "16 clients", "2.5 /s", "trace"
 
 inline constexpr int kMostRequests{1 << 24};
 
-// "300", or "10x": ten times the clients of the load.
+// A number of requests: "300", or "10x" for ten requests per client of the load.
 struct RequestCount {
   int number{0};
   bool is_per_client{false};

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kMostClients{1 << 16};
 constexpr RequestCount kRequests{10, true}, kWarmups{2, true};
 constexpr int kLeastRequests{64};
-constexpr double kSearchSeconds{30};  // a shorter load does not show whether the server can keep up a rate
+constexpr double kSearchSeconds{30};  // a shorter load does not show whether the server keeps up with a rate
 
 Json extra_body_of(const std::string& text) {
   Json body = Json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -25,7 +25,8 @@ struct LoadPlan {
   double min_seconds{0};
   std::optional<Slo> slo;
 
-  // Number of conversations of a load; by default several per client. `trace_size`: the trace's requests.
+  // Returns the number of conversations of a load; by default several per client. `trace_size`: number of
+  // requests in the trace.
   int num_requests(const BenchLoad& load, size_t trace_size) const;
   int num_warmups(const BenchLoad& load) const;
 };
@@ -34,10 +35,10 @@ LoadPlan load_plan(const BenchServeOptions& options, bool trace_has_times);
 Endpoint endpoint_of(const BenchServeOptions& options);
 // Reads the trace file of --workload. Empty if --workload is missing or names a built-in workload.
 Trace trace_of(const BenchServeOptions& options);
-// The whole workload except its model. `status`: status of the server, if it is nibble.
+// Returns the whole workload except its model. `status`: status of the server, if the server is nibble.
 Workload workload_of(const BenchServeOptions& options, const Trace& trace,
                      const std::optional<nlohmann::ordered_json>& status);
-// Effective --prompt-tokens and --output-tokens: the lengths of a named workload replace the flags.
+// Return the values used for --prompt-tokens and --output-tokens. A named workload overrides the flags.
 std::string prompt_tokens_text(const BenchServeOptions& options);
 std::string output_tokens_text(const BenchServeOptions& options);
 

@@ -25,7 +25,7 @@ struct RequestLoad {
   BenchApi api;
   int count{0};  // number of conversations
   Arrivals arrivals{};
-  double min_seconds{0};  // clients begin further conversations until this time
+  double min_seconds{0};  // clients begin more than `count` conversations until this time has passed
   double timeout_seconds{600};
   std::function<BenchConversation(int)>
       conversation_of{};  // called with index i right before conversation i begins

@@ -9,7 +9,7 @@
 
 namespace nibble::cli {
 
-// The first model that the endpoint lists. Throws InputError if the request fails or the list is empty.
+// Returns the first model that the server lists. Throws InputError if the request fails or the list is empty.
 std::string first_model(const Endpoint& endpoint, double timeout_seconds);
 
 // Returns nullopt if the server is not nibble or a proxy hides /status.json.
@@ -17,9 +17,9 @@ std::optional<nlohmann::ordered_json> read_status(const Endpoint& endpoint, doub
 // Returns nullopt if `body` is not a status of nibble.
 std::optional<nlohmann::ordered_json> parse_status(const std::string& body);
 
-// Members of a record that describe the server; null without a status. `before`, `after`: status before and
-// after the loads. Their differences are the drafts and the steps of the loads, counted by the way the
-// backend launched them.
+// Returns the members of a record that describe the server; null without a status. `before`, `after`: status
+// before and after the loads. Subtracts their counters to get the drafts and the steps of the loads; steps
+// are counted by how the backend launched them.
 nlohmann::ordered_json server_json(const std::optional<nlohmann::ordered_json>& before,
                                    const std::optional<nlohmann::ordered_json>& after);
 

@@ -23,8 +23,8 @@ struct StreamEvent {
 };
 StreamEvent read_event(const std::string& data);
 
-// Adds an event, which arrived at time `arrived`, to the answer. It has a token if it has text, or if its
-// usage counts more output tokens than earlier events. Such an event without usage counts as one token.
+// Adds an event, which arrived at time `arrived`, to the answer. An event has a token if it has text, or if
+// its usage counts more output tokens than earlier events. Text without usage counts as one token.
 void add_event(const StreamEvent& event, double arrived, TimedAnswer& answer);
 
 // Returns the message of an error reply. For any other body, returns its beginning.

@@ -22,7 +22,7 @@ struct Workload {
   std::string model;
   LengthDistribution prompt_tokens, output_tokens;
   std::vector<TraceRequest> trace{};  // replaces the two lengths; requests are used in order, repeatedly
-  int num_prefix_tokens{0};           // shared tokens before each prompt, in addition to its own
+  int num_prefix_tokens{0};           // shared tokens before the own tokens of each prompt
   int num_prefixes{1};
   int num_turns{1};  // requests per conversation
   int vocab_size{kTextTokens};
@@ -31,10 +31,10 @@ struct Workload {
   nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();  // overrides members of the body
 };
 
-// The lengths of the prompt and the answer that a request adds to its conversation.
+// Numbers of tokens in the prompt and in the answer that a request adds to its conversation.
 struct RequestShape {
   int num_prompt_tokens{0}, num_output_tokens{0};
-  std::vector<uint64_t> blocks{};  // seeds of the prompt's blocks of kTraceBlockTokens
+  std::vector<uint64_t> blocks{};  // seeds of the prompt's blocks, each of kTraceBlockTokens tokens
 };
 RequestShape shape_of(const Workload& workload, uint64_t index);
 
@@ -42,7 +42,7 @@ RequestShape shape_of(const Workload& workload, uint64_t index);
 enum class Draw : uint64_t { kPromptLength, kOutputLength, kPrefix, kArrival, kPrefixText, kText, kBlock };
 uint64_t seed_of(uint64_t seed, Draw draw);
 
-// The arrival times, in seconds, of `count` requests: a Poisson process of `rate` requests per second.
+// Returns the arrival times in seconds of `count` requests: a Poisson process of `rate` requests per second.
 std::vector<double> poisson_arrivals(double rate, int count, uint64_t seed);
 
 }  // namespace nibble::cli

@@ -5,8 +5,8 @@
 namespace nibble::cli {
 
 // Defers SIGINT and SIGTERM while this object exists, so that unfinished files can be removed first. Must be
-// constructed before threads are started: these inherit the blocked signals. A pending signal that take() has
-// not consumed has its usual effect in the destructor.
+// constructed before threads are started, because new threads inherit the blocked signals. A pending signal
+// that take() has not consumed has its usual effect in the destructor.
 class HeldSignals {
  public:
   HeldSignals();

@@ -9,7 +9,7 @@
 
 namespace nibble::cli {
 
-// Difference of one state. A row's error is |a - b| / |b|, at most 1; a value that is no number counts as 1.
+// Difference of one state. A row's error is |a - b| / |b|, at most 1; an error of NaN counts as 1.
 struct StateDifference {
   std::string name;
   double error{0};  // root mean square of the errors of all rows

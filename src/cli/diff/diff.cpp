@@ -65,7 +65,8 @@ std::vector<TokenId> tokens_of(const DiffOptions& options, const Model& model, c
   return tokens;
 }
 
-// Returns states by operation; by layer if `by_layer` is set or the backend needs it, and sets `by_layer`.
+// Returns the states by operation. If `by_layer` is set, or if the backend does not trace operations, sets
+// `by_layer` and returns the states by layer.
 States run_model(const Model& model, const ResolvedSettings& setup, const std::vector<TokenId>& tokens,
                  bool& by_layer) {
   if (!by_layer) {
@@ -80,7 +81,7 @@ States run_model(const Model& model, const ResolvedSettings& setup, const std::v
   return states_by_layer(model, setup, tokens);
 }
 
-// The settings of the reference run: without flags that change results or that other backends need.
+// Returns the settings of the reference run: without flags that change results or that other backends need.
 ResolvedSettings reference_setup(const Settings& settings) {
   Settings plain;
   plain.backend = "reference";

@@ -13,8 +13,8 @@
 
 namespace nibble::cli {
 
-// The result of one operation, [T, width]. For "project" and "experts": what they add to the residual stream,
-// because the stream itself would hide a small wrong term.
+// The result of one operation, [number of tokens, width]. For "project" and "experts", the values that the
+// operation adds to the residual stream: an error in them would look small in the stream itself.
 struct State {
   std::string name;  // "embed", "layer 3 qkv", "layer 3 output", "unembed"
   std::vector<float> values;
@@ -29,8 +29,8 @@ struct States {
 // Runs the tokens in one step. Returns no states if the backend does not trace its operations.
 States states_by_operation(Backend& backend, const BackendOptions& room, std::vector<TokenId> tokens);
 
-// Works with every backend: for each layer, loads the model cut off after that layer, and takes its logits as
-// the layer's output. Returns a state per layer.
+// Returns a state per layer, with any backend. For each layer, loads the model cut off after that layer, and
+// takes its logits as the layer's output.
 States states_by_layer(const Model& model, const ResolvedSettings& setup, std::vector<TokenId> tokens);
 
 // Writes a safetensors file with the tokens and the states.

@@ -183,7 +183,7 @@ struct Score {
 
 void print_task_table(const std::vector<TaskResult>& results, bool is_verbose) {
   std::map<std::string, Score> scores;
-  Score all, known;  // `known`: tasks whose outcome the file states; num_solved: as stated
+  Score all, known;  // known: tasks with solved_by_checkpoint; known.num_solved: results that agree
   for (const TaskResult& result : results) {
     for (Score* score : {&scores[result.task], &all})
       *score = {score->num_solved + result.is_solved, score->num_tasks + 1};

@@ -15,7 +15,7 @@ struct GoldenResult {
   std::string name;
   int num_tokens{0};
   GoldenDifference difference;
-  // difference from the result of answer_rounded; nullopt if that is not set
+  // difference from the result of GoldenReference::answer_rounded; nullopt if that function is not set
   std::optional<PositionsDifference> from_rounded;
   bool is_within{false};  // both differences are within their tolerances
 };
@@ -23,7 +23,7 @@ struct GoldenResult {
 // Returns the number of tokens of the longest prompt with its continuation.
 int longest(const GoldenSet& golden);
 
-// Recomputes a golden prompt by the reference, rounding as the backend does.
+// Recomputes the results of a golden prompt with the reference backend, rounding as the tested backend does.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
 struct GoldenReference {  // expected results: `golden`, and also the results of `answer_rounded` if set

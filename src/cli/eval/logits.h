@@ -7,7 +7,7 @@
 
 namespace nibble::cli {
 
-// Returns log sum_v exp(l[v]). A token's log-probability is its logit minus this value.
+// Returns `log(sum of exp(logits[v]) over v)`. A token's log-probability is its logit minus this value.
 double log_sum_exp(std::span<const float> logits);
 
 // Returns the likeliest token; of equal logits, the lowest id, as in sampling at temperature 0.

@@ -31,7 +31,8 @@ Task read_task(const Json& line) {
   return task;
 }
 
-// Whether the last message is the expected answer to the right recipient. `has_ended`: by a stop token.
+// Whether the last message is the expected answer, sent to the right recipient. `has_ended`: whether a stop
+// token ended the output.
 bool is_solved(const Task& task, const std::vector<harmony::ParsedMessage>& messages, bool has_ended) {
   if (!has_ended || messages.empty()) return false;
   const harmony::Message& message = messages.back().message;

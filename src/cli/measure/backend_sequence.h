@@ -20,15 +20,17 @@ class BackendSequence {
 
   int length() const { return pages_.length(); }  // positions in the KV cache
 
-  // Appends tokens; calls `visit` with the logits [V] after each token, in order.
+  // Appends tokens; calls `visit` with the logits (one per token of the vocabulary) after each token, in
+  // order.
   using Visit = std::function<void(int position, std::span<const float> logits)>;
   void feed(std::span<const TokenId> tokens, const Visit& visit);
   void feed(std::span<const TokenId> tokens);  // computes no logits
 
-  // Allocates pages for `num_tokens` more positions. Sliding layers keep the window of the first new one.
+  // Allocates pages for `num_tokens` more positions. Frees pages of sliding layers before the window of the
+  // first of these positions.
   void reserve(int num_tokens);
-  // Runs a step over `tokens`, which begin `offset` positions after its end, in reserved pages. The sequence
-  // does not grow, so the step can be repeated. `wants_next`: sample the token after the last one.
+  // Runs a step over `tokens`, which begin `offset` positions after the sequence's end, in reserved pages.
+  // The sequence does not grow, so the step can be repeated. `wants_next`: sample the token after `tokens`.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
   // Like run_repeatable_step(), but samples after every token, like a step that verifies drafts.
   void run_checking_step(std::span<const TokenId> tokens, int offset);

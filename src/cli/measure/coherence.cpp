@@ -29,7 +29,7 @@ std::vector<TokenId> question_tokens(const Tokenizer& tokenizer) {
   return harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
 }
 
-// Returns greedily sampled tokens, up to a stop token.
+// Returns the model's greedy continuation of `prompt`, up to a stop token.
 std::vector<TokenId> continue_greedily(BackendSequence& sequence, std::span<const TokenId> prompt,
                                        const std::vector<TokenId>& stops) {
   TokenId next{};
@@ -78,7 +78,7 @@ Coherence ask(Backend& backend, const BackendOptions& room, const Model& model, 
     if (*std::max_element(prompt.begin(), prompt.end()) >= model.config.vocab)
       return {std::nullopt, "the vocabulary is not the model's"};
     const int num_pages = num_pages_for(static_cast<int>(prompt.size()) + kCoherenceTokens);
-    if (2 * num_pages > room.num_pages)  // for full and for sliding layers
+    if (2 * num_pages > room.num_pages)  // num_pages for each kind of layer
       return {std::nullopt, "the context is too short"};
     std::vector<TokenId> stops = harmony::stop_tokens(tokenizer);
     stops.insert(stops.end(), model.config.eos.begin(), model.config.eos.end());

@@ -19,7 +19,8 @@ struct Sizes {
   int head_prompt_length;            // for the runs that compare a draft head
 };
 
-// Sizes of the grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and of a ladder.
+// Sizes of the grid in which vLLM, SGLang and llama.cpp were compared on a DGX Spark, and of a ladder: a run
+// with growing numbers of clients.
 Sizes sizes_of_spark() {
   return {.prompt_lengths = {512, 1024, 2048, 4096, 8192},
           .output_lengths = {16, 32, 64, 128, 256},
@@ -157,7 +158,7 @@ double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch
   } else {
     for (const BenchTest& test : run.tests()) {
       const bool is_decode = test.kind == BenchKind::kDecode;
-      if (is_decode)  // the middle step is predicted and stands for all
+      if (is_decode)  // all steps are taken to be as long as the middle one
         seconds += test.num_tokens * predict({.context = test.depth + test.num_tokens / 2 + 1});
       else
         for (const TestStep& step : steps_of(test, max_batch_tokens))

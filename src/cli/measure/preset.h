@@ -20,7 +20,8 @@ struct PresetRun {
   std::string mxfp4_layers{};  // --mxfp4-layers; empty: formats of the checkpoint
   std::string kv_dtype{"bf16"};
   std::vector<int> prompt_lengths{}, output_lengths{}, depths{};  // lists of a grid, as the flags of bench
-  // Numbers of clients; empty for a grid. Requests of clients have the single prompt and output length.
+  // Numbers of clients; empty for a grid. With clients, prompt_lengths and output_lengths have one element
+  // each.
   std::vector<int> num_clients{};
   bool has_draft_head{false};  // needs a draft head, and is left out without one
 
@@ -31,7 +32,7 @@ struct PresetRun {
 inline constexpr int kPresetRepetitions{3};
 
 // Returns the runs of a preset ("spark"), or the runs named after a colon ("spark:grid-bf16,ladder-qkv-o").
-// Throws InputError for an unknown name, or if a named run needs a draft head and there is none.
+// Throws InputError for an unknown name, or if a named run needs a draft head and `has_draft_head` is false.
 std::vector<PresetRun> preset_runs(std::string_view preset, bool has_draft_head);
 std::string preset_names();  // "spark, spark-small"
 
@@ -44,7 +45,7 @@ using PredictSeconds = std::function<double(const PredictedStep&)>;
 double expected_seconds(const PresetRun& run, int num_repetitions, int max_batch_tokens,
                         const PredictSeconds& predict);
 
-// Returns a table with one line per run, and the total time. Seconds of nullopt: the time is unknown.
+// Returns a table with one line per run, and the total time. `seconds`: one per run; nullopt if unknown.
 std::string plan_text(std::span<const PresetRun> runs, std::span<const std::optional<double>> seconds);
 
 }  // namespace nibble::cli

@@ -48,7 +48,8 @@ double tie_term(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// Returns the result of rank_test(). `won`: pairs (a, b) with a > b, ties as half; `ties`: of tie_term().
+// Returns the result of rank_test(). `won`: number of pairs (a, b) with a > b, a tie counting as half a pair.
+// `ties`: result of tie_term().
 double chance_of(double won, double num_a, double num_b, double ties) {
   const double all = num_a + num_b;
   const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));
@@ -56,8 +57,9 @@ double chance_of(double won, double num_a, double num_b, double ties) {
   return variance > 0 && distance > 0 ? std::erfc(distance / std::sqrt(2 * variance)) : 1;
 }
 
-// Inverts the rank test. Sort the ratios b / a of all pairs of samples. For a ratio r between the k-th and
-// the next, b exceeds r * a in all pairs but k; the test rejects r if the chance of k is below kNoiseChance.
+// Returns the ratios that the rank test does not reject. Sorts the ratios b / a of all pairs of samples. For
+// a ratio r between the k-th and the next, b exceeds r * a in all pairs but k. The test rejects r if the
+// chance of k is below kNoiseChance.
 std::optional<RatioInterval> ratio_interval(std::span<const double> a, std::span<const double> b) {
   std::vector<double> ratios;
   for (const double x : a)

@@ -35,7 +35,8 @@ std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 
-// Returns options with room for every test. Throws InputError if one exceeds the model's limit or --context.
+// Returns options with room for every test. Throws InputError if a test exceeds the model's limit or
+// --context.
 BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const ResolvedSettings& setup,
                         int num_sequences = 1);
 
@@ -59,7 +60,7 @@ inline constexpr int kRequestsOfClient{4};  // requests per client of `bench cli
 struct SpeedTests {
   std::span<const BenchTest> tests{};
   int num_repetitions{1}, num_warmups{kNumWarmups};
-  StorageFormats formats{};  // of weights and KV cache: give the bytes and operations of a test
+  StorageFormats formats{};  // of weights and KV cache: a test's bytes and operations are computed from them
 };
 // Runs each test `num_warmups` times untimed, then `num_repetitions` times. The random tokens are always the
 // same, so that the router chooses the same experts. Calls `on_result` after each test.

@@ -10,7 +10,7 @@
 
 namespace nibble::cli {
 
-// Division of each GPU's memory by `nibble serve`.
+// How `nibble serve` would divide each GPU's memory.
 struct PredictedMemory {
   size_t total_bytes{0}, budget_bytes{0};  // budget: limit for weights, workspace and KV cache together
   size_t weight_bytes{0}, workspace_bytes{0}, sequence_bytes{0};

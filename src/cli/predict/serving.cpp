@@ -50,9 +50,9 @@ double found_share(const CacheRoom& room, const Request& request, double num_pre
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));
   const double again = share_that_fits(room.pages, num_prefixes, pages + in_window, own + own_ends);
-  // After a hit, the prefix is found again until its full pages are dropped. After a miss, the sliding pages
-  // of the whole prefix count as unused until the next request of this prefix, and may be dropped before full
-  // pages. A hit leaves no such pages.
+  // After a hit in the prefix cache, the prefix is found again until its full pages are dropped. After a
+  // miss, the sliding pages of the whole prefix count as unused until the next request with this prefix, and
+  // may be dropped before full pages. A hit leaves no such pages.
   double found = again;
   for (int round = 0; round < 60; ++round) {
     const double first_again =

@@ -63,7 +63,7 @@ void add_cost(std::vector<KernelTime>& kernels, const OperationCost& row) {
   kernel->flops += row.cost.flops;
 }
 
-// Compares gate_up with down. It has twice the rows, so it should take twice the time.
+// Compares the times of gate_up and down. gate_up has twice the rows, so it should take twice the time.
 std::string halves_of_experts(std::span<const KernelTime> kernels) {
   KernelTime up, down;
   for (const KernelTime& kernel : kernels)

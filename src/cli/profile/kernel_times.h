@@ -1,4 +1,5 @@
-// The time of a step by kernel: number of launches, duration of a launch, and bytes that it has to read.
+// The time of a step by kernel: number of launches, duration of a launch, and bytes that the kernel has to
+// read.
 #pragma once
 
 #include <span>
@@ -23,9 +24,10 @@ struct KernelTime {
 };
 
 // Returns the kernels in the order of their first launches. Each time is what a launch adds to the step, so
-// the kernels of a part add up to the part (apart from medians). The cost of an operation is assigned to its
-// longest kernel. If another operation's kernel computes it too, that is the longest kernel of its part.
-// Kernels of a draft head have no bytes of their own. Needs at least one repetition.
+// the kernels of a part add up to the part (apart from medians). The cost of an operation is assigned to the
+// longest of its kernels. If it has none, because a kernel of another operation computes it too, the cost is
+// assigned to the longest kernel of its part. Kernels of a draft head have no bytes of their own. Needs at
+// least one repetition.
 std::vector<KernelTime> kernel_times(std::span<const std::vector<TimedWork>> repetitions,
                                      std::span<const OperationCost> costs);
 

@@ -61,7 +61,8 @@ struct ProfileOptions {
   bool by_kernel{false}, as_json{false};
 };
 
-// A step that can be repeated: sequences of equal length with the same number of new tokens, each sampled.
+// A step that can be repeated. Its sequences have equal lengths and equal numbers of new tokens; each
+// sequence samples one token.
 class ProfiledStep {
  public:
   ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)

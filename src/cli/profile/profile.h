@@ -28,8 +28,9 @@ struct PartTime {
   uint64_t flops{0};  // of the part's matrix products; 0 for a draft head (not counted)
 };
 
-// Returns the parts in the order of the table; then a draft head's part, if it ran, and "gaps": time without
-// a kernel. Times are medians, so their sum differs from the step's median. Needs at least one repetition.
+// Returns the parts in the order of kPartNames, the draft head's part only if a draft head ran; then "gaps",
+// the time without a kernel. Times are medians, so their sum differs from the step's median. Needs at least
+// one repetition.
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions, const StepBytes& bytes);
 
 // Bytes that each repetition reads again, for comparison with the size of the caches.

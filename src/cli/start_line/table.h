@@ -34,7 +34,7 @@ struct StartFlag {
   std::string_view values;
   Fate fate;
   std::string_view
-      here;  // "--kv-dtype fp8", "--context {}" with the value; "method=eagle3" or "model" of kDraft
+      here;  // "--kv-dtype fp8", or "--context {}" where {} is the value; kDraft: "method=eagle3" or "model"
   std::string_view why{};  // kMapped, kDraft: difference to the other engine, if any
 };
 

@@ -182,7 +182,7 @@ class Translation {
 
   bool applies(const StartFlag& row, const Flag& flag) const {
     if (row.fate == Fate::kOwn) {
-      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // else not translated
+      if (row.here.empty()) return flag.option && row.takes != Takes::kValue;  // kValue: the parser reads it
       return has(first_word(row.here));
     }
     if (row.fate == Fate::kMapped && !has(first_word(row.here))) return false;
@@ -280,7 +280,7 @@ class Translation {
   size_t next_{0};
   bool has_model_{false}, has_draft_flag_{false};
   DraftConfig drafts_;
-  std::vector<std::pair<std::string, std::string>> sizes_of_experts_;  // flag and value
+  std::vector<std::pair<std::string, std::string>> sizes_of_experts_;  // flags of kAllGpus, and values
   StartLine line_;
   Texts refusals_;
 };

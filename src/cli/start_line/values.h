@@ -21,7 +21,8 @@ std::string plain_count(const std::string& text);
 // Returns the texts of a JSON list, or the parts of "a,b".
 std::vector<std::string> list_of(const std::string& text);
 
-// Returns a JSON object without spaces and with sorted members, to match patterns; other text unchanged.
+// Returns a JSON object without spaces and with sorted members, to match patterns. Leaves other text
+// unchanged.
 std::string compact_json(const std::string& text);
 
 // Returns {"a": {"b": value}} for the path "a.b". A value that is not JSON becomes a string.

@@ -13,7 +13,8 @@ namespace nibble::cli {
 // the line is not JSON or `answer` throws InputError. At the end, throws the first of these errors.
 void answer_json_lines(const std::function<nlohmann::ordered_json(const nlohmann::ordered_json&)>& answer);
 
-// Calls `visit` for each non-blank line. InputErrors of `visit` and of parsing name `origin` and the line.
+// Calls `visit` for each non-blank line. Throws an InputError that names `origin` and the line's number, if
+// the line is not JSON or if `visit` throws one.
 void for_each_json_line(std::string_view text, std::string_view origin,
                         const std::function<void(const nlohmann::ordered_json&)>& visit);
 

@@ -12,7 +12,8 @@
 
 namespace nibble::cli {
 
-// Both return an escape sequence; empty if `stream` can't show it or NO_COLOR (no-color.org) is set.
+// Return the escape sequences that switch dimmed text on and off; empty if `stream` can't show dimmed text or
+// if NO_COLOR (no-color.org) is set.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);
 

@@ -164,7 +164,7 @@ int tune_on_device(const TuneOptions& options, const std::filesystem::path& path
 
 int tune(const TuneOptions& options, Settings settings, const std::string& command_line) {
   const std::filesystem::path path = tuning_path(settings);
-  settings.tuning = "off";  // measure from the built-in values
+  settings.tuning = "off";  // start from the built-in values
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
@@ -190,7 +190,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
   if (many != kernels.end()) {  // tune the number of tokens from which on this kernel runs
-    // kFewTokens is used: with a prompt of 64 tokens each expert gets only a few.
+    // Test with kFewTokens: from a prompt of 64 tokens, each expert gets only a few.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})
       if (value != values.front()) values.push_back(value);

@@ -104,7 +104,7 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
   std::fflush(stdout);  // shows the line now: the next check may take a while
 }
 
-// Implements --row: checks one kernel in this process, as a child process does or for use in a debugger.
+// Implements --row, for child processes and debuggers: checks one kernel in this process.
 int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
                 const OwnOptions& own) {
   std::vector<std::string> names;
@@ -170,7 +170,7 @@ int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptio
 
 std::string program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-// Command line of a child process that checks one kernel or runs one probe.
+// Returns the command line of a child process that checks one kernel or runs one probe.
 std::vector<std::string> command_for(const BackendRow& backend, const char* flag, std::string_view name) {
   return {program(), "verify", "--backend", std::string(backend.name), flag, std::string(name), "--json"};
 }
@@ -204,7 +204,7 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
   return all_ok;
 }
 
-// Name given with --model, and golden data: the file given with --golden, or the one in the model's folder.
+// Name given with --model, and golden data: the file given with --golden, or else the model folder's file.
 struct GoldenData {
   std::string model;
   std::filesystem::path file;  // empty: the model has no golden data

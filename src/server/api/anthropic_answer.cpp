@@ -89,7 +89,8 @@ std::string AnthropicMessage::push(const std::vector<AnswerDelta>& deltas) {
   return events;
 }
 
-// Ends the open block. Arguments that are not a JSON object are wrapped: {"arguments": TEXT}.
+// Ends the open block and returns its last events. Arguments that are not a JSON object are wrapped:
+// {"arguments": TEXT}.
 std::string AnthropicMessage::end_block() {
   if (!open_) return "";
   const size_t index = message_["content"].size() - 1;

@@ -39,7 +39,7 @@ void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& 
   const std::string type = block.need("type", kBlockTypes).string();
   if (type == "thinking") {
     add_paragraph(said.reasoning, block.need_string("thinking"));
-  } else if (type == "redacted_thinking") {  // encrypted; only its server can read it
+  } else if (type == "redacted_thinking") {  // encrypted; only the server that sent it can read it
     block.leave_out(type);
   } else if (type == "tool_use") {
     said.tool_calls.push_back({.id = block.need_string("id"),

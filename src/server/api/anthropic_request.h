@@ -11,7 +11,8 @@ namespace nibble::server {
 
 struct AnthropicRequest {
   ChatRequest chat;
-  // Shows thinking. Off unless requested: some clients take the first block, thinking or not, for the answer.
+  // Whether the answer contains thinking. False unless the request enables it: some clients take the first
+  // block for the answer, even if it is thinking.
   bool shows_thinking{false};
 };
 

@@ -31,7 +31,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   pace_.add_token();
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
-    return {};  // a stop token of the request ends the answer, but no harmony message
+    return {};  // a stop token of the request is not text, and does not end the harmony message
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() && !called_tool(messages.back())) {
@@ -138,7 +138,8 @@ std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }
 
-// `is_whole`: whether the call has ended with <|call|>.
+// Adds a delta with the next part of a call's arguments. `is_whole`: whether the call has ended with
+// <|call|>.
 void ChatAnswer::add_arguments(const harmony::Delta& delta, bool is_whole, std::vector<AnswerDelta>& out) {
   std::string text = delta.text;
   if (custom_arguments_) {  // The text of a custom tool is known only when its JSON is complete.

@@ -1,5 +1,5 @@
 // Parameters shared by all endpoints that generate, and helpers that read request bodies into plain values.
-// None of them needs HTTP or a model. A null field counts as absent. Errors are InputErrors such as
+// Neither of these needs HTTP or a model. A null field counts as absent. Errors are InputErrors such as
 // "request.temperature must be a number from 0 to 2, not 7". request_fields.h handles unsupported fields.
 #pragma once
 
@@ -49,7 +49,7 @@ inline constexpr int kMaxChoices{128};  // OpenAI's limit for n
 inline constexpr size_t kMaxStopStringBytes{1024}, kMaxSaltBytes{1024};
 inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
-// Checks all fields against the table for `api`, and reads those that endpoints share.
+// Checks all fields against the table in request_fields.cpp, and reads the fields that all endpoints share.
 GenerationParams read_generation_params(Api api, const harmony::Field& request,
                                         const RequestDefaults& defaults);
 void read_sampling(const harmony::Field& request, GenerationParams& params);  // temperature, penalties...

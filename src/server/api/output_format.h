@@ -20,7 +20,7 @@ struct OutputFormat {
   std::string name() const;                     // `field` without "request.": "response_format"
 };
 
-// Throws InputError, also if two fields demand a format.
+// Reads the fields of `api` that set the format. Throws InputError if one is invalid, or if two set a format.
 OutputFormat read_output_format(Api api, const harmony::Field& request);
 
 }  // namespace nibble::server

@@ -1,6 +1,7 @@
-// How much the model should reason, under the names of OpenAI, OpenRouter, vLLM, SGLang, llama.cpp, Anthropic
-// and Ollama. The model always reasons, with low, medium or high effort. So fields that turn reasoning off
-// select low effort, and the answer reports them as ignored. Only a limit of 0 tokens prevents reasoning.
+// Reads how much the model should reason, from the fields of OpenAI, OpenRouter, vLLM, SGLang, llama.cpp,
+// Anthropic and Ollama. The model always reasons, with low, medium or high effort. So fields that turn
+// reasoning off select low effort, and the answer reports them as ignored. Only a limit of 0 tokens prevents
+// reasoning.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,8 @@
 
 namespace nibble::server {
 
-// Reads effort, limit and switches. An off switch overrides any effort; of several efforts, OpenAI's counts.
+// Reads effort, limit and switches. An off switch overrides any effort. If several fields set an effort,
+// OpenAI's field counts.
 void read_reasoning(const harmony::Field& request, harmony::Chat& chat, GenerationParams& params);
 
 // Returns the nearest of low, medium and high. Adds any other level of the request to `ignored`.

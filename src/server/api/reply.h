@@ -30,7 +30,8 @@ struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};     // prompt tokens that were found in the prefix cache
   int num_reasoning_tokens{0};  // output tokens that are reasoning
-  // Number of tokens in the client's prediction (0: none), and of these in the output of all choices.
+  // Number of tokens in the client's prediction (0: none), and number of predicted tokens that were output,
+  // summed over all choices.
   int num_prediction_tokens{0}, num_accepted_tokens{0};
 };
 Json to_json(const Usage& usage);
@@ -61,7 +62,8 @@ Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Js
                 std::optional<std::string_view> finish_reason);
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
-// Log-probabilities of the completions API: four lists. `num_characters`: length of the preceding text.
+// Builds the four lists of log-probabilities of the completions API. `num_characters`: length of the text
+// before the first added token, for the list "text_offset".
 class CompletionLogprobs {
  public:
   CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters);

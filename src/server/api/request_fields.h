@@ -30,7 +30,7 @@ class IgnoredFields {
   bool empty() const { return names_.empty(); }
   // the first name, without a note such as " (low)"
   const std::string& first() const { return names_.front(); }
-  std::string text() const;  // only characters that are safe in a header and a log line
+  std::string text() const;  // the names in one line, in characters that are safe in headers and logs
 
  private:
   std::vector<std::string> names_, texts_;

@@ -33,7 +33,8 @@ std::string output_from(const Field& output) {
   return harmony::content_text(output, {.is_result = true, .accepted = kPartTypes});
 }
 
-// Returns the last message if it is the assistant's and may_join() accepts it; otherwise adds a message.
+// Returns the last message if it is the assistant's and may_join() accepts it. Otherwise adds a message of
+// the assistant and returns it.
 template <typename MayJoin>
 ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
   if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {

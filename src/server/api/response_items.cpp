@@ -15,7 +15,7 @@ struct ItemKind {  // a kind of item, and the names in its JSON and in its event
   const char* part;  // type of the item's only content part; null: none
   // Member with the text if `part` is null. If `text` is null too, the complete arguments become an object.
   const char* text;
-  const char* event;  // name of its events, without ".delta" or ".done"; null: none
+  const char* event;  // name of the item's events, without ".delta" or ".done"; null: none
 };
 
 namespace {

@@ -1,4 +1,4 @@
-// The JSON object of a response, and its stream's events.
+// Builds the JSON object of a response (/v1/responses) and the events of its stream.
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@ class ResponseObject {
  public:
   ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request);
 
-  // push() and end() return the next server-sent events, or "" without a stream. The first call begins it.
+  // push() and end() return the next server-sent events, or "" without a stream. The first call also returns
+  // the events that begin the stream.
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
   std::string close(const Usage& usage);  // the last event; then json() is complete

@@ -27,7 +27,8 @@ struct ResponseRequest {
   std::vector<StoredItem> input_items;  // empty if `store` is false
 };
 
-// Replaces references to stored items by the items. find_item() returns JSON, or null (then HttpError 404).
+// Replaces references to stored items by the items. find_item() returns an item's JSON. Throws HttpError
+// (404) if find_item() returns null.
 void resolve_references(harmony::Json& body,
                         const std::function<const std::string*(const std::string& id)>& find_item);
 

@@ -159,7 +159,7 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
     if (space.name == name && !space.description) space.description = tool.find_string("description");
 }
 
-// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}, else the name of a built-in tool.
+// Returns the name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}, else a built-in tool's name.
 std::optional<std::string> name_of(const Field& tool) {
   const auto type = tool.find("type");
   Field named = tool;

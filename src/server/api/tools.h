@@ -49,7 +49,8 @@ struct ToolSet {
   void add_new(ToolSet more, IgnoredFields& ignored);
 };
 
-// Each reads an element of "tools". Ignores a second tool of the same name; throws InputError if it differs.
+// The next three functions read an element of "tools". They ignore a second tool of the same name, and throw
+// InputError if it differs from the first.
 void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 void add_function(const harmony::Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);

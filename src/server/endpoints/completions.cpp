@@ -68,10 +68,11 @@ class CompletionChoices : public ChoiceListener {
     one.unsent_text += event.text;
     one.sum_logprobs += double{event.token.logprob};
     if (with_ids_) one.unsent_ids.push_back(event.token.token);
-    // An echo with log-probabilities has all tokens, because clients count them. Otherwise skip special ones.
+    // An echo with log-probabilities lists all tokens, because clients count them. Other lists skip special
+    // tokens.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
-    // A token without text (part of a character, a control token) has a chunk only if each has a usage.
+    // A token without text (part of a character, a control token) gets a chunk only if all chunks have usage.
     const bool has_news = !one.unsent_text.empty() || usage_.is_continuous;
     one.pace.add_token();
     return is_stream_ && has_news && one.pace.is_due() ? chunk(choice, std::nullopt) : "";
@@ -109,7 +110,7 @@ class CompletionChoices : public ChoiceListener {
     std::string_view finish_reason{};
   };
 
-  // Returns the choices to keep, ordered by the mean log-probability of their tokens, as in OpenAI's API.
+  // Returns the choices to keep, the highest mean log-probability of their tokens first, as in OpenAI's API.
   std::vector<size_t> best_of(size_t first) const {
     std::vector<size_t> order(num_tried_);
     std::iota(order.begin(), order.end(), first);
@@ -221,7 +222,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
         made.prompt_logprobs = std::max(made.prompt_logprobs, request.params.sample.num_logprobs);
       usage.so_far.num_prompt_tokens += static_cast<int>(made.prompt.size());
     }
-    check_echo(request, tokenizer, service.options.limits.max_body_bytes);  // after the prompts were checked
+    check_echo(request, tokenizer, service.options.limits.max_body_bytes);  // the loop checked the prompts
     num_prompt_rows = count_prompt_rows(request, prompts);
   });
   exchange.drop_body();
@@ -240,7 +241,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   usage.so_far.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
     std::string answer;
-    constexpr size_t kFewRows{1 << 12};  // so few rows are printed in a few milliseconds
+    constexpr size_t kFewRows{1 << 12};  // printing this number of rows takes a few milliseconds
     co_await offload_if(service, num_prompt_rows > kFewRows, [&] {
       Json reply = completion_reply(head, choices.to_list());
       reply["usage"] = to_json(usage.so_far);

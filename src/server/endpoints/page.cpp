@@ -57,7 +57,8 @@ bool is_client_of_ollama(std::string_view user_agent) {
 
 }  // namespace
 
-// Returns the page to browsers. Other clients get the text by which Ollama's clients know a running server.
+// Returns the page to browsers, and a short answer to other clients. Ollama's clients recognise a running
+// server by the text "Ollama is running".
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
   if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");

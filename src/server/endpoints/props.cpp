@@ -6,7 +6,8 @@
 
 namespace nibble::server {
 
-// Has no chat_template: clients could not render harmony from a template. They can use POST /apply-template.
+// The answer has no chat_template, because clients could not render harmony from a template. They can use
+// POST /apply-template.
 asio::awaitable<void> props(Service& service, Exchange& exchange) {
   const std::string& id = service.options.model_id;
   return reply_json(exchange, 200,

@@ -22,7 +22,7 @@ std::string_view name(ServiceState state) {
 }
 
 Json engine_json(const EngineState& state, const MetricsTotals& totals) {
-  Json launches = Json::object();  // number of steps by the way of their launch; empty on a CPU
+  Json launches = Json::object();  // way in which steps were launched -> number of steps; empty on a CPU
   for (const Counter& launched : state.steps) launches[std::string(launched.label)] = launched.value;
   Json kernel_launches = Json::object();  // empty on a CPU
   for (const KernelLaunches& launched : state.launches)

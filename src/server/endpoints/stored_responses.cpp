@@ -100,7 +100,8 @@ asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
   return exchange.reply(200, kJsonType, found.json + "\n");
 }
 
-// Lists the items of a request, newest first unless `order` is "asc". `after`: last id of the page before.
+// Lists the items of a request, newest first unless the query has order=asc. The query's `after` is the id of
+// the last item that the client already has.
 asio::awaitable<void> response_input_items(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange, "/input_items");
   const auto limit = static_cast<size_t>(read_limit(exchange));

@@ -31,7 +31,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   co_await exchange.reply(200, kJsonType, std::move(answer));
 }
 
-// For lm-eval, which requests this path before /tokenize and /detokenize.
+// The client lm-eval requests this path before /tokenize and /detokenize.
 asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange) {
   const ServedModel& model = *service.model;
   Json json{{"tokenizer_class", "nibble"}, {"bos_token", nullptr}, {"eos_token", nullptr}};

@@ -14,8 +14,8 @@ class ChunkedBody {
   ChunkedBody(uint64_t max_body_bytes, size_t max_other_bytes)
       : max_body_bytes_(max_body_bytes), max_other_bytes_(max_other_bytes) {}
 
-  // Appends the data of `bytes` to `body`. Returns the number of bytes consumed; the others are an incomplete
-  // line or the next request. Throws HttpError (400, 413, 431).
+  // Appends the data of `bytes` to `body`. Returns the number of bytes consumed; the remaining bytes are an
+  // incomplete line or the next request. Throws HttpError (400, 413, 431).
   size_t take(std::string_view bytes, std::string& body);
 
   bool is_done() const { return next_ == Next::kNothing; }

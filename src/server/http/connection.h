@@ -42,7 +42,8 @@ class Connection {
   using Refusal = std::optional<HttpError>;
 
   asio::awaitable<bool> serve_one(bool is_first);
-  // These functions return false if the client has left, was too slow, or lost its slot to a new connection.
+  // The next three functions return false if the client has left, was too slow, or lost its slot to a new
+  // connection.
   asio::awaitable<bool> read_request_head(RequestHead& head, Refusal& refusal);
   asio::awaitable<bool> read_body(RequestHead& head, BodyBudget::Share& share, Refusal& refusal);
   asio::awaitable<bool> receive();

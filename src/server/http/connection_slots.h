@@ -35,7 +35,8 @@ class ConnectionSlots {
     friend class ConnectionSlots;
     std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    // Holds the slot's list entry while waiting_ does not. It is moved by splice(), which never allocates.
+    // Holds the slot's list entry while ConnectionSlots::waiting_ does not. splice() moves the entry between
+    // the two lists without allocating.
     std::list<Slot*> self_;
     std::list<Slot*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};

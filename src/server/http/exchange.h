@@ -71,7 +71,8 @@ class Exchange {
 
   // Sets the content type of a stream. Default: the type of server-sent events.
   virtual void set_stream_type(std::string_view content_type) = 0;
-  // These two stream an answer. The first write_events() also sends the header. end_events() logs `status`.
+  // write_events() and end_events() stream an answer. The first write_events() also sends the header.
+  // end_events() logs `status`.
   virtual asio::awaitable<void> write_events(std::string events) = 0;
   virtual asio::awaitable<void> end_events(int status) = 0;
 

@@ -167,7 +167,7 @@ asio::awaitable<void> HttpServer::Impl::accept() {
       if (error == asio::error::operation_aborted) co_return;
       if (error) log::warn("can't accept a connection: {}", error.message());
     }
-    // Make room after an error too: its reason may be a lack of file descriptors.
+    // Make room after an error too: file descriptors may have run out.
     if (is_full || error || slots.num_taken() >= context.limits.max_connections) slots.make_room();
     if (is_full || error) {
       connection_ended.expires_after(kPause);

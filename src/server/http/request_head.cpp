@@ -23,7 +23,8 @@ bool has_whole_codes(std::string_view text) {  // whether every "%" starts a val
   return true;
 }
 
-// Allows characters that browsers leave unencoded against RFC 3986, such as "|"; refuses those they encode.
+// Whether `text` is a valid path. Allows characters that browsers leave unencoded although RFC 3986 forbids
+// that, such as "|". Refuses characters that browsers encode.
 bool is_path(std::string_view text) {
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return letter > ' ' && letter < 0x7F &&

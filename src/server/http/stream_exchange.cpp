@@ -125,7 +125,7 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
   if (!has_events_) {
     if (!is_chunked) keep_alive_ = false;  // without chunks, closing the connection ends the answer
     std::string head = head_lines(200, stream_type_);
-    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // nginx must not buffer
+    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // tells nginx not to buffer
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
     events.insert(0, head);
   }
