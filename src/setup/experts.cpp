@@ -87,11 +87,11 @@ std::shared_ptr<const Weights> converted(std::shared_ptr<const Weights> weights,
   const bool has_experts = has_stored_experts(*weights);
   if (!has_experts && !has_blocks(*weights)) return weights;
   ThreadPool pool(setup.threads.value_or(0));
+  const auto& show = report ? report : setup.show_progress;
   if (has_experts)
-    weights =
-        convert_experts(std::move(weights), pool, report("converting the experts of " + name, "layers"));
+    weights = convert_experts(std::move(weights), pool, show("converting the experts of " + name, "layers"));
   if (!has_blocks(*weights)) return weights;
-  return with_elements(std::move(weights), takes_blocks(setup), pool, report("converting " + name, {}));
+  return with_elements(std::move(weights), takes_blocks(setup), pool, show("converting " + name, {}));
 }
 
 std::shared_ptr<const Weights> synthetic_with_experts(Weights made, const ResolvedSettings& setup) {

@@ -25,10 +25,10 @@ Format experts_format(const Model& model, const ResolvedSettings& setup);
 std::string smaller_experts(const Model& model, const ResolvedSettings& setup);
 
 // Converts the weights of decide_experts() for the backend: experts, and blocks that it does not take. `report`
-// is called at the start of each task, as ResolvedSettings::show_progress.
+// is called at the start of each task; empty: setup.show_progress.
 std::shared_ptr<const Weights> converted(std::shared_ptr<const Weights> weights,
                                          const ResolvedSettings& setup, const std::string& name,
-                                         const decltype(ResolvedSettings::show_progress)& report);
+                                         const decltype(ResolvedSettings::show_progress)& report = {});
 // Synthetic weights, which are made with MXFP4 experts, in the format of --experts.
 std::shared_ptr<const Weights> synthetic_with_experts(Weights made, const ResolvedSettings& setup);
 

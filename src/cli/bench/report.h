@@ -27,7 +27,7 @@ struct BenchSetup {
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
   double read_bandwidth{0};      // bytes per second, measured in this run
   std::optional<Tuning> tuning;  // tuning used by the run
-  std::vector<KernelLaunches> launches;
+  std::vector<KernelLaunches> launches{};
   std::vector<Counter> counters;  // read after all tests: warm-up steps are counted too
   Coherence coherence{};          // asked after all tests
 
