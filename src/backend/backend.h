@@ -108,7 +108,8 @@ class Backend {
   // Counts steps by the way in which they were launched; empty if only one way exists. Called by the thread
   // that launches.
   virtual std::vector<Counter> counters() const { return {}; }
-  // Kernels launched by steps; empty for a backend that launches none. Called by the thread that launches steps.
+  // Kernels launched by steps; empty for a backend that launches none. Called by the thread that launches
+  // steps.
   virtual std::vector<KernelLaunches> launches() const { return {}; }
   // Writes K and V of every row and returns results for the output rows. The caller guarantees that page
   // tables cover the positions, that no two runs write the same page, and that rows do not exceed

@@ -6,7 +6,8 @@
 
 namespace nibble {
 
-// `kernel`: its name in profiles, e.g. "experts_up". A kernel that does two operations has the second one's name.
+// `kernel`: its name in profiles, e.g. "experts_up". A kernel that does two operations has the second one's
+// name.
 struct KernelLaunches {
   std::string_view kernel;
   size_t count{0};

@@ -371,8 +371,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: this call may replace pages, and the previous step needed its page tables until it was
-    // launched.
+    // Not earlier: the previous step used the page tables, which this may change, until it was launched.
     add_to_cache(sequence);
   }
   admit();

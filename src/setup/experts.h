@@ -24,8 +24,8 @@ Format experts_format(const Model& model, const ResolvedSettings& setup);
 // "; --experts mxfp4 makes the experts 12.7 GB" if that is smaller than they are; else empty. For messages.
 std::string smaller_experts(const Model& model, const ResolvedSettings& setup);
 
-// Converts the weights of decide_experts() for the backend: experts, and blocks that it does not take. `report`
-// is called at the start of each task; empty: setup.show_progress.
+// Converts the weights of decide_experts() for the backend: experts, and blocks that it does not take.
+// `report` is called at the start of each task; empty: setup.show_progress.
 std::shared_ptr<const Weights> converted(std::shared_ptr<const Weights> weights,
                                          const ResolvedSettings& setup, const std::string& name,
                                          const decltype(ResolvedSettings::show_progress)& report = {});

@@ -99,8 +99,8 @@ class CudaBackend final : public Backend {
   bool have_timed_out() { return is_shared() && first_rank().connection().take_timeout(); }
   void abort_sums();
 
-  // The following functions enqueue work of the step uploaded last.
-  // `traced`: receives results of the first `num_traced` rows, unless null; only if one rank has the whole model.
+  // The following functions enqueue work of the step uploaded last. `traced`: receives results of the first
+  // `num_traced` rows, unless null; only if one rank has the whole model.
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
   Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);

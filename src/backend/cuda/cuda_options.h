@@ -18,7 +18,8 @@ struct CudaOptions {
   bool may_compile{true};  // the driver may compile PTX if the program has no machine code for the GPU
   // Format of the experts' activations in steps of many tokens. Not set: bfloat16, as in all other steps.
   std::optional<BlockFormat> prompt_activations{};
-  // Kernels that `nibble tune` found on this GPU; empty: those of the kernel table. Only if one GPU has the model.
+  // Kernels that `nibble tune` found on this GPU; empty: those of the kernel table. Only if one GPU has the
+  // model.
   std::vector<TunedSteps> tuned_steps{};
   // GPUs that share the model (empty: the first ones; a test may name one twice), and ratio of their shares.
   std::vector<int> gpus{};

@@ -127,7 +127,8 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
   check_tuned_steps(source);
 }
 
-// A kernel that takes fewer rows than a step has, or kernels that do not fit each other, would give wrong results.
+// A kernel that takes fewer rows than a step has, or kernels that do not fit each other, would give wrong
+// results.
 void Plan::check_tuned_steps(std::string_view source) const {
   int last = 1;
   for (const TunedSteps& steps : tuned_steps_) {
@@ -187,7 +188,8 @@ KernelChoice choice_of(const Plan& plan, const KernelRow& row) {
           name(row)};
 }
 
-// Appends the kernels of a tried operation by number of rows. A range ends where the table or tuned steps change.
+// Appends the kernels of a tried operation by number of rows. A range ends where the table or tuned steps
+// change.
 void append_tuned(const Plan& plan, Operation operation, std::vector<KernelChoice>& choices) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())

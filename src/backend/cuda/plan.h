@@ -30,13 +30,14 @@ inline constexpr Operation kTriedOperations[]{
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
 bool is_tried(Operation operation);
 bool is_of_experts(Operation operation);
-// Whether a step can run attention's kernels with this qkv kernel, and experts' kernels of a step with that one.
+// Whether a step can run attention's kernels with this qkv kernel, and experts' kernels of a step with that
+// one.
 bool agree(const Pass& qkv_of_attention, const Pass& qkv_of_experts);
 
 class Plan {
  public:
-  // Throws InputError if no table row runs an operation on the target, or if tuned steps do not fit the table's
-  // rows. `source` names the model.
+  // Throws InputError if no table row runs an operation on the target, or if tuned steps do not fit the
+  // table's rows. `source` names the model.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
        const PlanOptions& own = {});
 

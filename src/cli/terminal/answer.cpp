@@ -19,7 +19,8 @@ bool is_of(const Event& event, RequestId id) {
 }
 
 // Passes each token to the reader. Cancels the request if the reader found a stop string or wants_to_stop()
-// returns true. Abandons the answer if wants_to_stop() returned true and the step under way does not end soon.
+// returns true. Abandons the answer if wants_to_stop() returned true and the step under way does not end
+// soon.
 Answer stream(Engine& engine, GenerationRequest request, const Listener& listener, AnswerReader& reader) {
   const RequestId id = engine.submit(std::move(request));
   bool is_cancelled = false, has_token = false;

@@ -1,6 +1,6 @@
 // nibble tune on a GPU: times each kernel for several numbers of rows (tokens of a step), also where the
-// kernel table has another one. The steps that other kernels run faster go to the file of --tuning. Also prints
-// rows for developers who edit the table.
+// kernel table has another one. The steps that other kernels run faster go to the file of --tuning. Also
+// prints rows for developers who edit the table.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Tests the sums over ranks alone. On one GPU the ranks take turns; with enough GPUs each rank also gets its own.
-// Needs a GPU (docs/gpu.md); ./test runs some of these tests on an emulated one.
+// Tests the sums over ranks alone. On one GPU the ranks take turns; with enough GPUs each rank also gets its
+// own. Needs a GPU (docs/gpu.md); ./test runs some of these tests on an emulated one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Ranges on the timelines of profilers (NVTX), e.g. of Nsight Systems. Without a profiler they cost a comparison.
+// Ranges on the timelines of profilers (NVTX), e.g. of Nsight Systems. Without a profiler they cost a
+// comparison.
 #pragma once
 
 #include <string>

@@ -91,7 +91,8 @@ void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& sl
   }
 }
 
-// bfloat16 holds every E4M3 number, so the device quantises the codes' numbers with a scale of 1 to the same codes.
+// bfloat16 holds every E4M3 number, so the device quantises the codes' numbers with a scale of 1 to the same
+// codes.
 void Uploader::fp8(const Elements& from, int cols, const MatrixSlice& slice, int first_row,
                    const Strips& to) {
   NIBBLE_CHECK(to.layout == Layout::kE4m3, "FP8 weights for another layout");

@@ -52,8 +52,8 @@ std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
 std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::span<const StepTrial> trials,
                                 int num_layers);
 
-// Returns the steps for which `choices` differ from `now`, which has an entry for each of them. An entry reaches from its
-// tried number of rows to the next one, the last entry only to itself.
+// Returns the steps for which `choices` differ from `now`, which has an entry for each of them. An entry
+// reaches from its tried number of rows to the next one, the last entry only to itself.
 std::vector<TunedSteps> tuned_steps(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, std::span<const StepChoice> now);
 

@@ -188,7 +188,8 @@ TEST(CudaTune, APlanRunsTheTunedStepsAndTheTableElsewhere) {
   }
 }
 
-// What is printed and logged names each kernel once for each range of rows, without gaps, and the tuned ones as such.
+// What is printed and logged names each kernel once for each range of rows, without gaps, and the tuned ones
+// as such.
 TEST(CudaTune, ChoicesOfATunedPlanAreTheKernelsThatRun) {
   const Target target = trial_target("h100");
   const int split = kSplitTokens + 1;
