@@ -88,8 +88,11 @@ class CpuBackend : public testing::Test {
   static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
 };
 
-// Differences from the reference come from the order of float32 sums, and with int8 activations from values
-// that this order rounds to the next code.
+// Differences from the reference come from the order of float32 sums. It moves a sum by about 1e-6 of its
+// size, so one in 4,000 elements of K and V (spaced by 2^-8) is rounded to the neighbouring bfloat16 number:
+// ten of the prompt's 37,000. Each changes the output by about 2^-8 / 8 (one of 64 elements of a head) times
+// the weight of its position, so all together by less than 1e-3. With int8 activations, codes change in the
+// same way.
 TEST_F(CpuBackend, RunsExpertsOfEveryFormatLikeTheReference) {
   const std::vector<TokenId> prompt = random_ids(24, weights->config.vocab, 21);
   for (const auto& [name, format, activations] : kExperts) {
@@ -107,7 +110,7 @@ TEST_F(CpuBackend, RunsExpertsOfEveryFormatLikeTheReference) {
         error += std::pow(double{feeder.logits(0)[i]} - expected[i], 2);
         norm += std::pow(double{expected[i]}, 2);
       }
-      EXPECT_LT(std::sqrt(error / norm), format == Format::kQ8_0 ? 1e-2 : 1e-4) << name << cpu::name(isa);
+      EXPECT_LT(std::sqrt(error / norm), format == Format::kQ8_0 ? 1e-2 : 1e-3) << name << cpu::name(isa);
     }
   }
 }
