@@ -197,14 +197,14 @@ TEST(CudaTune, ChoicesOfATunedPlanAreTheKernelsThatRun) {
                   {.tuned_steps = {{kMaxColumns + 1, kMaxColumns + 4, split, split}}});
   const std::vector<KernelChoice> all = choices(plan);
   for (const Operation operation : {kQkv, kProject, kRoute, kExpertsUp, kExpertsDown, kUnembed}) {
-    int next = 1;
+    int64_t next = 1;
     for (const KernelChoice& choice : all) {
       if (choice.operation != operation) continue;
       EXPECT_EQ(choice.from_rows, next);
       EXPECT_EQ(choice.kernel, plan.find(operation, choice.from_rows)->kernel);
       EXPECT_EQ(choice.reason == "found by nibble tune on this GPU",
                 !plan.find(operation, choice.from_rows)->takes(choice.from_rows));
-      next = choice.to_rows + 1;
+      next = int64_t{choice.to_rows} + 1;
     }
     EXPECT_GT(next, 2048);
   }
