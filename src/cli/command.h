@@ -54,7 +54,8 @@ void check_nothing_before(const CLI::App& command, const CLI::App& given);
 // Whether the command line or a NIBBLE_* variable sets this flag, under any of its names.
 bool is_given(const CLI::App& command, const CLI::Option& option);
 
-// Returns the command line for records, without quotes: NIBBLE_* variables, long flags, API keys as "...".
+// Returns the command line for records: NIBBLE_* variables first, every flag in its long form, "..." for API
+// keys. Values are not quoted.
 std::string command_line(const CLI::App& command);
 
 // Returns one line: what the parser refused, and what would be accepted.

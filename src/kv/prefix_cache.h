@@ -66,7 +66,7 @@ class PrefixCache {
     std::optional<PageId> before, sliding;
     std::string salt;  // only set for the first page of a text
     std::array<TokenId, kPageTokens> tokens;
-    int num_after;  // number of cached TokenRuns that follow this one
+    int num_after;  // number of cached TokenRuns whose `before` is this one
   };
   TokenRun& at(PageId full) { return runs_[pool_->index_of(full)]; }
   const TokenRun& at(PageId full) const { return runs_[pool_->index_of(full)]; }

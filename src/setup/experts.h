@@ -1,4 +1,5 @@
-// The format of a model's experts: --experts and the backend decide, from what the file holds.
+// Chooses the format of a model's experts. It depends on --experts, on the backend, and on the format in the
+// file.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@ namespace nibble {
 // Opens a model (setup/model.h) for a backend: also chooses the format of the experts, for which it reads
 // those that are not MXFP4.
 Model open_model_for(const std::string& argument, const ResolvedSettings& setup);
-// The same for commands that do not run the model (describe_model).
+// The same with describe_model() instead of open_model(), for commands that do not run the model.
 Model describe_model_for(const std::string& argument, const ResolvedSettings& setup);
 // Chooses the format of the experts of an opened model (model/convert_experts.h). Throws InputError if the
 // backend does not run them, or not in the format of --experts.

@@ -1,6 +1,7 @@
-// Finds earlier occurrences of a text's last tokens. A place is a point in the text: the number of tokens
-// before it. The hash of `order` tokens leads to the latest place after them, and each place to the previous
-// one with that hash. Adding a token takes constant time. Callers limit the places that are compared.
+// Finds earlier occurrences of a text's last tokens. A place is a point in the text, given as the number of
+// tokens before it. A table has, for each hash of `order` consecutive tokens, the latest place after such
+// tokens. Each place leads to the previous place with the same hash. Adding a token takes constant time.
+// Callers limit the number of places that a search compares.
 #pragma once
 
 #include <cstdint>

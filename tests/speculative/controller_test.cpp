@@ -332,8 +332,8 @@ struct Branching final : Drafter {
   }
 };
 
-// Returns the choice for this step cost after an answer in which 1 came for six tokens in ten, and 2 for most
-// others.
+// Returns what the speculator chooses if steps cost `cost`, after an answer in which six of ten tokens were
+// the token 1, and most others the token 2.
 Speculator::Choice choice_of_branches(const Cost& cost) {
   Speculator speculator(
       {.drafters = {[](const DrafterSources&) { return std::make_unique<Branching>(); }}, .topk = 2});

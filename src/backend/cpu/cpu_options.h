@@ -23,7 +23,8 @@ inline constexpr int kManyTokens{64};
 inline constexpr int kMinPanelRows{16};   // rows of the widest strip; panels have a multiple of 16 rows
 inline constexpr int kMaxPanelRows{192};  // bound of the arrays on the stack that hold a panel
 
-// Type of activations for MXFP4 experts. kDefault: int8, except if only portable kernels can run (no faster).
+// Type of activations for MXFP4 experts. kDefault: int8; kFloat if only portable kernels can run, which int8
+// does not make faster.
 enum class ExpertActivations { kDefault, kFloat, kInt8 };
 
 struct CpuOptions {

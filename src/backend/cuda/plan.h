@@ -92,7 +92,8 @@ class Plan {
 
  private:
   LaunchContext on(Stream stream) const { return {stream, target_}; }
-  // Returns the number of rows for which the table has the operation's kernel in a step of `num_rows` rows.
+  // A step of `num_rows` rows runs the kernel that the table has for some number of rows, which may be
+  // another one if the step is tuned. Returns that number.
   int table_rows(Operation operation, int num_rows) const;
   const KernelRow* find_in_table(Operation operation, int num_rows) const;
   void check_tuned_steps(std::string_view source) const;

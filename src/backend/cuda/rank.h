@@ -50,7 +50,8 @@ class Rank {
   std::vector<float> residual(const ResidualInput& x, int num_rows, Stream stream) const {
     return residual_values(step(stream), x, num_rows);
   }
-  // num_sums(): number of launches of the sum after half a layer. sum(): enqueues launch n of them.
+  // The sum over ranks after each half of a layer (attention, experts) takes num_sums() launches. sum()
+  // enqueues launch n.
   int num_sums() const { return SumLaunch::count(shape_.num_tokens); }
   void sum(int half, int n, Turn turn, Stream stream) const {
     sum_->sum(on(stream), output_of_half(step(stream), half), {half, n, shape_.num_tokens}, turn);

@@ -10,7 +10,7 @@ namespace nibble::cuda {
 
 // The output of attend(), before the next layer's attention: [num_rows, Nq D].
 std::vector<float> attended_values(const Step& step, int num_rows);
-// The residual stream `x` with all of its terms: [num_rows, H].
+// The residual stream: the sum of all terms of `x` (norm_input.h): [num_rows, H].
 std::vector<float> residual_values(const Step& step, const ResidualInput& x, int num_rows);
 
 }  // namespace nibble::cuda

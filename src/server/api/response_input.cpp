@@ -99,7 +99,8 @@ void add_search_call(const Field& item, Reader& out) {
   add_call(item, out, "tool_search",
            harmony::json_line(item.need("arguments", "an object").value(), harmony::JsonSpacing::kNone));
 }
-// Converts a call to one of the function "shell", with that function's argument names (tools.cpp).
+// Converts a local_shell_call into a call of the function "shell", with the argument names of that function
+// (tools.cpp).
 void add_local_shell_call(const Field& item, Reader& out) {
   const Field action = item.need("action", "an object with a command");
   Json arguments{{"command", action.need("command", "a list of strings").value()}};

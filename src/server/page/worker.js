@@ -1,4 +1,5 @@
-// The service worker: opens the page while the server can't be reached. install.js registers it when the user wants that.
+// The service worker: opens the page while the server can't be reached. install.js registers it when the user
+// wants that.
 //
 // It answers only requests for the page and its files. The server is asked first each time; the stored copy is used
 // only if no server answers, so a new version of the server is never hidden by an old page. All files of a
@@ -7,7 +8,7 @@
 
 const kVersion = "", kHashes = {};  // of the files, by name; set by cmake/Page.cmake
 const kBase = new URL("../", self.location.href).href;
-const kCaches = `nibble.page ${kBase} `;  // other programs may be under other paths of the origin
+const kCaches = `nibble.page ${kBase} `;  // prefix of their names; has the path, because all programs of an origin share its caches
 const kCache = kCaches + kVersion;
 
 const copies = new Set();  // ids of the clients whose page came from the copy

@@ -61,7 +61,7 @@ void expect_words(const RandomWords& words, const void* made, size_t num_bytes) 
   }
 }
 
-// Compares `count` consecutive matrices. `made` is the first of them.
+// Checks that the recipe of `described` gives `count` consecutive matrices, the first of which is `made`.
 void expect_recipe(const Matrix& described, const Matrix& made, int count = 1) {
   EXPECT_EQ(described.rows, made.rows);
   EXPECT_EQ(described.cols, made.cols);

@@ -27,7 +27,8 @@ class HeadDrafter {
   // start() prepares a step of num_rows rows. keep() stores `x`, the output of `layer`, if the head reads it.
   void start(ptrdiff_t num_rows);
   void keep(int layer, View<const float, 2> x);
-  // Called after a step. Fills the head's KV cache for its rows, then makes the drafts that its runs request.
+  // Called after a step. Fills the head's KV cache for the rows of `batch`, then makes the drafts that the
+  // runs of `batch` request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const SampledToken> outputs);
 
   // Memory of the head in three parts: matrices, KV cache, activations of a step of up to max_rows rows.

@@ -141,7 +141,8 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// Computes W x + residual. Stores each sum in `parts`, in one or two parts. `x` must be plain rows.
+// Computes W x + residual. Stores each sum in `parts` as one number, or as two that the next reader adds. `x`
+// must be stored row by row.
 ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
           {args.num_experts, K, args.own, args.routing, tag_of(args.routing), blockIdx.x == 0}, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
           chosen);
-    // The warps that do not rank a token load the activations.
+    // Warps that choose no experts load the activations. If every warp chooses some, all of them load.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
       prefetch_rows(normed, {shared.activations, stride, args.num_tokens},

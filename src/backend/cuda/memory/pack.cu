@@ -39,7 +39,8 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   memcpy(to, values, 16);
 }
 
-// Returns a word of a lane's MXFP4 codes in the bit order of strips.h: four columns of rows g and g + 8.
+// Returns a word of a lane's MXFP4 codes in the bit order of strips.h: four columns of row lane / 4
+// (`upper`) and of the row 8 below it (`lower`).
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
   const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a3) {
     const auto bit = [](uint32_t code, int i) { return code >> i & 1; };

@@ -26,7 +26,8 @@ struct StepKernels {
   int most_rows() const;  // most rows that the kernels of all tried operations can take
 };
 
-// Returns the candidates for steps of two or more rows (one row has kernels of its own). `target`: the GPU's.
+// Returns the sets of kernels to try in steps of two or more rows; one row has kernels of its own. `target`:
+// of the GPU that is tuned.
 std::vector<StepKernels> step_kernels(const Config& config, const BackendOptions& options,
                                       const Target& target);
 // Returns the target for a Plan with these kernels: without wgmma if may_be_chosen is false.

@@ -74,13 +74,13 @@ struct Head {
 };
 
 // Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
-// whole number R: kHeadroom above the head's sink or, if larger, the page's largest score, rounded up. They
-// round the exponentials to bfloat16 before they multiply and add them. They join pages and chunks by factors
-// that are powers of two; only the sink's own factor is not. A kernel's R may differ by 1 from R here: it
-// keeps the head's R while exponentials are below 2, and a score may be close to a whole number. Then the
-// page's exponentials are doubled or halved and their factor is the inverse, so all roundings stay the same.
-// `relative` bounds the roundings of sums: 16 products of 16 positions in each chunk of 8 pages, and the sum
-// over chunks.
+// whole number R: the larger of kHeadroom above the head's sink, and the page's largest score rounded up.
+// They round the exponentials to bfloat16 before they multiply and add them. They join pages and chunks by
+// factors that are powers of two; only the sink's own factor is not. A kernel's R of a page may differ by 1
+// from the R computed here: a kernel keeps the head's R while exponentials are below 2, and it may round a
+// score near a whole number the other way. The page's exponentials are then doubled or halved, and their
+// factor is halved or doubled, so all roundings stay the same. `relative` bounds the roundings of sums: 16
+// products of 16 positions in each chunk of 8 pages, and the sum over chunks.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
