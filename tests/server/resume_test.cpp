@@ -195,6 +195,32 @@ TEST(Resume, AboveTheMemoryLimitOldEventsAreGoneAndTheNewestCanBeRead) {
   EXPECT_EQ(numbers_in(end).size(), 3u);
 }
 
+TEST(Resume, AClientThatReadsAfterTheModelHasWrittenAllGetsEveryEventAboveTheMemoryLimit) {
+  ServerOptions options = any_port();
+  options.max_kept_bytes = 5'000;
+  Running running(endless_chat, room_for(512, 16), options);
+  running.backend.is_gated = true;
+  const std::string body =
+      R"({"input": "abc", "background": true, "stream": true, "temperature": 0, "max_output_tokens": 400})";
+  const Connection chats(running.server.port()), responses(running.server.port());
+  chats.post("/v1/chat/completions", chat(1000));
+  responses.post("/v1/responses", body);
+  running.wait_for_answers(2);
+  running.open_gate();
+  test::wait_until([&] { return running.engine.state().num_running == 0; });
+  const std::string sent = chats.read();
+  EXPECT_EQ(text_in(sent), std::string(1000, '!'));
+  const std::vector<int> numbers = numbers_in(sent);
+  for (size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], static_cast<int>(i));
+  const std::string response = responses.read();
+  EXPECT_THAT(response, HasSubstr("event: response.incomplete"));
+  int num_events = 0;
+  constexpr std::string_view kName{"\"sequence_number\":"};
+  for (size_t at = response.find(kName); at != std::string::npos; at = response.find(kName, at + 1))
+    ASSERT_EQ(std::stoi(response.substr(at + kName.size())), num_events++);
+  EXPECT_GT(num_events, 400);
+}
+
 TEST(Resume, AFaultIsReadAgainLikeTheRest) {
   std::atomic<int> num_tokens{0};
   Running running([&](std::span<const TokenId> context) {

@@ -153,6 +153,7 @@ asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<Backgr
     response->exchange.set_status(500);
     last = object.break_off(HttpError(500, "internal error: {}", error.what()));
   }
+  response->exchange.stop_waiting();  // don't delay the store for a slow reader
   co_await response->exchange.write_events(std::move(last));
   co_await response->exchange.end_events(response->exchange.status());
   service.metrics.observe_key(response->exchange);
@@ -173,17 +174,18 @@ asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
   const bool is_stream = response->request.params.stream;
   const std::string& id = response->exchange.id();
   response->exchange.record() = exchange.record();
-  std::shared_ptr<KeptAnswer> events;
+  std::optional<KeptAnswer::Reader> reader;  // before the first event, which no lack of memory then drops
   if (is_stream) {
-    events = service.kept_answers.add(executor, {exchange.record().key_owner, id}, {});
-    response->exchange.keep_events(events);
+    reader.emplace(service.kept_answers.add(executor, {exchange.record().key_owner, id}, {}), 0);
+    response->exchange.keep_events(reader->answer());
   }
-  co_await response->exchange.write_events(response->answer.object().queue());
+  const std::string first = response->answer.object().queue();
+  if (reader) reader->answer()->append(first);  // doesn't wait for the reader, which is this request
   const Json queued = response->answer.object().json();
   service.background.emplace(id, response);
   asio::co_spawn(executor, run_in_background(service, response, std::move(prompts), failure), asio::detached);
   if (is_stream)
-    co_await send_kept(service, exchange, events, 0);
+    co_await send_kept(service, exchange, *reader);
   else
     co_await reply_json(exchange, 200, queued);
 }

@@ -31,8 +31,9 @@ class BackgroundExchange : public Exchange {
   void set_stream_type(std::string_view) override {}
   asio::awaitable<void> reply(int, std::string_view, std::string) override { co_return; }
   asio::awaitable<void> write_events(std::string events) override {
-    if (events_) events_->append(events);
-    co_return;
+    if (!events_) co_return;
+    events_->append(events);
+    co_await events_->wait_for_readers();
   }
   asio::awaitable<void> end_events(int status) override {
     status_ = status;
@@ -50,8 +51,13 @@ class BackgroundExchange : public Exchange {
   // While set, the request that began the answer logs it.
   void set_logged_elsewhere(bool is_logged) { is_logged_elsewhere_ = is_logged; }
   bool is_logged_elsewhere() const { return is_logged_elsewhere_; }
+  // Later events don't wait until clients have received earlier ones.
+  void stop_waiting() {
+    if (events_) events_->stop_waiting();
+  }
   void cancel() {
     is_cancelled_ = true;
+    stop_waiting();
     if (on_cancel_) on_cancel_();
   }
 

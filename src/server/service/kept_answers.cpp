@@ -24,8 +24,12 @@ size_t bytes_of_entry(const OwnedId& id) {
 
 }  // namespace
 
-KeptAnswer::KeptAnswer(KeptAnswers& store, asio::any_io_executor executor, OwnedId id, Kind kind)
-    : store_(&store), id_(std::move(id)), kind_(std::move(kind)), expiry_(std::move(executor)) {}
+KeptAnswer::KeptAnswer(KeptAnswers& store, const asio::any_io_executor& executor, OwnedId id, Kind kind)
+    : store_(&store),
+      id_(std::move(id)),
+      kind_(std::move(kind)),
+      expiry_(executor),
+      readers_moved_(executor) {}
 
 void KeptAnswer::append(std::string_view events) {
   has_begun_ = true;
@@ -37,6 +41,19 @@ void KeptAnswer::append(std::string_view events) {
     add_event(kind_.has_id_lines ? fmt::format("id: {}\n{}", next(), event) : std::string(event));
   }
   wake_readers();
+}
+
+asio::awaitable<void> KeptAnswer::wait_for_readers() {
+  while (store_ && store_->is_full() && first_unread() < next() && !never_waits_) {
+    boost::system::error_code cancelled;
+    readers_moved_.expires_at(asio::steady_timer::time_point::max());
+    co_await readers_moved_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  }
+}
+
+void KeptAnswer::stop_waiting() {
+  never_waits_ = true;
+  readers_moved_.cancel();
 }
 
 void KeptAnswer::add_event(std::string event) {
@@ -83,6 +100,17 @@ void KeptAnswer::wake_readers() {
   for (Reader* reader : readers_) reader->wake();
 }
 
+size_t KeptAnswer::first_unread() const {
+  size_t number = next();
+  for (const Reader* reader : readers_) number = std::min(number, reader->number_);
+  return number;
+}
+
+void KeptAnswer::on_readers_moved() {
+  if (store_) store_->shrink();
+  readers_moved_.cancel();
+}
+
 void KeptAnswer::begin_to_expire() {
   if (!store_ || (!has_ended() && !kind_.ends_unread)) return;
   expiry_.expires_after(store_->limits_.time);
@@ -95,8 +123,8 @@ void KeptAnswer::begin_to_expire() {
   });
 }
 
-KeptAnswer::Reader::Reader(std::shared_ptr<KeptAnswer> answer)
-    : answer_(std::move(answer)), changed_(answer_->expiry_.get_executor()) {
+KeptAnswer::Reader::Reader(std::shared_ptr<KeptAnswer> answer, size_t number)
+    : answer_(std::move(answer)), number_(number), changed_(answer_->expiry_.get_executor()) {
   answer_->readers_.push_back(this);
   answer_->expiry_.cancel();
 }
@@ -104,6 +132,7 @@ KeptAnswer::Reader::Reader(std::shared_ptr<KeptAnswer> answer)
 KeptAnswer::Reader::~Reader() {
   std::erase(answer_->readers_, this);
   if (answer_->readers_.empty()) answer_->begin_to_expire();
+  answer_->on_readers_moved();
 }
 
 asio::awaitable<bool> KeptAnswer::Reader::wait(std::chrono::milliseconds patience) {
@@ -114,6 +143,11 @@ asio::awaitable<bool> KeptAnswer::Reader::wait(std::chrono::milliseconds patienc
 }
 
 void KeptAnswer::Reader::wake() { changed_.cancel(); }
+
+void KeptAnswer::Reader::advance(size_t number) {
+  number_ = number;
+  answer_->on_readers_moved();
+}
 
 std::shared_ptr<KeptAnswer> KeptAnswers::add(const asio::any_io_executor& executor, OwnedId id,
                                              KeptAnswer::Kind kind) {
@@ -148,16 +182,21 @@ void KeptAnswers::drop(const std::shared_ptr<KeptAnswer>& answer) {
   num_bytes_ -= held->num_bytes_;
   held->store_ = nullptr;
   held->expiry_.cancel();
+  held->readers_moved_.cancel();
   const auto found = by_id_.find(held->id_);
   answers_.erase(found->second);
   by_id_.erase(found);
 }
 
-// Counts new bytes. Above the limit, drops answers that have ended and that no client reads, oldest first;
-// then the oldest events of the largest answer.
 void KeptAnswers::grow(size_t num_bytes) {
   num_bytes_ += num_bytes;
-  while (num_bytes_ > limits_.max_bytes) {
+  shrink();
+}
+
+// Above the limit, drops answers that have ended and that no client reads, oldest first; then the oldest
+// events of the largest answer that has events which all its readers have received.
+void KeptAnswers::shrink() {
+  while (is_full()) {
     const auto ended = std::find_if(answers_.begin(), answers_.end(), [](const auto& answer) {
       return answer->has_ended() && answer->readers_.empty();
     });
@@ -165,11 +204,12 @@ void KeptAnswers::grow(size_t num_bytes) {
       drop(*ended);
       continue;
     }
-    const auto largest = std::max_element(
-        answers_.begin(), answers_.end(),
-        [](const auto& one, const auto& other) { return one->num_bytes_ < other->num_bytes_; });
-    if ((*largest)->events_.empty()) return;
-    num_bytes_ -= (*largest)->drop_first();
+    KeptAnswer* largest = nullptr;
+    for (const auto& answer : answers_)
+      if (answer->first() < answer->first_unread() && (!largest || answer->num_bytes_ > largest->num_bytes_))
+        largest = answer.get();
+    if (!largest) return;
+    num_bytes_ -= largest->drop_first();
   }
 }
 

@@ -33,12 +33,16 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
     bool ends_unread{false};       // cancel it if no client reads it for the time that answers are kept
     std::function<void()> stop{};  // stops the answer, which then calls end() or fail()
   };
-  KeptAnswer(KeptAnswers& store, boost::asio::any_io_executor executor, OwnedId id, Kind kind);
+  KeptAnswer(KeptAnswers& store, const boost::asio::any_io_executor& executor, OwnedId id, Kind kind);
 
   const std::string& id() const { return id_.id; }
 
   // Adds whole events and wakes the readers. Comments are not kept: they only tell readers that it began.
   void append(std::string_view events);
+  // Waits while the store is above its limit and a reader has not received all events. Returns at once if the
+  // answer was dropped, or after stop_waiting(). The answer must outlive the wait.
+  boost::asio::awaitable<void> wait_for_readers();
+  void stop_waiting();  // ends the wait, and later calls don't wait
   void end(int status);
   void fail(HttpError error);  // ended before its first event
 
@@ -53,10 +57,11 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   // `number`, which must be from first() to next() - 1.
   std::string read(size_t& number, size_t most_bytes) const;
 
-  // A client that reads. While one exists, the answer is not dropped for its age.
+  // A client that reads. While one exists, the answer is not dropped for its age, and the events that the
+  // client has not received are not dropped for lack of memory.
   class Reader {
    public:
-    explicit Reader(std::shared_ptr<KeptAnswer> answer);
+    Reader(std::shared_ptr<KeptAnswer> answer, size_t number);  // `number`: of the first event it wants
     ~Reader();
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
@@ -64,17 +69,24 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
     // Waits until the answer has grown or ended, or wake(). Returns false after `patience`.
     boost::asio::awaitable<bool> wait(std::chrono::milliseconds patience);
     void wake();  // for a client that has disconnected
+    const std::shared_ptr<KeptAnswer>& answer() const { return answer_; }
+    size_t number() const { return number_; }  // of the first event that the client has not received
+    void advance(size_t number);               // the client has received the events before `number`
 
    private:
+    friend class KeptAnswer;
     std::shared_ptr<KeptAnswer> answer_;
+    size_t number_;
     boost::asio::steady_timer changed_;
   };
 
  private:
   friend class KeptAnswers;
   void add_event(std::string event);
-  size_t drop_first();  // returns the bytes that the event took
+  size_t drop_first();          // returns the bytes that the event took
+  size_t first_unread() const;  // number of the oldest event that a reader has not received, or next()
   void wake_readers();
+  void on_readers_moved();
   void begin_to_expire();
 
   KeptAnswers* store_;  // null: it was dropped, and keeps no further events
@@ -87,13 +99,17 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   int status_{0};
   std::optional<HttpError> failure_;
   std::vector<Reader*> readers_;
+  bool never_waits_{false};
   boost::asio::steady_timer expiry_;
+  boost::asio::steady_timer readers_moved_;  // wait_for_readers() waits for its cancellation
 };
 
 class KeptAnswers {
  public:
   struct Limits {
-    size_t max_bytes{0};                // of all answers; 0: none is kept
+    // Of all answers; 0: none is kept. Events that connected readers have not received may exceed it, by one
+    // write per answer if the writers call wait_for_readers().
+    size_t max_bytes{0};
     std::chrono::milliseconds time{0};  // after the end, or after the last reader has left; 0: none is kept
   };
   explicit KeptAnswers(Limits limits) : limits_(limits) {}
@@ -113,7 +129,9 @@ class KeptAnswers {
 
  private:
   friend class KeptAnswer;
+  bool is_full() const { return num_bytes_ > limits_.max_bytes; }
   void grow(size_t num_bytes);
+  void shrink();
   void drop(const std::shared_ptr<KeptAnswer>& answer);
 
   Limits limits_;

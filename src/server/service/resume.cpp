@@ -102,7 +102,14 @@ asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
     co_await exchange.reply(200, "text/event-stream", "");
     co_return;
   }
-  KeptAnswer::Reader reader(answer);
+  if (number < answer->first()) throw events_are_gone(number);
+  KeptAnswer::Reader reader(std::move(answer), number);
+  co_await send_kept(service, exchange, reader);
+}
+
+asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, KeptAnswer::Reader& reader) {
+  const std::shared_ptr<KeptAnswer> answer = reader.answer();
+  size_t number = reader.number();
   bool is_gone = false;
   const DisconnectFunction on_disconnect(exchange, [&] {
     is_gone = true;
@@ -110,7 +117,6 @@ asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
   });
   while (!is_gone) {
     if (answer->failure() && !exchange.has_events()) throw HttpError(*answer->failure());
-    if (number < answer->first()) throw events_are_gone(number);
     std::string events;
     if (number < answer->next()) {
       events = answer->read(number, kMostBytes);
@@ -123,6 +129,7 @@ asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
       if (!is_news && exchange.has_events()) events = kSseKeepAlive;
     }
     if (!events.empty()) co_await exchange.write_events(std::move(events));
+    reader.advance(number);
   }
   if (is_gone) co_return;
   if (!answer->has_begun()) throw HttpError(answer->status(), "the answer failed: out of memory");
@@ -145,10 +152,11 @@ asio::awaitable<void> answer_resumably(Service& service, Exchange& exchange,
   const std::shared_ptr<KeptAnswer> answer =
       service.kept_answers.add(executor, id, {.has_id_lines = true, .ends_unread = true, .stop = stop});
   kept->keep_events(answer);
+  KeptAnswer::Reader reader(answer, 0);  // before the first event, which no lack of memory then drops
   exchange.add_header("X-Nibble-Answer", answer->id());
   const FirstReader first(service, exchange, kept, id);
   asio::co_spawn(executor, run_kept(service, kept, answer, std::move(generate)), asio::detached);
-  co_await send_kept(service, exchange, answer, 0);
+  co_await send_kept(service, exchange, reader);
 }
 
 size_t first_wanted_event(const Exchange& exchange) {

@@ -17,10 +17,13 @@ struct LastEnd {
   }
 };
 
-// Sends the events of a kept answer from `number` on, until it ends or the client disconnects. Throws
-// HttpError if the answer failed before its first event, or if the event `number` is not kept any more.
+// Sends the events of a kept answer from `number` on, until it ends or the client disconnects. No event is
+// left out: an answer waits for a slow client when memory is full. Throws HttpError if the answer failed
+// before its first event, or if the event `number` is not kept any more.
 asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
                                 std::shared_ptr<KeptAnswer> answer, size_t number);
+// The same for a reader that exists already, from its next event on.
+asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, KeptAnswer::Reader& reader);
 
 // Generates an answer that does not end with the client's connection. `generate` writes it to the exchange
 // that it is given. The header X-Nibble-Answer tells the client its id. A client that disconnects before the

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <optional>
 #include <random>
 
 namespace nibble::server {
@@ -101,11 +104,95 @@ TEST(KeptAnswers, TheOldestEndedAnswersMakeRoomBeforeRunningOnesLoseEvents) {
   EXPECT_EQ(running->first(), 0u);
 }
 
+TEST(KeptAnswers, EventsAreKeptAboveTheBoundUntilEveryReaderHasReceivedThem) {
+  constexpr size_t kMost{20'000};
+  Store store(kMost);
+  const auto answer = store.add("read");
+  KeptAnswer::Reader fast(answer, 0), slow(answer, 0);
+  for (int i = 0; i < 300; ++i) {
+    answer->append(event(std::to_string(i) + std::string(200, 'x')));
+    fast.advance(answer->next());
+  }
+  ASSERT_EQ(answer->first(), 0u);
+  ASSERT_GT(store.kept.num_bytes(), kMost);
+  slow.advance(5);
+  EXPECT_EQ(answer->first(), 5u) << "what both have received goes, while the store is above the bound";
+  answer->end(200);
+  EXPECT_EQ(answer->first(), 5u);
+  slow.advance(answer->next());
+  EXPECT_LE(store.kept.num_bytes(), kMost);
+  EXPECT_GT(answer->next() - answer->first(), 20u) << "the newest are kept up to the bound";
+}
+
+TEST(KeptAnswers, AReaderOfOneAnswerDoesNotHoldTheEventsOfAnother) {
+  constexpr size_t kMost{20'000};
+  Store store(kMost);
+  const auto read = store.add("read"), unread = store.add("unread");
+  const KeptAnswer::Reader reader(read, 0);
+  read->append(event(std::string(10'000, 'x')));
+  for (int i = 0; i < 100; ++i) unread->append(event(std::string(1000, 'y')));
+  EXPECT_LE(store.kept.num_bytes(), kMost);
+  EXPECT_EQ(read->first(), 0u);
+  EXPECT_GT(unread->first(), 0u);
+}
+
+// An answer whose reader has received nothing, in a store that is full, and a writer that waits.
+struct WaitingWriter {
+  WaitingWriter() {
+    reader.emplace(answer, 0);
+    boost::asio::co_spawn(store.io, write(), boost::asio::detached);
+    store.io.poll();
+  }
+  boost::asio::awaitable<void> write() {
+    for (; num_written < 3; ++num_written) {
+      answer->append(event(std::string(2000, 'x')));
+      co_await answer->wait_for_readers();
+    }
+  }
+  int written() {
+    store.io.restart();
+    store.io.poll();
+    return num_written;
+  }
+
+  Store store{1000};
+  std::shared_ptr<KeptAnswer> answer{store.add("a")};
+  std::optional<KeptAnswer::Reader> reader;
+  int num_written{0};
+};
+
+TEST(KeptAnswers, AWriterWaitsInAFullStoreUntilItsReaderHasReceivedAllEvents) {
+  WaitingWriter writer;
+  for (size_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(writer.written(), static_cast<int>(i));
+    ASSERT_EQ(writer.answer->first(), i);
+    ASSERT_EQ(writer.answer->next(), i + 1) << "one event above the bound";
+    writer.reader->advance(i + 1);
+  }
+  EXPECT_EQ(writer.written(), 3);
+}
+
+TEST(KeptAnswers, AWriterGoesOnWhenItsReaderLeavesOrItsAnswerIsStoppedOrForgotten) {
+  const std::vector<std::function<void(WaitingWriter&)>> ways{
+      [](WaitingWriter& writer) { writer.reader.reset(); },
+      [](WaitingWriter& writer) { writer.answer->stop_waiting(); },
+      [](WaitingWriter& writer) {
+        writer.store.kept.erase({"", "a"});
+      },
+  };
+  for (const auto& way : ways) {
+    WaitingWriter writer;
+    ASSERT_EQ(writer.written(), 0);
+    way(writer);
+    EXPECT_EQ(writer.written(), 3);
+  }
+}
+
 TEST(KeptAnswers, AnEndedAnswerIsDroppedAfterItsTimeUnlessItIsRead) {
   Store store(1 << 20, 20ms);
   const auto read = store.add("read");
   {
-    const KeptAnswer::Reader reader(read);
+    const KeptAnswer::Reader reader(read, 0);
     for (const char* id : {"unread", "read"}) {
       const auto answer = std::string(id) == "read" ? read : store.add(id);
       answer->append(event("x"));
@@ -125,8 +212,8 @@ TEST(KeptAnswers, ARunningAnswerThatNobodyReadsIsStoppedOnlyIfItsKindSaysSo) {
   int num_stopped = 0;
   const auto stop = [&] { ++num_stopped; };
   {
-    const KeptAnswer::Reader chat(store.add("chat", {.ends_unread = true, .stop = stop}));
-    const KeptAnswer::Reader background(store.add("background", {.stop = stop}));
+    const KeptAnswer::Reader chat(store.add("chat", {.ends_unread = true, .stop = stop}), 0);
+    const KeptAnswer::Reader background(store.add("background", {.stop = stop}), 0);
   }
   store.run_for(100ms);
   EXPECT_EQ(num_stopped, 1);
