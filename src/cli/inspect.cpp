@@ -123,8 +123,8 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
 }
 
 // Returns the storage format of each matrix of a layer. Layers with equal formats use the same kernels.
-std::vector<std::string_view> storage_of(const LayerWeights& layer) {
-  std::vector<std::string_view> storage;
+std::vector<std::string> storage_of(const LayerWeights& layer) {
+  std::vector<std::string> storage;
   for (const Matrix* matrix :
        {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router, &layer.gate_up.first, &layer.down.first})
     storage.push_back(stored_name(*matrix));

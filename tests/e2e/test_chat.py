@@ -307,14 +307,15 @@ def test_ctrl_c_ends_the_request_at_the_server(server):
     end(chat)
 
 
-def test_a_server_that_cannot_be_asked_is_one_line(server):
+def test_a_server_that_cannot_be_asked_is_one_line(server, tmp_path):
     assert "127.0.0.1:1/v1/models: request failed" in refusal("chat", "--server", "http://127.0.0.1:1")
     assert "HTTP 401" in refusal("chat", "--server", server.url, env={"NIBBLE_API_KEY": "wrong"})
     assert "MODEL is required, or --server URL" in refusal("chat")
     assert "--api-key needs --server" in refusal("chat", "tiny", "--api-key", "x")
     told = answer("chat", "--server", server.url, "no-such-model", "--api-key", "secret", stdin=QUESTION.encode())
     assert "HTTP 404" in told and "no-such-model" in told
-    told = answer("chat", "--server", server.url, "--api-key", "secret", "--grammar", "/dev/null", stdin=QUESTION.encode())
+    (tmp_path / "yes.gbnf").write_text('root ::= "yes"\n')
+    told = answer("chat", "--server", server.url, "--api-key", "secret", "--grammar", tmp_path / "yes.gbnf", stdin=QUESTION.encode())
     assert "--grammar does not work with --server" in told
 
 

@@ -355,7 +355,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "the backend reference runs on one machine only; use --backend cpu or cuda"),
         (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head needs --nodes"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel needs --nodes"),
-        (["run", "tiny", "-p", "x", "--quantization", "awq"], "--quantization awq is not supported: experts are MXFP4"),
+        (["run", "tiny", "-p", "x", "--quantization", "awq"], "--quantization awq is not supported: --experts, --fp8-layers and --mxfp4-layers convert layers at load"),
         (["eval", "tiny", "--text", "a", "--compare", "--backend", "cpu", *NODES, "--secret-file", str(ROOT / "deploy" / "nibble@.service")], "runs two models at once"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", str(TINY / "config.json")], "at least 16 bytes"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
@@ -742,10 +742,10 @@ def test_perplexity_of_prose():
 def test_formats_are_compared_with_the_unquantised_model():
     compare = ["eval", "tiny", "--text", GOLDEN / "eval" / "prose.txt", "--limit", 1, "--window", 256, "--compare"]
     fp8 = json.loads(answer(*compare, "--fp8-layers", "all", "--kv-dtype", "fp8", "--json"))
-    assert fp8["formats"] == {"qkv": "FP8", "o": "FP8", "lm_head": "FP8", "kv": "FP8"}
+    assert fp8["formats"] == {"experts": "MXFP4", "qkv": "FP8", "o": "FP8", "lm_head": "FP8", "kv": "FP8"}
     assert fp8["num_windows"] == 1 and fp8["num_scored"] == 255
     mxfp4 = json.loads(answer(*compare, "--mxfp4-layers", "all", "--json"))
-    assert mxfp4["formats"] == {"qkv": "MXFP4", "o": "MXFP4", "lm_head": "MXFP4", "kv": "BF16"}
+    assert mxfp4["formats"] == {"experts": "MXFP4", "qkv": "MXFP4", "o": "MXFP4", "lm_head": "MXFP4", "kv": "BF16"}
     # One more mantissa bit leaves a quarter of the squared error, and so of the divergence. FP8 has two bits
     # more than MXFP4.
     assert 0 < fp8["mean_kl"] < mxfp4["mean_kl"] / 4
