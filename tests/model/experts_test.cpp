@@ -200,7 +200,8 @@ TEST_F(Experts, RoundedToMxfp4HaveTheCodesOfTheSpecificationsRule) {
     std::memcpy(&row[c], &tensor(0, "down_proj").bytes[4 * ((3 * 96 + c) * 64 + 17)], 4);
   std::vector<uint8_t> codes(48), scales(3);
   encode_mxfp4(row, codes, scales);
-  const Elements& elements = made->layers[0].down.matrix(3).elements();
+  const Matrix third = made->layers[0].down.matrix(3);
+  const Elements& elements = third.elements();
   EXPECT_EQ(std::memcmp(static_cast<const uint8_t*>(elements.data) + 17 * 48, codes.data(), 48), 0);
   EXPECT_EQ(std::memcmp(elements.scales + 17 * 3, scales.data(), 3), 0);
 }
