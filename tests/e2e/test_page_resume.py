@@ -13,6 +13,8 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from test_page import QUESTION, begin_endless_answer, chromium  # noqa: F401: a fixture
+from test_page_storage import database
+from test_replicas import wait_until
 from test_serve import serving
 
 LENGTH = 1500  # tokens of an answer that is interrupted
@@ -260,6 +262,8 @@ def test_a_server_that_keeps_no_answers_is_used_as_before(chromium):
         chromium.ask(QUESTION)
         assert chromium.last(".answer") == "17 + 25 = 42." and chromium.js(HANDLES) == []
         begin_endless_answer(chromium)
+        begun = 'return (await result(store("messages").getAll())).some(({ complete, content }) => complete === false && content)'
+        wait_until(lambda: database(chromium, begun), 60)  # the page stores the text a moment after it shows it
         chromium.driver.refresh()
         chromium.wait_for_end()
         assert chromium.last(".end") == "Not complete." and re.search(r"\w", chromium.last(".answer"))
