@@ -12,10 +12,10 @@ namespace nibble {
 // quantisation: "this is an MLX checkpoint with 3-bit groups of 64". `config`: the whole object.
 void refuse_foreign_quantization(const Fields& config);
 
-// Who writes a tensor of this name: "a GPTQ or AWQ checkpoint". Empty for any other name.
+// Returns the kind of checkpoint that has tensors of this name: "a GPTQ or AWQ checkpoint". Empty if unknown.
 std::string_view foreign_writer(std::string_view tensor);
 
-// What to do instead: the end of a message that refuses such a checkpoint.
+// The end of a message that refuses such a checkpoint: it says what to do instead.
 inline constexpr std::string_view kInsteadOfForeign{
     "nibble does not read its weights. Give the model as released, in BF16 or F16, or as a GGUF file"};
 

@@ -31,7 +31,7 @@ inline constexpr double kDeviceMemoryShare{0.9}, kHostMemoryShare{0.7};
 inline constexpr size_t kHostReserveBytes{4'000'000'000};
 double memory_share(const ResolvedSettings& setup, bool uses_host_memory);
 // Returns the bytes of `memory` that the model may take: `share` of the total, but at most the free bytes.
-// Of memory shared with the host, kHostReserveBytes stay free.
+// If the memory is shared with the host, kHostReserveBytes of it stay free.
 size_t memory_budget(const DeviceMemory& memory, double share);
 
 // Returns the bytes that the model may take: for each GPU its share (memory_share()), limited to free memory;

@@ -544,7 +544,7 @@ TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
   add(scheduler, id(2), 60, 100);
   while (scheduler.counts().num_preemptions == 0) run_step(scheduler);
   scheduler.remove(id(1));
-  // Of its 128 positions 96 are still cached: the first sequence took one page.
+  // 96 of its 128 positions are still cached: the first sequence took one page.
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 96);
 }
 

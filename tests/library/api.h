@@ -1,4 +1,4 @@
-// What the tests of the C API share: a loaded miniature model, and a whole answer taken from its events.
+// Shared by the tests of the C API: a loaded miniature model, and a whole answer taken from its events.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the C API refuses: the status, and a message that says what is wrong and what is accepted.
+// Tests the status of what the C API refuses, and that its message says what is wrong and what is accepted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

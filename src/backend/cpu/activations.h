@@ -38,7 +38,7 @@ struct Activations {
   Buffer storage;
 };
 
-// Which activations there are. `int8`: matrices in strips (packed_matrix.h) take int8 activations.
+// The types of activations that the layers take. `int8`: matrices in strips (packed_matrix.h) take int8.
 struct ActivationKinds {
   bool int8{false};
   bool float_experts{false};  // the experts of some layers take float activations

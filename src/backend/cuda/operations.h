@@ -10,7 +10,7 @@
 
 namespace nibble::cuda {
 
-// What a rank computes with: its share of the model (model/shares/share.h) and its KV cache.
+// The data of a rank: its share of the model (model/shares/share.h) and its KV cache.
 struct Model {
   const Config& config;  // config of the rank's share
   const DeviceWeights& weights;

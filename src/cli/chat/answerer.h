@@ -1,4 +1,4 @@
-// What answers the questions of a chat: a model in this process, or a server.
+// Interface that answers the questions of a chat: by a model in this process, or by a server.
 #pragma once
 
 #include <string>

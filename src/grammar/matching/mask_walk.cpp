@@ -116,7 +116,7 @@ template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // What follows depends on the item's text only for member names and for items that must all differ.
+  // The continuation depends on the item's text only for member names and for items that must all differ.
   Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {

@@ -20,7 +20,7 @@ const kMostRounds = 25;  // answers with calls to one question; then the user is
 
 /** The tools that were offered for an answer. @type {WeakMap<Message, Tool[]>} */
 const offered = new WeakMap();
-/** What a conversation waits for besides an answer: by its id. @type {Map<string, HTMLElement>} */
+/** Elements that show what a conversation waits for besides an answer, by its id. @type {Map<string, HTMLElement>} */
 const activities = new Map();
 
 /** The element that shows it; the same until it changes. @param {string} chat */

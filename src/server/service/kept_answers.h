@@ -107,10 +107,10 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
 class KeptAnswers {
  public:
   struct Limits {
-    // Of all answers; 0: none is kept. Events that connected readers have not received may exceed it, by one
-    // write per answer if the writers call wait_for_readers().
+    // Limit of the bytes of all answers; 0: no answer is kept. Events that connected readers have not
+    // received may exceed it, by one write per answer if the writers call wait_for_readers().
     size_t max_bytes{0};
-    std::chrono::milliseconds time{0};  // after the end, or after the last reader has left; 0: none is kept
+    std::chrono::milliseconds time{0};  // since the end, or since the last reader left; 0: no answer is kept
   };
   explicit KeptAnswers(Limits limits) : limits_(limits) {}
 

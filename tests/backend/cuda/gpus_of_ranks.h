@@ -1,4 +1,4 @@
-// Which GPUs the ranks of a test run on.
+// The GPUs on which the ranks of a test run.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -75,7 +75,7 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
   EXPECT_EQ(result.num_scored, 198u);
 }
 
-// Of V = 4,096 tokens, p is 1 / V for each, q is e / (V - 1 + e) for token 5 and 1 / (V - 1 + e) for the
+// With V = 4,096 tokens, p is 1 / V for each, q is e / (V - 1 + e) for token 5 and 1 / (V - 1 + e) for the
 // others.
 TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   ScriptedBackend plain(kTinyConfig, 0, {0});

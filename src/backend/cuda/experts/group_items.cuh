@@ -60,7 +60,7 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// What a kernel does with the sums of a product. For each pair, multiply_groups() calls store(pair,
+// Functions that take the sums of a product. For each pair, multiply_groups() calls store(pair,
 // load(pair), sum of row g, sum of row g + 8); g = lane / 4.
 template <typename Load, typename Store>
 struct PairSums {

@@ -30,7 +30,7 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
   return {first(cta), first(cta + 1)};
 }
 
-// What one row of CTAs (blockIdx.y) computes for a single token: a slot (one of the token's chosen experts),
+// The work of one row of CTAs (blockIdx.y) for a single token: a slot (one of the token's chosen experts),
 // or a part of a slot. CTA rows of experts that other ranks hold help this rank's experts: with two of four
 // chosen experts on this rank, each of the two gets two rows; with three, the fourth row does nothing.
 struct SlotWork {

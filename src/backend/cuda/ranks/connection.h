@@ -52,8 +52,9 @@ std::string why_wrong(const Connection& connection, int num_ranks);
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
                                       bool have_own_sequences);
 
-// What ranks of different processes must have in common: `kernels` (chip and kernel options, which decide the
-// bits) and the version of NCCL. rank_traits() throws InputError if this machine cannot be a rank.
+// Properties that must be equal in all processes of a group of ranks: `kernels` (chip and kernel options,
+// which decide the bits) and the version of NCCL. rank_traits() throws InputError if this machine cannot be a
+// rank.
 struct RankTraits {
   std::string kernels, nccl;
 };

@@ -108,7 +108,8 @@ using Largest = ::cuda::maximum<uint64_t>;
 using Sum = ::cuda::std::plus<uint64_t>;
 using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
 
-// What a token adds to a sum: One (for top_k) counts the token, Weight (for top_p) gives the token's weight.
+// Terms that a token adds to a sum: One (for top_k) counts the token, Weight (for top_p) gives the token's
+// weight.
 struct One {
   float largest;  // the largest logit
   __device__ uint64_t operator()(float) const { return 1; }

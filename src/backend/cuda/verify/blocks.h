@@ -53,7 +53,7 @@ class DeviceBlocks {  // HostBlocks in GPU memory
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 
-// What a kernel computes before it rounds to bfloat16 and quantises: within `bound` of `value`.
+// A kernel's result before it rounds to bfloat16 and quantises; it is within `bound` of `value`.
 struct Near {
   double value, bound;
 };

@@ -1,4 +1,5 @@
-// What profilers and metrics see of steps: NVTX ranges, recorded by this file, and counts of launches.
+// Tests what profilers and metrics see of steps: NVTX ranges, which this file records, and counts of
+// launches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>

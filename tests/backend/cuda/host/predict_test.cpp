@@ -105,7 +105,7 @@ TEST(CudaPredict, LessIsFaster) {
   }
 }
 
-// Of two chips with the same memory, the one with half the tensor-core rate takes longer for a prompt, and
+// If two chips have the same memory, the one with half the tensor-core rate takes longer for a prompt, and
 // hardly longer for a token. The same holds for the slower instructions of a Hopper with less shared memory.
 TEST(CudaPredict, APromptIsBoundByProducts) {
   constexpr PredictedStep kPrompt{2048, 2048, true};

@@ -188,8 +188,7 @@ TEST(CudaTune, APlanRunsTheTunedStepsAndTheTableElsewhere) {
   }
 }
 
-// What is printed and logged names each kernel once for each range of rows, without gaps, and the tuned ones
-// as such.
+// choices(), which is printed and logged, covers all numbers of rows without gaps, and marks tuned kernels.
 TEST(CudaTune, ChoicesOfATunedPlanAreTheKernelsThatRun) {
   const Target target = trial_target("h100");
   const int split = kSplitTokens + 1;
