@@ -36,10 +36,8 @@ def chromium():
         yield page
 
 
-@pytest.fixture
-def page(chromium, server):
-    """The page as a new visitor sees it, with greedy answers. Whatever a test does, the page may contact only the
-    server, and the console must be free of warnings and errors."""
+def visit_anew(chromium, server):
+    """Opens the page as a new visitor sees it, with greedy answers."""
     chromium.go(server.url + "/status")
     chromium.forget(server.url)
     chromium.js("sessionStorage.clear()")
@@ -47,6 +45,13 @@ def page(chromium, server):
     chromium.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
     chromium.go(server.url + "/")
     chromium.wait_for_end()
+
+
+@pytest.fixture
+def page(chromium, server):
+    """The page as a new visitor sees it, with greedy answers. Whatever a test does, the page may contact only the
+    server, and the console must be free of warnings and errors."""
+    visit_anew(chromium, server)
     yield chromium
     assert chromium.console_errors() == []
     asked = chromium.requests()

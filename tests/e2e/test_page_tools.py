@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 
 from mcp_server import HANDSHAKE, STATELESS, WEATHER, McpServer, Refused, mcp_serving, tool
 from ports import free_ports
-from test_page import SMALL, chromium, phone, violations  # noqa: F401: a fixture
+from test_page import SMALL, chromium, phone, violations, visit_anew  # noqa: F401: a fixture
 from test_serve import TOOLS, serving
 
 QUESTION = "What is the weather in Oslo?"  # the miniature model calls get_weather
@@ -45,13 +45,7 @@ def page(chromium, server, mcp_servers):  # noqa: F811
     """The page as a new visitor sees it, with greedy answers. It may contact only nibble and the MCP servers."""
     for mcp in mcp_servers:
         mcp.__dict__.update({**McpServer().__dict__, "origin": mcp.origin, "url": mcp.url})
-    chromium.go(server.url + "/status")
-    chromium.forget(server.url)
-    chromium.js("sessionStorage.clear()")
-    chromium.js("localStorage.setItem('nibble.settings', JSON.stringify({temperature: '0'}))")
-    chromium.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
-    chromium.go(server.url + "/")
-    chromium.wait_for_end()
+    visit_anew(chromium, server)
     chromium.console_errors()
     yield chromium
     assert chromium.console_errors() == []

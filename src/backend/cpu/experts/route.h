@@ -1,8 +1,8 @@
 // Router: norm, gate, top K, softmax over the chosen:
 //   h = rms_norm(x)      l = Wr h + br      chosen[t] = the K largest of l[t], descending
 //   weights[t,k] = exp(l[t,chosen[t,k]]) / sum over the K chosen
-// If logits are equal, the lower index is chosen. Memory traffic: Wr (20b: 184 KB per layer). A work item runs
-// the whole router for kRowsPerItem rows: another parallel loop would cost more than reading Wr again.
+// If logits are equal, the lower index is chosen. Memory traffic: Wr (20b: 184 KB per layer). A work item
+// runs the whole router for kRowsPerItem rows: another parallel loop would cost more than reading Wr again.
 #pragma once
 
 #include "backend/cpu/machine.h"

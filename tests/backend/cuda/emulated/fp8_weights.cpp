@@ -8,6 +8,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "core/thread_pool.h"
 #include "model/quantize.h"
+#include "tests/backend/cuda/emulated/four_heads.h"
 #include "tests/backend/cuda/pretended.h"
 #include "tests/backend/fulfilment.h"
 #include "tests/error_of.h"
@@ -20,10 +21,7 @@ using testing::HasSubstr;
 constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3};
 
 BackendOptions options_of(const DenseFormats& dense) {
-  BackendOptions options;
-  options.num_pages = Fulfilment::kNumPages;
-  options.max_batch_tokens = 128;
-  options.num_threads = 1;
+  BackendOptions options = small_options();
   options.dense = dense;
   return options;
 }

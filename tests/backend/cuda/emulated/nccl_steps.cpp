@@ -10,20 +10,13 @@
 #include "backend/cuda/ranks/connection.h"
 #include "backend/cuda/ranks/nccl_rank.h"
 #include "model/checkpoint/synthetic.h"
+#include "tests/backend/cuda/emulated/four_heads.h"
 #include "tests/backend/cuda/pretended.h"
 #include "tests/backend/fulfilment.h"
 #include "tests/nodes/group.h"
 
 namespace nibble::cuda {
 namespace {
-
-BackendOptions options_of_nodes() {
-  BackendOptions options;
-  options.num_pages = Fulfilment::kNumPages;
-  options.max_batch_tokens = 128;
-  options.num_threads = 1;
-  return options;
-}
 
 CudaOptions node_of(std::vector<int> parts, int rank, ExpertSplit split) {
   CudaOptions own = pretended();
@@ -39,23 +32,8 @@ std::unique_ptr<Backend> shared_by(std::shared_ptr<const Weights> weights, const
   const nodes::MakeRank make_rank = [parts, split](const auto& whole, const BackendOptions& mine) {
     return make(whole, mine, node_of(parts, mine.links->share().rank, split));
   };
-  return std::make_unique<nodes::SharedBackend>(std::move(weights), parts, options_of_nodes(), make_rank,
-                                                split, new_group(node_of(parts, 0, split)));
-}
-
-// Returns the config of a model with four KV heads and 2.5 tiles of intermediate columns.
-Config four_heads() {
-  Config config = *named_config("gpt-oss-20b");
-  config.num_layers = 2;
-  config.layer_kinds.resize(2);
-  config.hidden = 128;
-  config.intermediate = 160;
-  config.num_heads = 8;
-  config.num_kv_heads = 4;
-  config.num_experts = 4;
-  config.experts_per_token = 2;
-  config.vocab = 200;
-  return config;
+  return std::make_unique<nodes::SharedBackend>(std::move(weights), parts, small_options(), make_rank, split,
+                                                new_group(node_of(parts, 0, split)));
 }
 
 // Feeds a prompt in chunks of `chunk` tokens, then the remaining tokens one by one. The sums of the prompt
@@ -70,7 +48,7 @@ std::vector<float> logits_of(std::unique_ptr<Backend> backend, const std::vector
 TEST(EmulatedNodes, HaveTheLogitsOfOneGpuAndTheSameBitsHoweverAPromptIsCut) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(four_heads(), "four heads"));
   const std::vector<TokenId> ids = random_ids(43, weights->config.vocab, 3);
-  const std::vector<float> alone = logits_of(make(weights, options_of_nodes(), pretended()), ids, 40);
+  const std::vector<float> alone = logits_of(make(weights, small_options(), pretended()), ids, 40);
   for (const ExpertSplit split : {ExpertSplit::kUnits, ExpertSplit::kWhole}) {
     const std::vector<float> shared = logits_of(shared_by(weights, {3, 1}, split), ids, 40);
     EXPECT_EQ(logits_of(shared_by(weights, {3, 1}, split), ids, 7), shared);

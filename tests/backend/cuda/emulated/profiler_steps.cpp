@@ -13,6 +13,7 @@
 #include "backend/cuda/chip/profiler_range.h"
 #include "backend/cuda/cuda_backend.h"
 #include "model/checkpoint/synthetic.h"
+#include "tests/backend/cuda/emulated/four_heads.h"
 #include "tests/backend/cuda/pretended.h"
 #include "tests/backend/fulfilment.h"
 
@@ -59,20 +60,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Pair;
 
-Config two_layers() {
-  Config config = *named_config("gpt-oss-20b");
-  config.num_layers = 2;
-  config.layer_kinds.resize(2);
-  config.hidden = 128;
-  config.intermediate = 160;
-  config.num_heads = 8;
-  config.num_kv_heads = 4;
-  config.num_experts = 4;
-  config.experts_per_token = 2;
-  config.vocab = 200;
-  return config;
-}
-
 std::map<std::string, size_t> launches_of(const Backend& backend) {
   std::map<std::string, size_t> counts;
   for (const KernelLaunches& of : backend.launches()) counts[std::string(of.kernel)] = of.count;
@@ -81,12 +68,8 @@ std::map<std::string, size_t> launches_of(const Backend& backend) {
 
 TEST(Profilers, SeeARangeForEachStepAndForEachOfItsLaunchesWhichAreCounted) {
   ASSERT_TRUE(has_profiler());
-  const auto weights = std::make_shared<const Weights>(make_synthetic(two_layers(), "two layers"));
-  BackendOptions options;
-  options.num_pages = Fulfilment::kNumPages;
-  options.max_batch_tokens = 128;
-  options.num_threads = 1;
-  std::unique_ptr<Backend> made = make(weights, options, pretended());
+  const auto weights = std::make_shared<const Weights>(make_synthetic(four_heads(), "four heads"));
+  std::unique_ptr<Backend> made = make(weights, small_options(), pretended());
   const Backend& backend = *made;
   Feeder feeder(std::move(made), Fulfilment::kNumPages);
   const std::vector<TokenId> ids = random_ids(4, weights->config.vocab, 3);

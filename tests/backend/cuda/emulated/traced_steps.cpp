@@ -10,34 +10,12 @@
 #include "backend/cuda/cuda_backend.h"
 #include "model/checkpoint/synthetic.h"
 #include "reference/reference_backend.h"
+#include "tests/backend/cuda/emulated/four_heads.h"
 #include "tests/backend/cuda/pretended.h"
 #include "tests/backend/fulfilment.h"
 
 namespace nibble::cuda {
 namespace {
-
-// Four key/value heads; attention's output fills eight tiles of columns, as an image or row by row.
-Config two_layers() {
-  Config config = *named_config("gpt-oss-20b");
-  config.num_layers = 2;
-  config.layer_kinds.resize(2);
-  config.hidden = 128;
-  config.intermediate = 160;
-  config.num_heads = 8;
-  config.num_kv_heads = 4;
-  config.num_experts = 4;
-  config.experts_per_token = 2;
-  config.vocab = 200;
-  return config;
-}
-
-BackendOptions options_of() {
-  BackendOptions options;
-  options.num_pages = Fulfilment::kNumPages;
-  options.max_batch_tokens = 128;
-  options.num_threads = 1;
-  return options;
-}
 
 std::vector<TracedResult> trace(Backend& backend, const std::vector<TokenId>& tokens) {
   std::vector<PageId> full, sliding;
@@ -52,10 +30,10 @@ std::vector<TracedResult> trace(Backend& backend, const std::vector<TokenId>& to
 class EmulatedTrace : public testing::TestWithParam<int> {};
 
 TEST_P(EmulatedTrace, HasForEachOperationWhatTheReferenceHasWithinTheRoundingsOfBfloat16) {
-  const auto weights = std::make_shared<const Weights>(make_synthetic(two_layers(), "two layers"));
+  const auto weights = std::make_shared<const Weights>(make_synthetic(four_heads(), "four heads"));
   const std::vector<TokenId> tokens = random_ids(GetParam(), weights->config.vocab, 3);
-  const std::vector<TracedResult> truth = trace(*reference::make(weights, options_of()), tokens);
-  const std::vector<TracedResult> traced = trace(*make(weights, options_of(), pretended()), tokens);
+  const std::vector<TracedResult> truth = trace(*reference::make(weights, small_options()), tokens);
+  const std::vector<TracedResult> traced = trace(*make(weights, small_options(), pretended()), tokens);
 
   std::vector<Operation> operations;
   for (const TracedResult& result : traced) {
