@@ -20,7 +20,7 @@
 // bits (docs/decisions/0014). The columns of values keep their order. Exponentials are multiplied with 72
 // columns: 64 columns of values, and 8 columns of ones, which sum the exponentials.
 //
-// docs/decisions/0024 describes the limits of the main loop (in attend()) and the variants that were dropped.
+// docs/decisions/0024 describes the limits of the main loop (in PartLoop) and the variants that were dropped.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -317,28 +317,26 @@ class StepSoftmax {
         bits_ |= pair;
       }
   }
-  // Makes each row's exponentials relative to the same reference as the row's sums. Does nothing in most
-  // iterations, in which all references are the head's normal one. `keys`: shared-memory address of the
-  // iteration's keys. `page`: the iteration's first page.
+  // Returns whether exponentials or sums of the warp have another reference than the head's normal one, so
+  // that join() must be called before the exponentials are multiplied.
+  __device__ bool is_rare() const { return __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0; }
+  // Makes each row's exponentials relative to the same reference as the row's sums. `keys`: shared-memory
+  // address of the iteration's keys. `page`: the iteration's first page.
   __device__ void join(TileSums& sums, uint32_t keys, int page) {
-    const bool is_rare = __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0;
-    if (__builtin_expect(is_rare, false)) {
-      // If the totals stayed in registers, the compiler would spill in the main loop: 425 TFLOP/s instead of
-      // 479.
-      sums.put_aside(aside_);
-      float before[2]{1, 1};
+    // The loop of join() has too few registers for the totals.
+    sums.put_aside(aside_);
+    float before[2]{1, 1};
 #pragma unroll
-      for (int i = 0; i < kStepPages; ++i) {
-        float references[2]{of_head_, of_head_};
-        const uint32_t bits = bits_of_row<0>(exponentials[i]) | bits_of_row<1>(exponentials[i]);
-        if (__ballot_sync(~0u, (bits & kTooLarge) != 0))
-          replace(i, keys + i * kPageBytes, page + i, references);
-        before[0] *= join_page<0>(i, references[0], sums);
-        before[1] *= join_page<1>(i, references[1], sums);
-      }
-      sums.take_back(aside_, before);
-      note_references(sums);
+    for (int i = 0; i < kStepPages; ++i) {
+      float references[2]{of_head_, of_head_};
+      const uint32_t bits = bits_of_row<0>(exponentials[i]) | bits_of_row<1>(exponentials[i]);
+      if (__ballot_sync(~0u, (bits & kTooLarge) != 0))
+        replace(i, keys + i * kPageBytes, page + i, references);
+      before[0] *= join_page<0>(i, references[0], sums);
+      before[1] *= join_page<1>(i, references[1], sums);
     }
+    sums.take_back(aside_, before);
+    note_references(sums);
   }
   // Call it whenever the references of the sums have changed.
   __device__ void note_references(const TileSums& sums) {
@@ -402,6 +400,89 @@ class StepSoftmax {
   uint32_t bits_, is_raised_{0};
 };
 
+// The iterations of one part of a tile's pages, for the warp's two rows.
+class PartLoop {
+ public:
+  __device__ PartLoop(const TilePages& part, const Stages<PageStages>& stages, uint32_t ones,
+                      const uint32_t (&queries)[4][4])
+      : stages_(stages),
+        queries_(queries),
+        first_stage_(part.first_stage),
+        first_page_(part.tile.first_page + part.first_page),
+        num_steps_(part.num_steps),
+        first_values_(describe_rows(stages.address(0) + kStepBytes, ones)),
+        has_chunks_(part.tile.args.window == 0) {}
+
+  __device__ void run(StepSoftmax& softmax, TileSums& sums) const {
+    start_scores_of(0, softmax);
+    wait_for_products<0>();
+    softmax.take(page_of(0));
+    int step = 0;
+    // The address and state of the next stage are read before the exponentials are computed: between the
+    // last exponential and the next product, each instruction costs time. The vote of is_rare() costs none,
+    // because the next scores are then being multiplied. After the last iteration, next_keys is not used.
+    uint32_t next_keys = keys_of(1);
+    bool is_next_full = stages_.is_full(stage_of(1));
+#pragma unroll 1
+    for (; step + 1 < num_steps_; ++step) {
+      if (!is_next_full) stages_.wait_until_full(stage_of(step + 1));
+      start_scores(next_keys, queries_, softmax.scores);
+      if (__builtin_expect(softmax.is_rare(), false)) break;
+      finish_outputs_of(step, softmax, sums);
+      next_keys = keys_of(step + 2);
+      is_next_full = stages_.is_full(stage_of(step + 2));
+      take(step + 1, softmax, sums);
+    }
+    // The same iterations with join(), from the first one that needs it to the end of the part. Their code
+    // is separate, because the compiler would spill if join() returned into the loop above. Other warps of
+    // the warpgroup may still be in that loop, so both loops start the same products in the same order.
+    const bool joins = softmax.is_rare();
+#pragma unroll 1
+    for (; joins && step + 1 < num_steps_; ++step) {
+      wait_for_products<0>();
+      hold(softmax.scores);
+      softmax.join(sums, stages_.address(stage_of(step)), page_of(step));
+      finish_outputs_of(step, softmax, sums);
+      take(step + 1, softmax, sums);
+      if (step + 2 < num_steps_) start_scores_of(step + 2, softmax);
+    }
+    if (joins) softmax.join(sums, stages_.address(stage_of(num_steps_ - 1)), page_of(num_steps_ - 1));
+    finish_outputs_of(num_steps_ - 1, softmax, sums);
+    sums.end_chunk();
+  }
+
+ private:
+  __device__ unsigned stage_of(int step) const { return first_stage_ + static_cast<unsigned>(step); }
+  __device__ int page_of(int step) const { return first_page_ + step * kStepPages; }
+  __device__ uint32_t keys_of(int step) const { return describe_columns(stages_.address(stage_of(step))); }
+  __device__ uint32_t values_of(int step) const {
+    return first_values_ + stage_of(step) % PageStages::kStages * rows_on(PageStages::kStageBytes);
+  }
+  __device__ void start_scores_of(int step, StepSoftmax& softmax) const {
+    stages_.wait_until_full(stage_of(step));
+    start_scores(keys_of(step), queries_, softmax.scores);
+  }
+  // Multiplies the exponentials of iteration `step` with its values, and waits for all products.
+  __device__ void finish_outputs_of(int step, const StepSoftmax& softmax, TileSums& sums) const {
+    start_outputs(values_of(step), softmax.exponentials, sums.chunk);
+    wait_for_products<0>();
+    hold(sums.chunk);
+    stages_.tell_empty(stage_of(step));
+  }
+  // Computes the exponentials of iteration `step`, whose scores are ready.
+  __device__ void take(int step, StepSoftmax& softmax, TileSums& sums) const {
+    if (has_chunks_ && page_of(step) % kChunkPages == 0) sums.end_chunk();
+    softmax.take(page_of(step));
+  }
+
+  const Stages<PageStages>& stages_;
+  const uint32_t (&queries_)[4][4];
+  const unsigned first_stage_;  // copied from the part, so that the compiler uses uniform registers
+  const int first_page_, num_steps_;
+  const uint32_t first_values_;
+  const bool has_chunks_;
+};
+
 // Computes attention of the warp's two rows for one part of a tile's pages. If the part ends with the tile's
 // last page, stores the rows' results; otherwise sends the totals to the next CTA.
 __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, uint32_t ones,
@@ -416,38 +497,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
     sums.receive(mailbox_of(tile.args, -1));
     softmax.note_references(sums);
   }
-  // Local copies, which the compiler keeps in uniform registers.
-  const unsigned first_stage = part.first_stage;
-  const int first_page = tile.first_page + part.first_page, num_steps = part.num_steps;
-  const bool has_chunks = tile.args.window == 0;
-  const auto stage_of = [&](int step) { return first_stage + static_cast<unsigned>(step); };
-  const auto page_of = [&](int step) { return first_page + step * kStepPages; };
-  const uint32_t first_values = describe_rows(stages.address(0) + kStepBytes, ones);
-  const auto values_of = [&](int step) {
-    return first_values + stage_of(step) % PageStages::kStages * rows_on(PageStages::kStageBytes);
-  };
-  stages.wait_until_full(stage_of(0));
-  start_scores(describe_columns(stages.address(stage_of(0))), queries, softmax.scores);
-  wait_for_products<0>();
-  softmax.take(page_of(0));
-  softmax.join(sums, stages.address(stage_of(0)), page_of(0));
-#pragma unroll 1
-  for (int step = 0; step + 1 < num_steps; ++step) {
-    stages.wait_until_full(stage_of(step + 1));
-    start_scores(describe_columns(stages.address(stage_of(step + 1))), queries, softmax.scores);
-    start_outputs(values_of(step), softmax.exponentials, sums.chunk);
-    wait_for_products<0>();
-    hold(sums.chunk);
-    stages.tell_empty(stage_of(step));
-    if (has_chunks && page_of(step + 1) % kChunkPages == 0) sums.end_chunk();
-    softmax.take(page_of(step + 1));
-    softmax.join(sums, stages.address(stage_of(step + 1)), page_of(step + 1));
-  }
-  start_outputs(values_of(num_steps - 1), softmax.exponentials, sums.chunk);
-  wait_for_products<0>();
-  hold(sums.chunk);
-  stages.tell_empty(stage_of(num_steps - 1));
-  sums.end_chunk();
+  PartLoop(part, stages, ones, queries).run(softmax, sums);
   if (part.first_page + part.num_pages < tile.num_pages)
     sums.send(mailbox_of(tile.args, 0));
   else

@@ -39,6 +39,7 @@ class Stages {
   }
   __device__ void wait_until_empty(unsigned n) const { wait(full(n) + kToEmpty, n / Shape::kStages % 2 ^ 1); }
   __device__ void wait_until_full(unsigned n) const { wait(full(n), n / Shape::kStages % 2); }
+  __device__ bool is_full(unsigned n) const { return has_ended(full(n), n / Shape::kStages % 2); }
   __device__ void tell_empty(unsigned n) const { arrive_as_warp(full(n) + kToEmpty); }
   __device__ void tell_full(unsigned n) const { arrive_as_warp(full(n)); }
   __device__ void advance() {

@@ -42,28 +42,32 @@ __device__ inline void arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+// Returns whether the barrier's phase with this parity has ended. Parities alternate; the first phase has
+// parity 0.
 __device__ inline bool has_ended(uint32_t barrier, uint32_t parity) {
   uint32_t is_done;
-#if __CUDA_ARCH__ >= 900  // try_wait blocks for a limited time, so wait() polls less often
-  asm volatile(
-      "{.reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
-      : "=r"(is_done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-#else
   asm volatile(
       "{.reg .pred p;\n mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
       : "=r"(is_done)
       : "r"(barrier), "r"(parity)
       : "memory");
-#endif
   return is_done;
 }
-// Waits for the end of the barrier's phase with this parity. Parities alternate; the first phase has parity
-// 0.
+// Waits for the end of the barrier's phase with this parity.
 __device__ inline void wait(uint32_t barrier, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900  // try_wait blocks for a limited time, so that this loop polls less often
+  uint32_t is_done;
+  do {
+    asm volatile(
+        "{.reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
+        : "=r"(is_done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  } while (!is_done);
+#else
   while (!has_ended(barrier, parity)) {
   }
+#endif
 }
 
 // Synchronises num_threads threads (whole warps) at the hardware barrier with number `barrier`, 1 to 15:
