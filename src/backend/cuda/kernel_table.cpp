@@ -165,8 +165,11 @@ constexpr TableRow kRouteRows[]{
      .shared_bytes = &many, .kernel = "route_many: top K, groups of 64", .reason = kMany},
     {.rows = {kMaxColumns + 1, kManyTokens - 1}, .engine = kWgmma, .pass = kRouterBatchPass,
      .launcher = &route_batch, .kernel = "route_batch: norm, top K, groups of 8", .reason = kBatch},
-    {.rows = {kManyTokens, kWideTokens - 1}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &route_wgmma,
-     .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 64", .reason = kFour},
+    {.rows = {kManyTokens, kRouterTokens}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &route_batch,
+     .kernel = "route_batch: top K, groups of 64", .reason = kBatch},
+    {.rows = {kRouterTokens + 1, kWideTokens - 1}, .engine = kWgmma, .pass = kWgmmaPass,
+     .launcher = &route_wgmma, .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 64",
+     .reason = kFour},
     {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &route_wgmma,
      .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 96", .reason = kFour},
 };

@@ -30,6 +30,9 @@ inline constexpr int kBatchColumns{8};
 // Numbers of tokens from which the experts' wgmma groups have up to kManyColumns pairs (kManyTokens on) and
 // up to kMostColumns (kWideTokens on). With fewer tokens they have up to kBatchColumns.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
+// Largest number of tokens for which Hopper's router divides each sum among warps (route_batch()). With more
+// tokens, route_wgmma() has items for all SMs.
+inline constexpr int kRouterTokens{384};
 // Up to kSplitTokens tokens, the wgmma kernels of qkv and project divide the contraction among CTAs
 // (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.
 inline constexpr int kSplitTokens{kManyColumns};

@@ -42,7 +42,7 @@ TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   const auto hopper = kernels_on(trial_target("h100"));
   EXPECT_THAT(rows_of(hopper, true),
               ElementsAre(2, kOwnNorms + 1, kMaxColumns + 1, kSplitTokens + 1, kManyTokens, kNarrowTokens + 1,
-                          kNarrowProject + 1, kWideTokens));
+                          kNarrowProject + 1, kRouterTokens + 1, kWideTokens));
   // Without wgmma, lm_head's strips are scheduled dynamically up to kMaxColumns rows.
   EXPECT_THAT(rows_of(hopper, false), ElementsAre(kOwnNorms + 1, kMaxColumns + 1, kFewTokens + 1));
   const auto blackwell = kernels_on(trial_target("gb10"));
