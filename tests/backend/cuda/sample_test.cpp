@@ -439,12 +439,13 @@ TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   compare_with_host(unknown, "a token that only the device knows");
 }
 
-// Sums are sums of integers, so the order of additions does not matter.
+// Sums are sums of integers, so the order of additions does not matter. On a GPU with clusters, a row alone is
+// divided among CTAs, and each of 64 rows has a CTA of its own.
 TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
   Dice dice(3);
   const std::vector<float> logits = bell(201088, 2, dice);
   std::vector<Question> questions;
-  for (int i = 0; i < 32; ++i) questions.push_back(random_question(logits.size(), logits, dice));
+  for (int i = 0; i < 64; ++i) questions.push_back(random_question(logits.size(), logits, dice));
   const std::vector<SampledToken> together = ask_device(questions), again = ask_device(questions);
   for (size_t i = 0; i < questions.size(); ++i) {
     EXPECT_EQ(bits(together, i), bits(again, i)) << i;

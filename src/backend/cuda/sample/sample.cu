@@ -1,8 +1,8 @@
 // Chooses a token from each row of logits. The formulas, and their order, are those of backend/sample.h.
 //
 // A row's logits (804 KB for V = 201,088 tokens) are in L2. A small kernel finds the likeliest token, which
-// is all that greedy rows need. For other rows, a cluster of 8 CTAs passes over the logits: each CTA reads
-// an eighth, which takes 0.7 us at the 150 GB/s that an SM reads, plus some arithmetic and a barrier.
+// is all that greedy rows need. For up to 33 other rows, a cluster of 8 CTAs passes over the logits of each
+// row: each CTA reads an eighth, which takes 0.7 us at the 150 GB/s that an SM reads, plus some arithmetic and a barrier.
 // Drawing a token takes one pass. top_k and top_p search for the least likely token that is kept: a pass
 // counts tokens (top_k) or adds up weights (top_p) in each of 256 bins, likeliest first; the next pass
 // subdivides the bin in which the running sum reaches its target. A search usually takes two or three
@@ -13,7 +13,7 @@
 // running sum at which one token ends and the next begins, by at most 2^-45 V = 6e-9 of the largest weight.
 // That is less than the error of a single float32 weight.
 //
-// GPUs before Hopper have no clusters. There a single CTA handles a row, 8 times slower.
+// With more rows, and on GPUs before Hopper, which have no clusters, a single CTA handles each row.
 #include <cooperative_groups.h>
 
 #include <cfloat>
@@ -21,6 +21,7 @@
 #include <cub/warp/warp_reduce.cuh>
 #include <cub/warp/warp_scan.cuh>
 #include <cuda/functional>
+#include <type_traits>
 
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/input/sample_input.h"
@@ -38,6 +39,7 @@ namespace {
 
 constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBinBits}, kClusterCtas{8};
 constexpr int kBestThreads{256};
+constexpr int kResidentCtas{2};  // CTAs of sample_kernel() that an SM holds at once
 constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // one warp's lanes can hold one value of each warp
@@ -47,23 +49,26 @@ static_assert(kWarps == 32);  // one warp's lanes can hold one value of each war
 constexpr float kReach{32};
 
 // The CTAs that work on one row: a cluster, or a single CTA.
-struct Cluster {
-#if __CUDA_ARCH__ >= 900
-  static constexpr int kCtas{kClusterCtas};
-  static __device__ void sync() { cooperative_groups::this_cluster().sync(); }
-  template <typename T>
-  static __device__ T* of_cta(T* own, int cta) {  // returns the same variable in another CTA's shared memory
-    return cooperative_groups::this_cluster().map_shared_rank(own, cta);
-  }
-#else
+struct Single {
   static constexpr int kCtas{1};
   static __device__ void sync() { __syncthreads(); }
   template <typename T>
-  static __device__ T* of_cta(T* own, int) {
+  static __device__ T* of_cta(T* own, int) {  // returns the same variable in another CTA's shared memory
     return own;
   }
-#endif
 };
+#if __CUDA_ARCH__ >= 900
+struct Cluster {
+  static constexpr int kCtas{kClusterCtas};
+  static __device__ void sync() { cooperative_groups::this_cluster().sync(); }
+  template <typename T>
+  static __device__ T* of_cta(T* own, int cta) {
+    return cooperative_groups::this_cluster().map_shared_rank(own, cta);
+  }
+};
+#else
+using Cluster = Single;
+#endif
 
 // Limits a logit to finite floats or -infinity. NaN becomes -infinity, as on the host: fmaxf returns the
 // operand that is a number.
@@ -193,7 +198,9 @@ __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint
   return shared.place;
 }
 
-// A row of logits. All threads of the row's CTAs must call each function, unless its comment names fewer.
+// A row of logits. `Ctas`: Cluster or Single. All threads of the row's CTAs must call each function, unless
+// its comment names fewer.
+template <typename Ctas>
 class LogitRow {
  public:
   __device__ LogitRow(float* logits, int vocab, Shared& shared)
@@ -278,11 +285,11 @@ class LogitRow {
     sum = cub::WarpReduce<uint64_t>(nothing).Sum(sum);
     uint64_t* const segments = next_exchange();
     if (lane_ == 0) segments[warp_] = sum;
-    Cluster::sync();
+    Ctas::sync();
     if (blockIdx.x > 0) return -1;
     const int segment_cta = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
-    sum = segment_cta < Cluster::kCtas ? Cluster::of_cta(segments, segment_cta)[segment_warp] : 0;
+    sum = segment_cta < Ctas::kCtas ? Ctas::of_cta(segments, segment_cta)[segment_warp] : 0;
     const Place segment = find(shared_, sum, unit, 1);  // 1: the sum must exceed unit * total
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
@@ -301,10 +308,9 @@ class LogitRow {
   __device__ void list_top(const Bound& bound, const Emit& emit) {
     for_tokens([&](int token, float logit, bool is_there) {
       if (!is_there || !bound.admits(token, logit)) return;
-      Cluster::of_cta(shared_.top, 0)[atomicAdd(Cluster::of_cta(&shared_.num_top, 0), 1)] =
-          pack(token, logit);
+      Ctas::of_cta(shared_.top, 0)[atomicAdd(Ctas::of_cta(&shared_.num_top, 0), 1)] = pack(token, logit);
     });
-    Cluster::sync();
+    Ctas::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
     int rank = 0;  // independent of the order in which tokens were found
@@ -318,13 +324,13 @@ class LogitRow {
     Adjustment* const extra = row.adjustments + row.num_adjustments;
 #pragma unroll 1
     for (int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x); i < row.num_adjustments;
-         i += Cluster::kCtas * kThreads) {
+         i += Ctas::kCtas * kThreads) {
       Adjustment& adjustment = row.adjustments[i];
       const bool is_last = row.follows >= 0 && adjustment.token == last;
       if (is_last) extra->count = 0;
       change(row, adjustment, is_last ? max(adjustment.count, 0) + 1 : adjustment.count);
     }
-    Cluster::sync();
+    Ctas::sync();
     if (row.follows < 0) return;
     // If no adjustment has the last token, the extra one applies to it. The extra one's count is 0 if another
     // adjustment has the token.
@@ -332,7 +338,7 @@ class LogitRow {
       extra->token = last;
       change(row, *extra, 1);
     }
-    Cluster::sync();
+    Ctas::sync();
   }
   // Restores the model's own logits, which the first CTA then reads. Only the first CTA calls restore().
   __device__ void restore(const SampleRow& row) {
@@ -362,7 +368,7 @@ class LogitRow {
                                         row.presence_penalty));
     logits_[adjustment.token] = logit;
   }
-  static constexpr int kSegments{Cluster::kCtas * kWarps};  // each warp has a segment of the vocabulary
+  static constexpr int kSegments{Ctas::kCtas * kWarps};  // each warp has a segment of the vocabulary
   static_assert(kSegments <= kBins);
 
   // Calls visit(token, logit, is_there) for the tokens of the warp's segment. All lanes call it together,
@@ -404,8 +410,8 @@ class LogitRow {
     own = RowReduce(shared_.reduce).Reduce(own, op);  // valid only in the first thread
     uint64_t* const exchange = next_exchange();
     if (threadIdx.x == 0) exchange[0] = own;
-    Cluster::sync();
-    return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
+    Ctas::sync();
+    return reduce_neighbours<Ctas::kCtas>(*Ctas::of_cta(exchange, lane_ % Ctas::kCtas), op);
   }
 
   // Adds up amounts in bins, and finds the bin in which the running sum reaches the target (find()).
@@ -420,11 +426,11 @@ class LogitRow {
       const uint64_t amount = is_there ? amount_of(token, logit, bin) : 0;
       if (amount > 0) add(bins + bin, amount);
     });
-    Cluster::sync();
+    Ctas::sync();
     uint64_t sum = 0;
     if (threadIdx.x < kBins)
 #pragma unroll
-      for (int cta = 0; cta < Cluster::kCtas; ++cta) sum += Cluster::of_cta(bins, cta)[threadIdx.x];
+      for (int cta = 0; cta < Ctas::kCtas; ++cta) sum += Ctas::of_cta(bins, cta)[threadIdx.x];
     return find(shared_, sum, share, more);
   }
 
@@ -498,11 +504,14 @@ __global__ void __launch_bounds__(kBestThreads)
   }
 }
 
+// `in_clusters`: a cluster works on each row; false: a single CTA.
+template <bool in_clusters>
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ Shared shared;
-  if (blockIdx.x >= Cluster::kCtas) return;
+  using Ctas = std::conditional_t<in_clusters, Cluster, Single>;
+  if (blockIdx.x >= Ctas::kCtas) return;
   const SampleRow params = args.rows[blockIdx.y];
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -510,7 +519,7 @@ __global__ void __launch_bounds__(kThreads)
   RowOutput* const output = row_output(args);
   SampleResult& result = args.results[blockIdx.y];
   uint64_t best = args.best[blockIdx.y * kBestCtas];
-  LogitRow row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
+  LogitRow<Ctas> row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
   const bool has_logprobs = params.num_logprobs >= 0 && best != 0;
   const int num_top = min(params.num_logprobs, args.vocab);
   const Bound everything(pack(kMaxVocab - 1, -INFINITY));
@@ -560,22 +569,28 @@ __global__ void __launch_bounds__(kThreads)
           reinterpret_cast<const uint32_t*>(&result)[threadIdx.x];
     if (output && threadIdx.x == 0) output->end_ns = now_ns();
   }
-  Cluster::sync();  // no CTA may end while others still read its shared memory
+  Ctas::sync();  // no CTA may end while others still read its shared memory
 }
 
 }  // namespace
 
 void prepare_sample() {
   prefer_shared_memory(best_kernel);
-  prefer_shared_memory(sample_kernel);
+  prefer_shared_memory(sample_kernel<true>);
+  prefer_shared_memory(sample_kernel<false>);
 }
 
 void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args) {
   const auto rows = static_cast<unsigned>(num_rows);
   launch(gpu, {Operation::kSample, "best"}, best_kernel, {dim3(kBestCtas, rows), kBestThreads}, args);
   if (args.are_greedy) return;
-  launch(gpu, {Operation::kSample, "sample"}, sample_kernel,
-         {dim3(kClusterCtas, rows), kThreads, 0, kClusterCtas}, args);
+  // If all clusters are resident at once, they are faster. Otherwise each further wave of clusters costs its
+  // latency again, so a single CTA takes each row (docs/decisions/0026).
+  if (num_rows * kClusterCtas <= kResidentCtas * gpu.target.num_multiprocessors)
+    launch(gpu, {Operation::kSample, "sample"}, sample_kernel<true>,
+           {dim3(kClusterCtas, rows), kThreads, 0, kClusterCtas}, args);
+  else
+    launch(gpu, {Operation::kSample, "sample"}, sample_kernel<false>, {dim3(1, rows), kThreads}, args);
 }
 
 }  // namespace nibble::cuda
