@@ -15,6 +15,7 @@
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/json_text.h"
 #include "formats/gguf.h"
 #include "formats/open_container.h"
 #include "model/checkpoint/synthetic.h"
@@ -290,8 +291,7 @@ void print(const Report& report) {
 void print_metadata(const Json& metadata) {
   constexpr size_t kMaxShown{80};  // a chat template has thousands of characters
   for (const auto& [key, value] : metadata.items()) {
-    // escape to ASCII: the text can then be cut at any byte
-    const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    const std::string text = json_text(value, JsonForm::kAsciiLine);
     fmt::print("{:<60} {}{}\n", key, text.substr(0, kMaxShown), text.size() > kMaxShown ? "..." : "");
   }
   if (!metadata.empty()) fmt::print("\n");
@@ -345,7 +345,7 @@ void print_json(const Report& report, bool with_tensors) {
                                  {"format", tensor.format},
                                  {"shape", tensor.shape},
                                  {"bytes", tensor.num_bytes}});
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(json, JsonForm::kIndented));
 }
 
 void add_kernels(Report& report, const InspectOptions& options, const ResolvedSettings& setup) {

@@ -11,6 +11,7 @@
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/json_text.h"
 #include "setup/capacity.h"
 #include "setup/installed_models.h"
 #include "setup/memory.h"
@@ -132,7 +133,7 @@ int list_models(const ModelsOptions& options, const Settings& settings) {
   if (options.as_json) {
     Json list = Json::array();
     for (const ModelRow& row : rows) list.push_back(to_json(row, setup.backend->name));
-    fmt::print("{}\n", list.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(list, JsonForm::kIndented));
   } else if (rows.empty()) {
     fmt::print("no models here; README.md says how to get one\n");
   } else {

@@ -14,6 +14,7 @@
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/json_text.h"
 #include "core/output.h"
 #include "harmony/json.h"
 #include "harmony/render.h"
@@ -104,7 +105,7 @@ void print_json(const RunOptions& options, const Settings& settings, const Answe
     json["draft_acceptance"] = acceptance_by_place(drafts);
   }
   // A partial UTF-8 character in a text becomes U+FFFD. The ids in "tokens" are exact.
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(json, JsonForm::kIndented));
 }
 
 int run(const RunOptions& options, const Settings& settings) {

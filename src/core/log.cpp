@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/json.h"
+#include "core/json_text.h"
 
 namespace nibble::log {
 namespace {
@@ -16,10 +17,7 @@ namespace {
 constexpr std::string_view kRecords{"nibble.record"};  // messages of this logger are members of a JSON object
 
 // Returns `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD.
-std::string quoted(std::string_view text) {
-  using Json = nlohmann::json;
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string quoted(std::string_view text) { return json_text(nlohmann::json(text)); }
 
 class JsonFormatter : public spdlog::formatter {
  public:

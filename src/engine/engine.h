@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,30 +9,12 @@
 
 #include "backend/backend.h"
 #include "engine/engine_options.h"
+#include "engine/engine_state.h"
 #include "engine/event.h"
 #include "engine/generation_request.h"
-#include "engine/progress.h"
-#include "engine/scheduler.h"
-#include "speculative/draft_counts.h"
 #include "text/tokenizer.h"
 
 namespace nibble {
-
-// State of the engine, updated after each step and whenever requests arrive or are cancelled.
-struct EngineState {
-  int num_running{0}, num_waiting{0};
-  PageCounts pages_held{};  // pages of running sequences
-  int num_pages{0};         // of all KV caches, for full and sliding layers together
-  uint64_t num_faults{0};   // failed steps, in the backend or in the engine
-  SchedulerCounts counts{};
-  speculative::DraftCounts drafts{};
-  std::vector<KernelLaunches> launches{};  // kernels launched by the backend
-  std::vector<Counter> steps{};            // counters of the backend: steps by the way they were launched
-  EngineProgress progress{};
-  // Reason why no further step can run: the backend is lost, or three steps in a row failed with the same
-  // fault. Then all requests fail, later ones too. Empty while the engine works.
-  std::string lost{};
-};
 
 class Engine {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.h"
 #include "text/utf8_stream.h"
 
 namespace nibble {
@@ -131,6 +132,31 @@ Fault find_fault_of_memory(const GenerationRequest& request, const RequestLimits
 }
 
 }  // namespace
+
+RequestLimits limits_of(const Config& config, const EngineOptions& options) {
+  if (options.max_batch_tokens < 1)
+    throw InputError("max_batch_tokens is {}: a step needs at least 1 row", options.max_batch_tokens);
+  if (options.max_sequences < 1)
+    throw InputError("max_sequences is {}: it must be 1 or more", options.max_sequences);
+  if (options.max_context < 0 || options.max_context > config.max_context)
+    throw InputError("the context is {} tokens: it must be 1 to {} (the model's limit), or 0 for that limit",
+                     options.max_context, config.max_context);
+  if (options.num_kv_caches < 1)
+    throw InputError("num_kv_caches is {}: it must be 1 or more", options.num_kv_caches);
+  if (options.num_pages < 2)
+    throw InputError(
+        "the KV cache has {} pages: it needs one for full and one for sliding-window layers, or more",
+        options.num_pages);
+  return {.vocab = config.vocab,
+          .max_context = options.max_context > 0 ? options.max_context : config.max_context,
+          .scheduler = {.max_batch_tokens = options.max_batch_tokens,
+                        .max_shared_rows = options.max_shared_rows,
+                        .max_sequences = options.max_sequences,
+                        .num_kv_caches = options.num_kv_caches,
+                        .num_pages = options.num_pages,
+                        .window = config.window,
+                        .prefix_cache = options.prefix_cache}};
+}
 
 int max_output_tokens(const GenerationRequest& request, const RequestLimits& limits) {
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());

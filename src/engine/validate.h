@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "engine/engine_options.h"
 #include "engine/generation_request.h"
 #include "engine/scheduler.h"
+#include "model/config.h"
 
 namespace nibble {
 
@@ -14,6 +16,9 @@ struct RequestLimits {
   int max_context{0};  // prompt and answer together
   SchedulerOptions scheduler{};
 };
+
+// Throws InputError if the options let no request run.
+RequestLimits limits_of(const Config& config, const EngineOptions& options);
 
 // Limit of the answer's tokens: max_tokens, at most what is left of the context. Without max_tokens also at
 // most what the KV cache holds, so that the default never fails. 0 or less: no space for an answer.

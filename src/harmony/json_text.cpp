@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/json_text.h"
 
 namespace nibble::harmony {
 
@@ -135,7 +136,7 @@ class Builder : public nlohmann::json_sax<Json> {
                  (is_inner ? name : value->get_ref<const Json::object_t&>().back().first);
     }
     throw InputError("{} contains {} twice; remove one of them", what_,
-                     Json(place).dump(-1, ' ', /*ensure_ascii=*/true).substr(0, kMaxShown));
+                     json_text(Json(place), JsonForm::kAsciiLine).substr(0, kMaxShown));
   }
 
   std::string_view what_;

@@ -38,4 +38,18 @@ TEST(JsonIncludes, MembersAreRemovedByRemoveMember) {
   }
 }
 
+TEST(JsonIncludes, OnlyJsonTextChoosesHowInvalidUtf8IsWritten) {
+  int num_found = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(nibble::test::source_path("src"))) {
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") continue;
+    std::ifstream text(entry.path());
+    for (std::string line; std::getline(text, line);) {
+      if (line.find("error_handler_t") == std::string::npos) continue;
+      EXPECT_EQ(entry.path().filename(), "json_text.cpp") << entry.path() << ": " << line;
+      ++num_found;
+    }
+  }
+  EXPECT_EQ(num_found, 1) << "the sources were not found";
+}
+
 }  // namespace

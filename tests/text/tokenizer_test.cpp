@@ -1,5 +1,6 @@
 // Tests encoding and decoding with two real vocabularies: o200k's and the bundled model's.
 #include "text/tokenizer.h"
+#include "core/json_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,8 +86,7 @@ TEST(Tokenizer, NearlyEveryTokenThatIsTextIsOneToken) {
   int num_cut = 0;
   for (TokenId id = 0; id < 199'998; ++id) {
     const std::string_view bytes = o200k().bytes(id);
-    if (json(bytes).dump(-1, ' ', false, json::error_handler_t::replace).find("\uFFFD") != std::string::npos)
-      continue;
+    if (json_text(json(bytes)).find("\uFFFD") != std::string::npos) continue;
     num_cut += ordinary(o200k(), bytes) != Ids{id};
   }
   EXPECT_EQ(num_cut, 12);

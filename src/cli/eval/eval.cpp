@@ -16,6 +16,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/json_text.h"
 #include "core/mapped_file.h"
 #include "core/progress.h"
 #include "harmony/render.h"
@@ -68,7 +69,7 @@ void print_json(const EvalOptions& options, const ResolvedSettings& setup, const
   Json json = to_json(record_of_run(options.began, options.command_line, *setup.backend, backend, 0));
   json["model"] = options.model;
   json.update(result);
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(json, JsonForm::kIndented));
 }
 
 int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {

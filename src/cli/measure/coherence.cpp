@@ -8,6 +8,7 @@
 
 #include "cli/measure/backend_sequence.h"
 #include "core/error.h"
+#include "core/json_text.h"
 #include "harmony/chat.h"
 #include "harmony/control_tokens.h"
 #include "harmony/parse.h"
@@ -92,8 +93,7 @@ Coherence ask(Backend& backend, const BackendOptions& room, const Model& model, 
 std::string coherence_line(const Coherence& coherence) {
   if (!coherence.answer && coherence.reason.empty()) return "";
   if (!coherence.answer) return fmt::format("- coherence: not checked: {}\n", coherence.reason);
-  const std::string shown = nlohmann::json(coherence.answer->substr(0, kMostShown))
-                                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string shown = json_text(nlohmann::json(coherence.answer->substr(0, kMostShown)));
   return fmt::format("- coherence: {}: \"{}\" is answered with {}\n",
                      is_right(*coherence.answer) ? "right" : "DOUBTFUL", kCoherenceQuestion, shown);
 }

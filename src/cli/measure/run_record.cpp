@@ -6,6 +6,7 @@
 #include "cli/measure/kernels_json.h"
 #include "cli/measure/or_null.h"
 #include "cli/version.h"
+#include "core/json_text.h"
 
 namespace nibble::cli {
 namespace {
@@ -65,8 +66,6 @@ Json to_json(const RunRecord& record) {
           {"num_warmups", record.num_warmups}};
 }
 
-std::string record_line(const Json& record) {
-  return record.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-}
+std::string record_line(const Json& record) { return json_text(record) + '\n'; }
 
 }  // namespace nibble::cli

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/start_line/values.h"
+#include "core/json_text.h"
 namespace nibble::cli {
 
 using nlohmann::json;
@@ -32,7 +33,7 @@ std::string DraftConfig::text() const {
   const json num_rows = config_.value(kNumRows, json());
   if (num_rows.is_number_integer() && (is_tree || !config.contains("num_speculative_tokens")))
     config["num_speculative_tokens"] = num_rows.get<int64_t>() - 1;
-  return to_line(config);
+  return json_text(config);
 }
 
 }  // namespace nibble::cli

@@ -15,6 +15,7 @@
 #include "cli/start_line/values.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/json_text.h"
 
 namespace nibble::cli {
 namespace {
@@ -174,7 +175,7 @@ class Translation {
   // Turns the value of --name.path into JSON for --name. Returns false if the JSON was added to drafts_.
   bool collect_member(Flag& flag) {
     const json member = json_at(flag.given.path, flag.values.front());
-    flag.values = {to_line(member)};
+    flag.values = {json_text(member)};
     if (flag.given.name != kDraftFlag && flag.given.name != "-sc") return true;
     drafts_.add(fmt::format("{}.{}", flag.given.name, flag.given.path), member);
     return false;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/json_text.h"
 #include "core/take_until.h"
 
 namespace nibble::cli {
@@ -59,13 +60,13 @@ std::vector<std::string> list_of(const std::string& text) {
   if (!list.is_array()) return split(text, ',');
   std::vector<std::string> texts;
   for (const json& element : list)
-    texts.push_back(element.is_string() ? element.get<std::string>() : to_line(element));
+    texts.push_back(element.is_string() ? element.get<std::string>() : json_text(element));
   return texts;
 }
 
 std::string compact_json(const std::string& text) {
   const json object = parsed(text);
-  return object.is_object() ? to_line(object) : text;
+  return object.is_object() ? json_text(object) : text;
 }
 
 json json_at(std::string_view path, const std::string& value) {
@@ -79,7 +80,5 @@ json json_at(std::string_view path, const std::string& value) {
   }
   return object;
 }
-
-std::string to_line(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace nibble::cli

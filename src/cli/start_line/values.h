@@ -28,6 +28,4 @@ std::string compact_json(const std::string& text);
 // Returns {"a": {"b": value}} for the path "a.b". A value that is not JSON becomes a string.
 nlohmann::json json_at(std::string_view path, const std::string& value);
 
-std::string to_line(const nlohmann::json& value);
-
 }  // namespace nibble::cli

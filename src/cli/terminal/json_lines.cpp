@@ -6,6 +6,7 @@
 
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/output.h"
 #include "core/take_until.h"
 #include "harmony/json_text.h"
@@ -68,7 +69,7 @@ std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
 }
 
 void print_json_line(const Json& json) {
-  fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(json));
   flush(stdout);
 }
 

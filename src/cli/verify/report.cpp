@@ -7,6 +7,7 @@
 #include "cli/measure/run_record.h"
 #include "cli/version.h"
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/new_file.h"
 #include "setup/verified.h"
 
@@ -23,9 +24,7 @@ Json report_json(const Machine& machine, Json probes, Json kernels) {
           {"kernels", std::move(kernels)}};
 }
 
-std::string report_text(const Json& report) {
-  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string report_text(const Json& report) { return json_text(report, JsonForm::kIndented) + "\n"; }
 
 // Returns the error instead of throwing: an unwritable home must not change the exit code of the checks.
 std::string keep_report(const DeviceFacts& device, const Json& report) {

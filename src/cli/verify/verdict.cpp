@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/command.h"
+#include "core/json_text.h"
 
 namespace nibble::cli {
 namespace {
@@ -37,7 +38,7 @@ std::string_view name(Verdict::Result result) {
 std::string finding_json(std::string_view kernel, const KernelFinding& finding) {
   Json json{{"kernel", kernel}};
   json.update(finding_fields(finding));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered) {

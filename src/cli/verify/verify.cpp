@@ -20,6 +20,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/json_text.h"
 #include "core/log.h"
 #include "core/new_file.h"
 #include "setup/backends.h"
@@ -56,7 +57,6 @@ Examples:
 constexpr std::chrono::minutes kLimit{5};         // timeout of a check (1 s on an H100)
 constexpr std::chrono::minutes kGoldenLimit{30};  // timeout of the golden run, which loads a model
 constexpr std::chrono::minutes kProbeLimit{1};  // timeout of a probe, which usually takes less than a second
-constexpr auto kReplace = Json::error_handler_t::replace;
 
 struct VerifyOptions {
   std::optional<std::string> row, probe, model, golden;
@@ -157,7 +157,7 @@ int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptio
       ProbeVerdict verdict{.finding = probe.run(), .result = {}};
       verdict.result = name(verdict.finding.result);
       if (options.prints_json()) {
-        fmt::print("{}\n", probe_json(probe.name, verdict.finding).dump(-1, ' ', false, kReplace));
+        fmt::print("{}\n", json_text(probe_json(probe.name, verdict.finding)));
       } else {
         print_probe_header();
         print_probe(probe.name, verdict);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/json.h"
+#include "core/json_text.h"
 #include "core/remove_member.h"
 #include "text/utf8_stream.h"
 
@@ -225,7 +226,7 @@ int64_t count_characters(std::string_view text) {
                        [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
 }
 
-std::string print(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string print(const Json& json) { return json_text(json); }
 
 std::string sse_event(const Json& json) { return "data: " + print(json) + "\n\n"; }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/json.h"
+#include "core/json_text.h"
 
 namespace nibble::cli {
 namespace {
@@ -38,8 +39,8 @@ TEST(StartLineValues, AJsonObjectIsComparedWithoutSpaces) {
 }
 
 TEST(StartLineValues, ADottedPathIsANestedObject) {
-  EXPECT_EQ(to_line(json_at("pass_config.fuse", "true")), R"({"pass_config":{"fuse":true}})");
-  EXPECT_EQ(to_line(json_at("method", "eagle3")), R"({"method":"eagle3"})");
+  EXPECT_EQ(json_text(json_at("pass_config.fuse", "true")), R"({"pass_config":{"fuse":true}})");
+  EXPECT_EQ(json_text(json_at("method", "eagle3")), R"({"method":"eagle3"})");
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+// The engine's requests from arrival to end: gives each the tokens of its steps, and queues its events.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "core/clock.h"
+#include "engine/drafting.h"
+#include "engine/engine_queues.h"
+#include "engine/event.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/step_batch.h"
+
+namespace nibble {
+
+// The steps that were launched and have not ended.
+struct LaunchedSteps {
+  std::optional<Launched> under_way;
+  std::optional<Launched> ahead;  // launched while the step under way runs
+};
+
+class Requests {
+ public:
+  struct Parts {  // of the engine; all must outlive the requests
+    Scheduler& scheduler;
+    Drafting& drafting;
+    LaunchedSteps& steps;
+    EngineQueues& queues;
+  };
+
+  // `vocab`: number of tokens of the model.
+  Requests(int vocab, const Parts& engine) : vocab_(vocab), engine_(engine) {}
+
+  Sequences& sequences() { return sequences_; }
+  // Takes the request of `order`, which must have one, and queues it in the scheduler.
+  void add(EngineQueues::Order& order, int max_output_tokens, const Tokenizer& tokenizer);
+  // These end a request: its pages are free at once, steps under way ignore it.
+  void cancel(RequestId id);  // no effect if it has ended
+  void fail(RequestId id, const std::string& message);
+  void fail_all(const std::string& message);  // also the waiting ones
+
+  // Adds the tokens of a step that has ended. `step_end` was started when it ended. Returns the number of
+  // tokens added to answers.
+  int hand_out(Launched& step, StepResult& result, const Stopwatch& step_end);
+
+  // Queue PromptEvents: of waiting requests; of the prompts in a step, before it or (`is_done`) after it.
+  // report_prompts() returns whether it queued an event.
+  void report_places();
+  bool report_prompts(const std::vector<Slice>& slices, bool is_done);
+
+ private:
+  struct Output;  // of a step, for one sequence
+  int add_tokens(const Output& output);
+  void add_token(const Output& output, SampledToken token, bool is_first);
+  void end(RequestId id, Event event);
+
+  const int vocab_;
+  const Parts engine_;
+  Sequences sequences_;
+  // Number of requests with reports_prompt that have not ended. If it is 0, no time is spent on reports.
+  int num_reporting_{0};
+};
+
+}  // namespace nibble
