@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <iterator>
@@ -115,6 +116,7 @@ struct Engine::Impl {
     {
       const std::lock_guard lock(mutex);
       is_closing = true;
+      is_unneeded = true;
     }
     order_came.notify_one();
     thread.join();
@@ -135,7 +137,11 @@ struct Engine::Impl {
     return backend.steps_ahead() > 0 &&
            (scheduler.waits_for_tokens() || drafting.waits_for_tokens(*under_way));
   }
-  std::optional<Launched> launch();  // returns nullopt if no sequence can run, or the launch failed
+  // Returns nullopt if no sequence can run, the launch failed, or the step was given up.
+  std::optional<Launched> launch();
+  // Between these calls, cancel() can tell the backend that no request needs the step that it runs.
+  void begin_needed_step(const std::vector<Slice>& slices);
+  void end_needed_step();
   std::vector<Slice> plan(Drafting::Trees& trees);
   // Collects the result of the step under way and hands out its tokens. If no step is `ahead`, the draft
   // model then makes drafts for the next step.
@@ -173,6 +179,8 @@ struct Engine::Impl {
   std::vector<Event> events;
   size_t num_taken{0};  // number of `events` that wait_event() has returned
   bool is_closing{false};
+  std::vector<RequestId> needing_step;   // requests of the step that launch() runs, without cancelled ones
+  std::atomic<bool> is_unneeded{false};  // Batch::is_unneeded; read by the backend without the mutex
   uint64_t num_requests{0};
   EngineState state;
   Progress progress;  // thread-safe without the mutex
@@ -352,16 +360,45 @@ std::optional<Launched> Engine::Impl::launch() {
     const StepBatch batch(next, under_way ? &*under_way : nullptr, drafting.head());
     for (const Slice& slice : next.slices) slice.sequence->start(slice.first_position);
     report_prompts(next.slices, /*is_done=*/false);
-    backend.launch(batch.batch());
+    Batch runs = batch.batch();
+    if (backend.steps_ahead() == 0) {
+      begin_needed_step(next.slices);
+      runs.is_unneeded = &is_unneeded;
+    }
+    backend.launch(runs);
+    end_needed_step();
     ++num_launched;
   } catch (const std::bad_alloc&) {
+    end_needed_step();
     throw;  // run() calls recover(): the retry may find memory
+  } catch (const StepCut&) {
+    end_needed_step();
+    progress.end_step(next.num_rows);
+    for (const Slice& slice : next.slices)  // their cancellations are queued
+      scheduler.discard(slice.request, slice.first_position);
+    return {};
   } catch (const std::exception& error) {
+    end_needed_step();
     progress.end_step(next.num_rows);
     fail_step(error);
     return {};
   }
   return next;
+}
+
+void Engine::Impl::begin_needed_step(const std::vector<Slice>& slices) {
+  std::vector<RequestId> needing;
+  for (const Slice& slice : slices) needing.push_back(slice.request);
+  const std::lock_guard lock(mutex);
+  for (const Order& order : orders)
+    if (!order.request) std::erase(needing, order.id);
+  needing_step.swap(needing);
+  is_unneeded = is_closing || needing_step.empty();
+}
+
+void Engine::Impl::end_needed_step() {
+  const std::lock_guard lock(mutex);
+  needing_step.clear();
 }
 
 void Engine::Impl::finish() {
@@ -664,6 +701,8 @@ void Engine::cancel(RequestId request) {
   with_memory([&] {
     const std::lock_guard lock(impl_->mutex);
     impl_->orders.push_back({.id = request});
+    if (std::erase(impl_->needing_step, request) > 0 && impl_->needing_step.empty())
+      impl_->is_unneeded = true;
   });
   impl_->order_came.notify_one();
 }
