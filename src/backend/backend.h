@@ -99,6 +99,12 @@ class BackendLost : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Thrown by a step that was given up (Batch::is_unneeded). K and V of its rows are then undefined.
+class StepCut : public std::runtime_error {
+ public:
+  StepCut() : std::runtime_error("the step was given up: no caller needs it") {}
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -39,6 +39,12 @@ int num_rows_of(const Launched& step) {
   return num_rows;
 }
 
+std::vector<RequestId> requests_of(const Launched& step) {
+  std::vector<RequestId> requests;
+  for (const Slice& slice : step.slices) requests.push_back(slice.request);
+  return requests;
+}
+
 // Returns the number of rows that continue answers, drafts included. The other rows belong to prompts.
 int num_decode_rows_of(const Launched& step) {
   int num_rows = 0;
@@ -93,7 +99,8 @@ struct Engine::Impl {
     return backend.steps_ahead() > 0 &&
            (scheduler.waits_for_tokens() || drafting.waits_for_tokens(*steps.under_way));
   }
-  std::optional<Launched> launch();  // returns nullopt if no sequence can run, or the launch failed
+  // Returns nullopt if no sequence can run, the launch failed, or the step was given up.
+  std::optional<Launched> launch();
   std::vector<Slice> plan(Drafting::Trees& trees);
   const Launched* step_under_way() const { return steps.under_way ? &*steps.under_way : nullptr; }
   void finish();  // waits for the step under way and completes it, unless it failed
@@ -262,11 +269,22 @@ std::optional<Launched> Engine::Impl::launch() {
     for (const Slice& slice : next.slices) slice.sequence->start(slice.first_position);
     if (requests.report_prompts(next.slices, /*is_done=*/false))
       publish();  // so that clients get the events while the step runs
-    backend.launch(batch.batch());
+    Batch runs = batch.batch();
+    if (backend.steps_ahead() == 0) runs.is_unneeded = &queues.begin_step(requests_of(next));
+    backend.launch(runs);
+    queues.end_step();
     ++num_launched;
   } catch (const std::bad_alloc&) {
+    queues.end_step();
     throw;  // run() calls recover(): the retry may find memory
+  } catch (const StepCut&) {
+    queues.end_step();
+    queues.progress().end_step(next.num_rows);
+    for (const Slice& slice : next.slices)  // their cancellations are queued
+      scheduler.discard(slice.request, slice.first_position);
+    return {};
   } catch (const std::exception& error) {
+    queues.end_step();
     queues.progress().end_step(next.num_rows);
     fail_step(error);
     return {};

@@ -45,6 +45,7 @@ void EngineQueues::cancel(RequestId request) {
   with_memory([&] {
     const std::lock_guard lock(mutex_);
     orders_.push_back({.id = request});
+    if (std::erase(needing_step_, request) > 0 && needing_step_.empty()) is_unneeded_ = true;
   });
   order_came_.notify_one();
 }
@@ -53,6 +54,7 @@ void EngineQueues::close() {
   {
     const std::lock_guard lock(mutex_);
     is_closing_ = true;
+    is_unneeded_ = true;
   }
   order_came_.notify_one();
 }
@@ -93,6 +95,20 @@ std::optional<std::vector<EngineQueues::Order>> EngineQueues::take_orders(bool i
 void EngineQueues::wait_for_order(std::chrono::duration<double> timeout) {
   std::unique_lock lock(mutex_);
   order_came_.wait_for(lock, timeout, [&] { return is_closing_ || !orders_.empty(); });
+}
+
+const std::atomic<bool>& EngineQueues::begin_step(std::vector<RequestId> requests) {
+  const std::lock_guard lock(mutex_);
+  for (const Order& order : orders_)
+    if (!order.request) std::erase(requests, order.id);
+  needing_step_.swap(requests);
+  is_unneeded_ = is_closing_ || needing_step_.empty();
+  return is_unneeded_;
+}
+
+void EngineQueues::end_step() {
+  const std::lock_guard lock(mutex_);
+  needing_step_.clear();
 }
 
 void EngineQueues::put(Event event) {

@@ -2,6 +2,7 @@
 // the engine's state come out.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -46,6 +47,10 @@ class EngineQueues {
   std::optional<std::vector<Order>> take_orders(bool is_idle);
   // Waits until an order arrives, the queues are closed or the time is over.
   void wait_for_order(std::chrono::duration<double> timeout);
+  // Between begin_step() and end_step(), cancel() and close() set the returned flag once no request needs the
+  // step that the engine's thread runs: all of `requests` are cancelled, or the engine must end.
+  const std::atomic<bool>& begin_step(std::vector<RequestId> requests);
+  void end_step();
   void put(Event event);            // queues the event for publish()
   void reserve(size_t num_events);  // allocates memory for events that put() will queue
   // Publishes the state together with the events put since the last call: a thread that receives such an
@@ -60,6 +65,8 @@ class EngineQueues {
   std::vector<Event> events_;
   size_t num_taken_{0};  // number of events_ that wait_event() has returned
   bool is_closing_{false};
+  std::vector<RequestId> needing_step_;   // requests of the step that runs, without cancelled ones
+  std::atomic<bool> is_unneeded_{false};  // Batch::is_unneeded; the backend reads it without the mutex
   uint64_t num_requests_{0};
   EngineState state_;
 

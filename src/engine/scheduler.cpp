@@ -82,6 +82,13 @@ void Scheduler::remove(RequestId request) {
   erase(sequence);
 }
 
+void Scheduler::discard(RequestId request, int num_filled) {
+  const auto found = running_by_id_.find(request);
+  if (found == running_by_id_.end()) return;
+  mark_end(*found->second, num_filled);  // next() has added these pages to the cache
+  erase(found->second);
+}
+
 void Scheduler::erase(std::list<Running>::iterator sequence) {
   --sequence->cache->num_running;
   running_by_id_.erase(sequence->request);

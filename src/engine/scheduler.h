@@ -135,6 +135,9 @@ class Scheduler {
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Ignores unknown ids.
   void remove(RequestId request);
+  // Like remove(), for a running sequence whose last planned step was given up: later prompts share only the
+  // pages of its first `num_filled` positions.
+  void discard(RequestId request, int num_filled);
   // After a failed step (page contents unknown): removes and returns running sequences, clears prefix caches.
   std::vector<RequestId> remove_running();
   // Moves all running sequences back to the queue, in order, after a step could not be planned or run. Each

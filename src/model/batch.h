@@ -1,6 +1,7 @@
 // Input and result of one step of a backend. Prefill, chunked prefill, decode and mixtures are the same call.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -117,6 +118,9 @@ inline constexpr int kMaxDraftingRuns{64}, kMaxDraftsOfHead{16};
 struct Batch {
   std::span<const Run> runs{};
   bool want_logits{false};  // also return the logits of all output rows
+  // Another thread sets it once no caller needs the step any more. The backend may then give the step up
+  // (StepCut in backend/backend.h) or finish it. Null: the step is needed. Ranks never give a step up.
+  const std::atomic<bool>* is_unneeded{nullptr};
 };
 
 struct TokenLogprob {

@@ -114,11 +114,10 @@ StepResult ReferenceBackend::run(const Batch& batch, std::vector<TracedResult>* 
   result.logits.resize(outputs.size() * vocab);
   const View<float, 2> logits(result.logits.data(), {std::ssize(outputs), vocab});
   const Trace trace = drafter_ ? drafter_->trace(std::ssize(rows)) : Trace{};
-  Observe observe;
-  if (traced)
-    observe = [&](int layer, Operation operation, const Activations& a) {
-      traced->push_back({layer, operation, values_of(layer, operation, a, rows)});
-    };
+  const Observe observe = [&](int layer, Operation operation, const Activations& a) {
+    if (batch.is_unneeded && *batch.is_unneeded) throw StepCut();
+    if (traced) traced->push_back({layer, operation, values_of(layer, operation, a, rows)});
+  };
   forward({*weights_, rope_, rows, outputs, kv_, logits, trace, &pool_, {}, {}, observe});
   check_unchanged(weights_->files);
   if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <span>
@@ -140,5 +141,20 @@ class Feeder {
   std::deque<PagePool> pools_;  // for each KV cache
   std::vector<Sequence> sequences_;
 };
+
+// Runs the same step on both backends, after `backend` had to give it up. `num_pages`: of each backend.
+inline void expect_to_give_up_an_unneeded_step(Backend& backend, Backend& other, int num_pages) {
+  const std::vector<TokenId> prompt = random_ids(40, backend.config().vocab, 3);
+  const std::vector<OutputRow> outputs{{.token_index = 39, .prompt = {}, .output = {}}};
+  PagePool pool(num_pages);
+  SequencePages pages(pool, backend.config().window);
+  ASSERT_TRUE(pages.reserve(40));
+  const std::vector<Run> runs{{prompt, 0, pages.full(), pages.sliding(), outputs}};
+  std::atomic<bool> is_unneeded{true};
+  const Batch batch{.runs = runs, .want_logits = true, .is_unneeded = &is_unneeded};
+  EXPECT_THROW(backend.step(batch), StepCut);
+  is_unneeded = false;
+  EXPECT_EQ(backend.step(batch).logits, other.step(batch).logits);
+}
 
 }  // namespace nibble

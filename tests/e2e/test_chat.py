@@ -263,7 +263,7 @@ def test_a_spinner_counts_the_prompt_and_ctrl_c_ends_it_at_once(tmp_path):
     chat.type("/reset\n")
     chat.expect("new conversation")
     chat.expect("> ")
-    chat.type(QUESTION + "\n")  # waits for the end of the step, and gets its own answer
+    chat.type(QUESTION + "\n")  # the step of the other prompt is given up
     chat.expect("17 + 25 = 42.")
     end(chat)
 

@@ -86,6 +86,24 @@ def test_a_cpp_program_built_with_find_package_remembers_the_conversation(prefix
     assert "loading tiny: done" in told.stderr
 
 
+def test_a_cpp_program_built_with_find_package_can_contain_the_library(prefix, tmp_path):
+    shutil.copy(ROOT / "examples/library.cpp", tmp_path)
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE.replace("nibble::nibble)", "nibble::nibble_static)"))
+    succeed("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    succeed("cmake", "--build", tmp_path / "build")
+    program = tmp_path / "build/library"
+    assert "libnibble" not in succeed("readelf", "-d", program)
+    assert run(program, "tiny", input=f"{QUESTION}\n").stdout.startswith(ANSWER)
+
+
+def test_a_c_program_built_with_pkg_config_can_contain_the_library(prefix, tmp_path):
+    environment = {**os.environ, "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"}
+    flags = succeed("pkg-config", "--cflags", "--libs", "nibble-static", env=environment).split()
+    succeed("cc", "-std=c99", ROOT / "examples/library.c", *flags, "-o", tmp_path / "library")
+    assert "libnibble" not in succeed("readelf", "-d", tmp_path / "library")
+    assert succeed(tmp_path / "library", "tiny", QUESTION) == ANSWER.rstrip("\n")
+
+
 def test_only_the_functions_of_the_header_are_exported_each_with_a_version(prefix):
     library = prefix / "lib/libnibble.so.0"
     exported = {line.split()[-1] for line in succeed("nm", "-D", "--defined-only", library).splitlines()}

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
 #include <random>
+#include <semaphore>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/engine/toy_engine.h"
 
@@ -130,6 +134,89 @@ TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) 
   EXPECT_LT(num_begun.load(), kAnswerTokens);
   is_destroyed = true;
   lets_calls_pass.join();
+}
+
+// Fills the pages of the steps numbered `held`, from 1, with wrong tokens. Then gives such a step up as soon
+// as it is not needed any more, as the CPU backend does, or runs it after goes_on.release().
+class ImpatientBackend : public ToyBackend {
+ public:
+  explicit ImpatientBackend(std::vector<int> held)
+      : ToyBackend(options(), toy_logits), held_(std::move(held)) {}
+  StepResult step(const Batch& batch) override {
+    ++num_begun_;
+    if (std::count(held_.begin(), held_.end(), num_begun_)) {
+      write_wrong_tokens(batch);
+      is_held.release();
+      while (!*batch.is_unneeded && !goes_on.try_acquire_for(std::chrono::milliseconds(1))) {
+      }
+      if (*batch.is_unneeded) throw StepCut();
+    }
+    return ToyBackend::step(batch);
+  }
+  std::binary_semaphore is_held{0}, goes_on{0};
+
+ private:
+  void write_wrong_tokens(const Batch& batch) {
+    std::vector<Tokens> wrong(batch.runs.size());
+    std::vector<Run> runs(batch.runs.begin(), batch.runs.end());
+    for (size_t n = 0; n < runs.size(); ++n) {
+      wrong[n].assign(runs[n].tokens.size(), kToyVocab - 1);
+      runs[n].tokens = wrong[n];
+      runs[n].outputs = {};
+    }
+    ToyBackend::step({.runs = runs});
+  }
+  std::vector<int> held_;
+  int num_begun_{0};
+};
+
+// Steps ahead are left out: they run on devices, which do not give up a step.
+class EngineGivesUp : public testing::Test {
+ protected:
+  void SetUp() override { steps_ahead = max_drafts = 0; }
+};
+
+TEST_F(EngineGivesUp, AStepWhoseOnlyRequestIsCancelledAndKeepsThePagesOfTheStepsBefore) {
+  ImpatientBackend backend({3});
+  Engine engine(backend, tokenizer(), options());
+  Answers answers(engine);
+  const GenerationRequest asked = request(Tokens(200, 9), 3);  // 4 steps, of 64, 64, 64 and 8 tokens
+  const RequestId id = engine.submit(asked);
+  backend.is_held.acquire();
+  engine.cancel(id);
+  const Answer cancelled = answers.wait_for(id);
+  EXPECT_EQ(cancelled.finished.value().reason, FinishReason::kCancelled);
+  EXPECT_TRUE(cancelled.tokens.empty());
+  const Answer& next = answers.wait_for(engine.submit(asked));
+  EXPECT_EQ(next.tokens, run_alone(asked));
+  EXPECT_EQ(next.finished.value().num_cached_tokens, 128) << "the first two steps ran to their end";
+  EXPECT_EQ(engine.state().num_faults, 0u);
+}
+
+TEST_F(EngineGivesUp, NoStepThatAnotherRequestNeeds) {
+  ImpatientBackend backend({1, 2});
+  Engine engine(backend, tokenizer(), options());
+  Answers answers(engine);
+  const GenerationRequest kept = request(tokens_of("kept"), 20);
+  const RequestId first = engine.submit(kept);
+  backend.is_held.acquire();
+  const RequestId second = engine.submit(request(tokens_of("other"), 20));
+  backend.goes_on.release();
+  backend.is_held.acquire();  // both requests have rows in the second step
+  engine.cancel(second);
+  backend.goes_on.release();
+  EXPECT_EQ(answers.wait_for(first).tokens, run_alone(kept));
+  EXPECT_EQ(answers.wait_for(second).finished.value().reason, FinishReason::kCancelled);
+  EXPECT_EQ(engine.state().num_faults, 0u);
+}
+
+TEST_F(EngineGivesUp, ItsStepWhenItIsDestroyed) {
+  ImpatientBackend backend({1});
+  std::optional<Engine> engine(std::in_place, backend, tokenizer(), options());
+  engine->submit(request(tokens_of("unfinished"), 20));
+  backend.is_held.acquire();
+  engine.reset();
+  EXPECT_EQ(backend.num_steps(), 1) << "only that of the wrong tokens";
 }
 
 // Runs without drafts, because the tests count calls of the model function.

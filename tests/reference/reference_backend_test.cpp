@@ -37,6 +37,11 @@ TEST_F(ReferenceBackendTest, AnyNumberOfThreadsGivesTheSameBits) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
+TEST_F(ReferenceBackendTest, GivesUpAStepThatIsNotNeededAndRunsTheNextOneLikeAnyOther) {
+  const auto make_backend = [&] { return make(weights, options_of(0)); };
+  expect_to_give_up_an_unneeded_step(*make_backend(), *make_backend(), Fulfilment::kNumPages);
+}
+
 TEST_F(ReferenceBackendTest, SaysThatEveryOperationIsPlainLoops) {
   const std::vector<KernelChoice> kernels = make(weights, options_of(0))->kernels();
   const auto experts = std::find_if(kernels.begin(), kernels.end(),

@@ -226,8 +226,8 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
     drafter_->start(std::ssize(rows));
     tap = [&](int layer, View<const float, 2> x) { drafter_->keep(layer, x); };
   }
-  forward(
-      {machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
+  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap,
+           links_.get(), batch.is_unneeded});
   check_unchanged(model_.weights->files);
   if (traced) traced->push_back({-1, Operation::kUnembed, result.logits});
   result.kept = keep_right_drafts(batch, result.outputs,

@@ -1,7 +1,10 @@
 #include "backend/cpu/forward.h"
 
 #include <algorithm>
+#include <atomic>
+#include <string_view>
 
+#include "backend/backend.h"
 #include "backend/cpu/attention/attend.h"
 #include "backend/cpu/dense/embed.h"
 #include "backend/cpu/dense/project.h"
@@ -19,10 +22,16 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
   return view;
 }
 
+// Gives the step up if no caller needs it any more.
+void end_operation(const ForwardArgs& args, Operation operation, std::string_view part) {
+  args.clock.lap(operation, part);
+  if (args.is_unneeded && !args.links && args.is_unneeded->load(std::memory_order_relaxed)) throw StepCut();
+}
+
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap, links] = args;
+  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap, links, _] = args;
   const Weights& weights = *packed.weights;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
@@ -40,7 +49,7 @@ void forward(const ForwardArgs& args) {
 
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
-  clock.lap(Operation::kEmbed, "embed");
+  end_operation(args, Operation::kEmbed, "embed");
   for (const LayerWeights& layer : weights.layers) {
     const ptrdiff_t n = &layer - weights.layers.data();
     const LayerKv& kv = kv_cache.layer(n);
@@ -48,23 +57,23 @@ void forward(const ForwardArgs& args) {
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
          a.normed, a.normed_q8, a.q, kv});  // normalises, projects, rotates, stores keys and values
-    clock.lap(Operation::kQkv, "qkv");
+    end_operation(args, Operation::kQkv, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
-    clock.lap(Operation::kAttend, "attend");
+    end_operation(args, Operation::kAttend, "attend");
     begin_half();
     project({machine, a.attended, layer.o, strips && strips->o ? &*strips->o : nullptr, a.attended_q8,
              layer.o_bias, x});  // x += Wo attended + bo
     end_half();
-    clock.lap(Operation::kProject, "project");
+    end_operation(args, Operation::kProject, "project");
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
            a.chosen_weights});  // norm, router, top K, softmax
-    clock.lap(Operation::kRoute, "route");
+    end_operation(args, Operation::kRoute, "route");
     begin_half();
     experts({machine, a.normed, chosen, a.chosen_weights, layer,
              strips && strips->experts ? &*strips->experts : nullptr, config.experts(), config.swiglu_limit,
              a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
     end_half();
-    clock.lap(Operation::kExpertsUp, "experts");
+    end_operation(args, Operation::kExpertsUp, "experts");
     if (tap) tap(static_cast<int>(n), x);
   }
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
@@ -76,7 +85,7 @@ void forward(const ForwardArgs& args) {
              packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, own});
     if (links) links->collect(logits);
     if (!links || links->share().rank == 0) take_logits(o, logits);
-    clock.lap(Operation::kUnembed, "unembed");
+    end_operation(args, Operation::kUnembed, "unembed");
   }
 }
 

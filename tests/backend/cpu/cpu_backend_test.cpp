@@ -115,6 +115,11 @@ TEST_F(CpuBackend, RunsExpertsOfEveryFormatLikeTheReference) {
   }
 }
 
+TEST_F(CpuBackend, GivesUpAStepThatIsNotNeededAndRunsTheNextOneLikeAnyOther) {
+  const auto make_backend = [&] { return make(weights, options_of(Isa::kPortable)); };
+  expect_to_give_up_an_unneeded_step(*make_backend(), *make_backend(), Fulfilment::kNumPages);
+}
+
 TEST_F(CpuBackend, KeepsMxfp4ExpertsInStripsNextToLayersOfBf16) {
   Weights mixed = *weights;
   const auto converted = with_experts(weights, Format::kBf16);
