@@ -101,6 +101,8 @@ struct Engine::Impl {
   }
   // Returns nullopt if no sequence can run, the launch failed, or the step was given up.
   std::optional<Launched> launch();
+  // Launches `step` on the backend, which may give it up (StepCut) if it runs no step ahead.
+  void launch(const Launched& step, Batch batch);
   std::vector<Slice> plan(Drafting::Trees& trees);
   const Launched* step_under_way() const { return steps.under_way ? &*steps.under_way : nullptr; }
   void finish();  // waits for the step under way and completes it, unless it failed
@@ -269,27 +271,31 @@ std::optional<Launched> Engine::Impl::launch() {
     for (const Slice& slice : next.slices) slice.sequence->start(slice.first_position);
     if (requests.report_prompts(next.slices, /*is_done=*/false))
       publish();  // so that clients get the events while the step runs
-    Batch runs = batch.batch();
-    if (backend.steps_ahead() == 0) runs.is_unneeded = &queues.begin_step(requests_of(next));
-    backend.launch(runs);
-    queues.end_step();
+    launch(next, batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {
-    queues.end_step();
     throw;  // run() calls recover(): the retry may find memory
   } catch (const StepCut&) {
-    queues.end_step();
     queues.progress().end_step(next.num_rows);
     for (const Slice& slice : next.slices)  // their cancellations are queued
       scheduler.discard(slice.request, slice.first_position);
     return {};
   } catch (const std::exception& error) {
-    queues.end_step();
     queues.progress().end_step(next.num_rows);
     fail_step(error);
     return {};
   }
   return next;
+}
+
+void Engine::Impl::launch(const Launched& step, Batch batch) {
+  if (backend.steps_ahead() > 0) return backend.launch(batch);
+  batch.is_unneeded = &queues.begin_step(requests_of(step));
+  const struct StepEnd {
+    EngineQueues& queues;
+    ~StepEnd() { queues.end_step(); }
+  } end{queues};
+  backend.launch(batch);
 }
 
 void Engine::Impl::finish() {
