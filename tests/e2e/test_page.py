@@ -353,7 +353,7 @@ def test_a_key_is_asked_for_once_for_all_tabs(chromium):
             if handle != opened:
                 driver.close()
         driver.switch_to.window(opened)
-        chromium.go(locked.url + "/page/icon.svg")  # no tab with the key is left
+        chromium.go(locked.url + "/page/base/icon.svg")  # no tab with the key is left
         chromium.js("sessionStorage.clear()")
         chromium.go(locked.url + "/")
         chromium.wait("document.getElementById('key-dialog').open")
@@ -373,7 +373,7 @@ def any_page(chromium, server):
 
 RENDER = """
 const [text, done] = arguments;
-import("/page/markdown.js").then(({renderMarkdown}) => {
+import("/page/reading/markdown.js").then(({renderMarkdown}) => {
   const element = document.createElement("div");
   renderMarkdown(element, text);
   for (const head of element.querySelectorAll(".code-head")) head.remove();
@@ -464,7 +464,7 @@ def test_axe_finds_no_violation(page, server, scheme):
     page.driver.execute_async_script(
         """
         const done = arguments[0];
-        import("/page/markdown.js").then(({renderMarkdown}) => {
+        import("/page/reading/markdown.js").then(({renderMarkdown}) => {
           renderMarkdown(document.querySelector(".answer"), "# A\\n[x](https://a.example) `b`\\n\\n|a|b|\\n|-|-|\\n|c|d|\\n\\n> e\\n\\n1. f\\n\\n- [x] done[^1]\\n\\n$\\\\frac{a}{b}$\\n\\n```py\\n# g\\nimport os\\ndef f(x: int) -> str:\\n    return \\"a\\" + 1\\n```\\n\\n[^1]: note");
           done();
         });

@@ -9,7 +9,7 @@ from test_page import QUESTION, RENDER, any_page, chromium, page, server  # noqa
 # Renders Markdown into the page, and waits for the libraries.
 SHOW = """
 const [text, done] = arguments;
-Promise.all(["markdown", "katex", "highlight"].map((name) => import(`/page/${name}.js`))).then(([{renderMarkdown}]) => {
+Promise.all(["markdown", "katex", "highlight"].map((name) => import(`/page/reading/${name}.js`))).then(([{renderMarkdown}]) => {
   document.querySelector(".turn:has(#shown)")?.remove();
   const element = document.createElement("div");
   element.className = "answer";
@@ -156,7 +156,7 @@ def test_no_code_becomes_markup(page, language):
 def test_marked_text_is_only_ever_spans(page):
     made = """
     const [marked, done] = arguments;
-    import("/page/code.js").then(({elementsOf}) => done(elementsOf(marked).innerHTML));
+    import("/page/reading/code.js").then(({elementsOf}) => done(elementsOf(marked).innerHTML));
     """
     for marked, shown in (
         ('<span class="hljs-a">&lt;b&gt;</span>&amp;', '<span class="hljs-a">&lt;b&gt;</span>&amp;'),
