@@ -24,7 +24,8 @@ async function fill() {
   }));
 }
 
-/** The name of the file that answers a request; null if it is no file of the page. @param {Request} request */
+/** The name of the file that answers a request; null if it is no file of the page.
+ * @param {Request} request */
 function fileOf({ method, mode, url }) {
   if (method !== "GET" || !url.startsWith(kBase)) return null;
   const path = url.slice(kBase.length).split(/[?#]/)[0];

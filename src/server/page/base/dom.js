@@ -13,6 +13,8 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
+/** The element of this id. The HTML decides its type.
+ * @type {(id: string) => any} */
 export const byId = (id) => document.getElementById(id);
 
 // Also works without TLS, where navigator.clipboard is missing: users may open the server of another machine.
@@ -20,7 +22,7 @@ export async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const field = h("textarea", { class: "off-screen" });
   field.value = text;
-  const focused = document.activeElement;
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
   document.body.append(field);
   field.select();
   const isCopied = document.execCommand("copy");
@@ -29,7 +31,8 @@ export async function copyText(text) {
   if (!isCopied) throw new Error("the browser did not allow it");
 }
 
-/** Saves text as a file. @param {string} title @param {string} ending @param {string} type @param {string} text */
+/** Saves text as a file.
+ * @param {string} title @param {string} ending @param {string} type @param {string} text */
 export function download(title, ending, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 40) || "conversation";

@@ -14,7 +14,8 @@ function safeStorage(open) {
       }
     },
 
-    /** Returns whether the value is stored. @param {string} key @param {string} value */
+    /** Returns whether the value is stored.
+     * @param {string} key @param {string} value */
     set(key, value) {
       try {
         open().setItem(key, value);

@@ -15,6 +15,7 @@ import { onTokenNeeded } from "../tools/mcp_servers.js";
 import { askForToken } from "../tools/token_dialog.js";
 import { setUpComposer, showChips } from "./composer.js";
 import * as conversation from "./conversation.js";
+import { stopAnswer } from "./running.js";
 import { setUpSidebar, showList } from "./sidebar.js";
 
 // Keyboards on screens have no Shift+Enter: there, Enter makes a new line, as their key says, and the button sends.
@@ -34,7 +35,7 @@ function openConversation(chat) {
 
 function remove(chat) {
   if (!confirm(`Delete "${titleOf(chat)}"?`)) return;
-  conversation.stopAnswer(chat.id);
+  stopAnswer(chat.id);
   store.remove(chat);
   if (chat.id === conversation.open.id) return openConversation(store.newConversation());
   showList();

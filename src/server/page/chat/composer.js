@@ -8,7 +8,8 @@ import { conversations } from "../storage/store.js";
 const kMostBytes = 1_000_000;    // of a file
 const kLongPaste = 10_000;       // characters; a longer paste becomes a file
 
-/** Text as a fenced block with a name. The fence is longer than any in the text. @param {string} name @param {string} text */
+/** Text as a fenced block with a name. The fence is longer than any in the text.
+ * @param {string} name @param {string} text */
 export function fenced(name, text) {
   const longest = [...text.matchAll(/`+/g)].reduce((most, [run]) => Math.max(most, run.length), 2);
   const fence = "`".repeat(longest + 1);
@@ -16,7 +17,8 @@ export function fenced(name, text) {
   return `${fence}${safeName}\n${text}${text.endsWith("\n") ? "" : "\n"}${fence}\n`;
 }
 
-/** Inserts text where the cursor is, as if it was typed: it is part of the draft, and can be undone. @param {string} text */
+/** Inserts text where the cursor is, as if it was typed: it is part of the draft, and can be undone.
+ * @param {string} text */
 function insert(text) {
   const field = byId("input");
   const { selectionStart: begin, selectionEnd: end, value } = field;
@@ -56,7 +58,8 @@ let onChange = () => {};
 let shown = /** @type {any[]} */ ([]);
 let removed = /** @type {{chat: string, file: Attachment} | null} */ (null);  // the last one can be attached again
 
-/** The message of a draft. @param {string} text @param {Attachment[]} files */
+/** The message of a draft.
+ * @param {string} text @param {Attachment[]} files */
 export const messageText = (text, files) =>
   [text.trim() ? text : "", ...files.map((file) => fenced(file.name, file.text))].filter(Boolean).join("\n");
 
@@ -74,7 +77,8 @@ function setFiles(chat, files) {
   onChange();
 }
 
-/** Shows the files of the draft: each can be removed, or become text of the field. @param {Conversation} chat */
+/** Shows the files of the draft: each can be removed, or become text of the field.
+ * @param {Conversation} chat */
 export function showFiles(chat) {
   const now = [chat.id, chat.files, removed];
   if (now.every((part, at) => part === shown[at])) return;  // keeps the focus
@@ -137,7 +141,8 @@ export function setUpComposer(open, onFiles) {
   });
 }
 
-/** Shows the settings that change answers; each opens its field. @param {Conversation} chat */
+/** Shows the settings that change answers; each opens its field.
+ * @param {Conversation} chat */
 export function showChips(chat) {
   const settings = settingsOf(chat);
   const { effort, instructions, schema, tools, mcp, javascript } = settings;
@@ -153,7 +158,8 @@ export function showChips(chat) {
     h("button", { type: "button", "data-setting": name, onclick: () => openSettings(name) }, text)));
 }
 
-/** Shows how much of the context the branch takes. @param {import("../storage/message.js").Message[]} branch @param {number | undefined} maxContext */
+/** Shows how much of the context the branch takes.
+ * @param {import("../storage/message.js").Message[]} branch @param {number | undefined} maxContext */
 export function showGauge(branch, maxContext) {
   const usage = branch.filter((message) => message.usage).at(-1)?.usage;
   byId("gauge").hidden = !usage || !maxContext;

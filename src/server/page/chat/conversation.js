@@ -125,26 +125,29 @@ function stateOf(message, versions) {
   };
 }
 
-/** Shows another version and the messages after it. @param {Message} message @param {number} by */
+/** Shows another version and the messages after it.
+ * @param {Message} message @param {number} by */
 function showVersion(message, by) {
   open.shown = leafBelow(open.messages, message.id);
   open.leaf = open.shown;
   forgetFailure(message.parent);
   store.saveShown(open);
   showConversation();
-  const buttons = [...turnOf(message.id).element.querySelectorAll(".versions button")];
+  const buttons = /** @type {HTMLButtonElement[]} */ ([...turnOf(message.id).element.querySelectorAll(".versions button")]);
   const [same, other] = by < 0 ? buttons : buttons.reverse();
   (same.disabled ? other : same).focus();
 }
 
-/** Sends the draft. @param {string} text  of the field */
+/** Sends the draft.
+ * @param {string} text  of the field */
 export function ask(text) {
   const content = messageText(text, open.files);
   byId("input").value = "";
   send([newMessage(open.id, open.shown, { role: "user", content })], { endsDraft: true });
 }
 
-/** Adds messages, each the parent of the next, and receives the answer. @param {Message[]} messages */
+/** Adds messages, each the parent of the next, and receives the answer.
+ * @param {Message[]} messages */
 function send(messages, options = {}) {
   const last = messages.at(-1).id;
   open.shown = last;
@@ -175,7 +178,8 @@ function redraw(message) {
   turnOf(message.id)?.update(stateOf(message, versions));
 }
 
-/** Shows a change made in another tab. @param {import("../storage/store.js").Change} change @param {boolean} isNews */
+/** Shows a change made in another tab.
+ * @param {import("../storage/channel.js").Change} change @param {boolean} isNews */
 export function followChange(change, isNews) {
   if (change.kind === "deleted") stopAnswer(change.chat);
   if (change.kind === "deleted" && change.chat === open.id) {
@@ -205,9 +209,10 @@ export function followChange(change, isNews) {
 /** The last answer with text, complete or not. */
 export const lastAnswer = () => branch.filter((message) => message.role === "assistant" && message.content).at(-1);
 
-/** Presses a button of the last turn of a role: `.edit`, `.retry`. @param {string} role @param {string} button */
+/** Presses a button of the last turn of a role: `.edit`, `.retry`.
+ * @param {string} role @param {string} button */
 export function pressLast(role, button) {
   const message = branch.filter((known) => known.role === role).at(-1);
-  const found = message && turnOf(message.id)?.element.querySelector(button);
+  const found = message && /** @type {HTMLElement | undefined} */ (turnOf(message.id)?.element.querySelector(button));
   if (found && !found.hidden) found.click();
 }

@@ -17,7 +17,8 @@ let branch = /** @type {Message[]} */ ([]);
 let stateOf = (message, at) => /** @type {import("./turn.js").TurnState} */ ({});
 let isWaiting = false;  // for idle time
 
-/** The element and the update of a message, if it is shown already. @param {string} id */
+/** The element and the update of a message, if it is shown already.
+ * @param {string} id */
 export const turnOf = (id) => turns.get(id);
 
 /** Forgets a conversation, before another one is shown. */
@@ -52,11 +53,12 @@ export function drawLog(messages, state) {
 function waitForIdleTime() {
   if (isWaiting) return;
   isWaiting = true;
-  const ask = globalThis.requestIdleCallback ?? ((show) => setTimeout(() => show({ timeRemaining: () => 10 }), kStepMs));  // Safari
+  const ask = globalThis.requestIdleCallback ?? ((show) => setTimeout(() => show({ timeRemaining: () => 10, didTimeout: false }), kStepMs));  // Safari
   ask(showEarlier, { timeout: kStepMs });
 }
 
-/** Shows messages before those shown until the idle time ends. What the user reads does not move. @param {IdleDeadline} deadline */
+/** Shows messages before those shown until the idle time ends. What the user reads does not move.
+ * @param {IdleDeadline} deadline */
 function showEarlier(deadline) {
   isWaiting = false;
   const log = byId("log"), { scrollHeight, scrollTop } = log;

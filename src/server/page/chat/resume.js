@@ -22,7 +22,8 @@ const kGivenUp = "The connection ended before the answer was complete, and the s
 /** @type {Map<string, () => void>} */
 const held = new Map();  // by message: lets go of the lock of an answer that this tab began
 
-/** Answers that may go on: of this tab, of other tabs, and of closed ones. @returns {Handle[]} */
+/** Answers that may go on: of this tab, of other tabs, and of closed ones.
+ * @returns {Handle[]} */
 export function openAnswers() {
   const handles = [];
   for (const key of local.keys()) {
@@ -77,16 +78,19 @@ export async function alone(id, work) {
   }
 }
 
-/** Forgets an answer that is complete and saved. The server drops it after a time. @param {Message} message */
+/** Forgets an answer that is complete and saved. The server drops it after a time.
+ * @param {Message} message */
 export const closeAnswer = (message) => local.remove(kItems + message.id);
 
-/** Lets another tab receive the answer. @param {Message} message */
+/** Lets another tab receive the answer.
+ * @param {Message} message */
 export function releaseAnswer(message) {
   held.get(message.id)?.();
   held.delete(message.id);
 }
 
-/** Yields the chunks of a new answer. @param {Message} message @param {object} body @param {AbortSignal} signal */
+/** Yields the chunks of a new answer.
+ * @param {Message} message @param {object} body @param {AbortSignal} signal */
 export function newChunks(message, body, signal) {
   const keep = (id) => {
     if (!id) return;  // the server keeps no answers
@@ -98,7 +102,8 @@ export function newChunks(message, body, signal) {
   return goOn(message, streamChat(body, signal, keep), signal);
 }
 
-/** Yields the rest of an answer. @param {Message} message @param {Handle} handle @param {AbortSignal} signal */
+/** Yields the rest of an answer.
+ * @param {Message} message @param {Handle} handle @param {AbortSignal} signal */
 export const restOfChunks = (message, handle, signal) => goOn(message, resumeChat(handle.id, message.received, signal), signal);
 
 async function* goOn(message, events, signal) {
@@ -135,7 +140,8 @@ async function* goOn(message, events, signal) {
   }
 }
 
-/** Waits for `ms`, then until the browser has a network. Ends early if aborted. @param {number} ms @param {AbortSignal} signal */
+/** Waits for `ms`, then until the browser has a network. Ends early if aborted.
+ * @param {number} ms @param {AbortSignal} signal */
 async function pause(ms, signal) {
   const isAborted = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   await Promise.race([isAborted, new Promise((resolve) => setTimeout(resolve, ms))]);

@@ -28,26 +28,30 @@ const running = new Map();  // by conversation
 const failures = new Map();  // by parent message
 let view = /** @type {View} */ ({});
 
-/** Goes on with the answers that a reload has interrupted. @param {View} given */
+/** Goes on with the answers that a reload has interrupted.
+ * @param {View} given */
 export function setUpAnswers(given) {
   view = given;
   addEventListener("pagehide", () => store.saveAtOnce([...running.values()].map(({ message }) => message)));
   for (const handle of openAnswers()) alone(handle.id, () => resumeAnswer(handle));
 }
 
-/** The answer that a conversation receives, or whose tools run. @param {string} chat */
+/** The answer that a conversation receives, or whose tools run.
+ * @param {string} chat */
 export const runningAnswer = (chat) => running.get(chat)?.message;
 
 /** @param {string} chat */
 export const stopAnswer = (chat) => running.get(chat)?.stop.abort();
 
-/** The error of the last failed answer to a message. @param {string | null} parent */
+/** The error of the last failed answer to a message.
+ * @param {string | null} parent */
 export const failureOf = (parent) => failures.get(parent);
 
 /** @param {string | null} parent */
 export const forgetFailure = (parent) => failures.delete(parent);
 
-/** Receives an answer to a message: a new version if it has one already. @param {Conversation} chat @param {string | null} parent */
+/** Receives an answer to a message: a new version if it has one already.
+ * @param {Conversation} chat @param {string | null} parent */
 export async function answer(chat, parent) {
   const settings = settingsOf(chat);
   if (!chat.settings) {
@@ -63,14 +67,16 @@ export async function answer(chat, parent) {
   await follow(chat, message, (signal) => chunksWithTools(chat, message, body, signal), before);
 }
 
-/** Adds the conversation's tools to a request, then yields the chunks of its answer. @param {Conversation} chat @param {Message} message */
+/** Adds the conversation's tools to a request, then yields the chunks of its answer.
+ * @param {Conversation} chat @param {Message} message */
 async function* chunksWithTools(chat, message, body, signal) {
   await offerTools(chat, message, body, signal, () => showProgress(chat, message))
     .catch((error) => notify("mcp", signal.aborted ? "" : error.message));
   yield* newChunks(message, body, signal);
 }
 
-/** Goes on with an answer that a reload or a closed tab has interrupted. @param {import("./resume.js").Handle} handle */
+/** Goes on with an answer that a reload or a closed tab has interrupted.
+ * @param {import("./resume.js").Handle} handle */
 async function resumeAnswer(handle) {
   const chat = store.conversations.get(handle.chat);
   const message = messageOfAnswer(handle, chat);

@@ -73,6 +73,7 @@ export function showList() {
   byId("conversations").replaceChildren(...[...groups].flatMap(([name, items]) => [h("h2", {}, name), h("ul", { "aria-label": name }, ...items)]));
 }
 
+/** @param {any[]} entry  of the list: conversation, title, whether it is open */
 function itemOf([chat, title, isOpen]) {
   const item = h("li", {},
     h("button", { type: "button", class: "open", dir: "auto", "aria-current": isOpen ? "true" : undefined, onclick: () => actions.open(chat) }, title),
@@ -81,7 +82,8 @@ function itemOf([chat, title, isOpen]) {
   return item;
 }
 
-/** Sets the user's title. If it is empty, the first line of the oldest message is shown instead. @param {Conversation} chat @param {string} title */
+/** Sets the user's title. If it is empty, the first line of the oldest message is shown instead.
+ * @param {Conversation} chat @param {string} title */
 export function rename(chat, title) {
   chat.title = title.trim().slice(0, 200);
   return store.saveFields(chat);

@@ -6,7 +6,7 @@ import { currentKey, keepKey, keyOfOtherTab } from "./key.js";
 export class ConnectionError extends Error {}
 
 // Set by the page: prompts the user for the key. Resolves to the key, or to null.
-let askForKey = () => null;
+let askForKey = async (wasRefused, refused) => /** @type {string | null} */ (null);
 export const onKeyNeeded = (ask) => { askForKey = ask; };
 
 async function ask(path, options) {
@@ -66,13 +66,15 @@ export async function* streamChat(body, signal, onId) {
   yield* chunksOf(reply);
 }
 
-/** Yields the rest of a kept answer. @param {string} id @param {number | undefined} last  event @param {AbortSignal} signal */
+/** Yields the rest of a kept answer.
+ * @param {string} id @param {number | undefined} last  event @param {AbortSignal} signal */
 export async function* resumeChat(id, last, signal) {
   const after = !(last >= 0) ? "" : `?starting_after=${last}`;
   yield* chunksOf(await ask(`v1/answers/${encodeURIComponent(id)}${after}`, { signal }));
 }
 
-/** Stops a kept answer and frees its memory at the server. @param {string} id */
+/** Stops a kept answer and frees its memory at the server.
+ * @param {string} id */
 export function endAnswer(id) {
   const key = currentKey();
   const headers = key === null ? {} : { Authorization: `Bearer ${key}` };

@@ -7,9 +7,11 @@ const kReadyMs = 5000, kOtherMs = 1000;  // time to the next look
 const kHealth = `${kServer}health`;  // public: needs no key
 const kTexts = { offline: "Offline", loading: "Loading the model", draining: "Shutting down", stalled: "Not responding", lost: "Not responding", ready: "Ready" };
 
-/** The longest context of the loaded model. @type {number | undefined} */
+/** The longest context of the loaded model.
+ * @type {number | undefined} */
 export let maxContext;
-/** The server's defaults of sampling parameters, by name. @type {Record<string, number>} */
+/** The server's defaults of sampling parameters, by name.
+ * @type {Record<string, number>} */
 export let serverDefaults = {};
 let shown = "";
 

@@ -15,7 +15,8 @@ async function show() {
   byId("state").textContent = isKept ? "This browser has a copy." : "This browser has no copy.";
 }
 
-/** Resolves when the worker has stored the copy. @param {ServiceWorkerRegistration} registration */
+/** Resolves when the worker has stored the copy.
+ * @param {ServiceWorkerRegistration} registration */
 function installed(registration) {
   const worker = registration.installing ?? registration.waiting ?? registration.active;
   return new Promise((resolve, reject) => {

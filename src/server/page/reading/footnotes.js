@@ -4,13 +4,15 @@ import { h } from "../base/dom.js";
 const kNote = /^ {0,3}\[\^([^\]\s]{1,40})\]:[ \t]*/;
 let known = new Set();  // names of the notes in the text that is being rendered
 
-/** Begins a text. Returns the names of its notes, as one string. @param {string} text */
+/** Begins a text. Returns the names of its notes, as one string.
+ * @param {string} text */
 export function setFootnotes(text) {
   known = new Set(text.includes("]:") ? text.split("\n").map((line) => line.match(kNote)?.[1]).filter(Boolean) : []);
   return [...known].join(" ");
 }
 
-/** The note that begins at this line, with its indented lines, or undefined. @param {string[]} lines @param {number} begin */
+/** The note that begins at this line, with its indented lines, or undefined.
+ * @param {string[]} lines @param {number} begin */
 export function footnoteAt(lines, begin) {
   const found = lines[begin].match(kNote);
   if (!found) return undefined;

@@ -5,7 +5,8 @@ import { formulaAt, restored } from "./math.js";
 
 const kMaxDepth = 8, kMaxAddress = 1000;
 
-/** Parses `text` into `element`, and returns that. @param {HTMLElement} element @param {string} text */
+/** Parses `text` into `element`, and returns that.
+ * @param {HTMLElement} element @param {string} text */
 export function withInline(element, text) {
   new Inline(text).appendTo(element);
   return element;

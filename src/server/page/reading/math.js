@@ -18,10 +18,12 @@ const kEncoded = /\ue000((?:[\udb80-\udbbf][\udc00-\udfff])+)/g;
 const encoded = (text) => kBegin + Array.from({ length: text.length }, (_, at) => String.fromCodePoint(kPlane + text.charCodeAt(at))).join("");
 const decoded = (text) => Array.from(text, (letter) => String.fromCharCode(letter.codePointAt(0) - kPlane)).join("");
 
-/** Puts formulas back into text that shows its source: code, addresses. @param {string} text */
+/** Puts formulas back into text that shows its source: code, addresses.
+ * @param {string} text */
 export const restored = (text) => text.replace(kEncoded, (_, formula) => decoded(formula));
 
-/** Returns Markdown with its formulas encoded. @param {string} text */
+/** Returns Markdown with its formulas encoded.
+ * @param {string} text */
 export function protectFormulas(text) {
   if (!/[$\\]/.test(text)) return text;
   const token = new RegExp(kToken);
@@ -76,7 +78,8 @@ function endOfCode(text, begin, marker, paragraph) {
 
 const isWord = (letter) => /\w/.test(letter ?? " ");
 
-/** The end of the formula that begins there, or undefined. @param {string} text @param {number} at */
+/** The end of the formula that begins there, or undefined.
+ * @param {string} text @param {number} at */
 function endOfFormula(text, at) {
   for (const [open, close] of kPairs) {
     if (!text.startsWith(open, at)) continue;
@@ -92,7 +95,8 @@ function endOfFormula(text, at) {
   return at + found[0].length;
 }
 
-/** The element of an encoded formula at this place of a text, and where it ends. @param {string} text @param {number} at */
+/** The element of an encoded formula at this place of a text, and where it ends.
+ * @param {string} text @param {number} at */
 export function formulaAt(text, at) {
   if (text[at] !== kBegin) return undefined;
   const pattern = new RegExp(kEncoded.source, "y");
@@ -132,7 +136,8 @@ const kAttributes = new Set(("accent accentunder columnalign columnlines columns
   "largeop linebreak linethickness lspace mathbackground mathcolor mathsize mathvariant maxsize minsize movablelimits " +
   "notation rowlines rowspacing rspace scriptlevel separator stretchy voffset width").split(" "));
 
-/** Adds what KaTeX made, a tree of its own objects, as elements. @param {Element} parent @param {any} node */
+/** Adds what KaTeX made, a tree of its own objects, as elements.
+ * @param {Element} parent @param {any} node */
 function append(parent, node) {
   if (typeof node.text === "string") return parent.append(node.text);
   if (node.character) return parent.append(node.character);
@@ -155,7 +160,8 @@ function alignColumns(table) {
     [...row.children].forEach((cell, at) => { if (["left", "right"].includes(sides[at])) cell.setAttribute("class", sides[at]); });
 }
 
-/** Copies selected formulas as their source. @param {ClipboardEvent} event */
+/** Copies selected formulas as their source.
+ * @param {ClipboardEvent} event */
 export function copyFormulas(event) {
   const selection = getSelection();
   if (!selection?.rangeCount || selection.isCollapsed) return;

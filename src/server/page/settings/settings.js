@@ -1,8 +1,11 @@
 // The settings. Each conversation has its own from its first question on; those saved last are the defaults of new ones.
 // The defaults are in localStorage: theme.js needs the theme before the page is drawn.
+import { isUrl } from "../base/newer.js";
 import { local } from "../base/web_storage.js";
 
 const kItem = "nibble.settings";
+
+/** @typedef {{name: string, label: string, range: string, min: number, max: number, isWhole?: boolean, fixed?: string}} Parameter */
 
 /** The sampling parameters of the chat endpoint, and the numbers that it accepts; without `fixed`, the server reports the default. */
 export const kSampling = [
@@ -22,7 +25,8 @@ export const kDefaultSettings = { effort: "medium", ...Object.fromEntries(kSampl
 
 const kMostServers = 10;
 
-/** The addresses of MCP servers, one on a line. @param {string} text */
+/** The addresses of MCP servers, one on a line.
+ * @param {string} text */
 export const serverUrls = (text) => text.split(/\s+/).filter(Boolean);
 
 /**
@@ -54,7 +58,8 @@ export function settingsOf(chat) {
   return settings;
 }
 
-/** Returns whether the settings are stored. @param {typeof kDefaultSettings} settings */
+/** Returns whether the settings are stored.
+ * @param {typeof kDefaultSettings} settings */
 export const saveSettings = (settings) => local.set(kItem, JSON.stringify(settings));
 
 /**
@@ -82,7 +87,7 @@ export function faultOf(name, text) {
 /** @param {string[]} urls */
 function serversFault(urls) {
   for (const text of urls) {
-    const url = URL.canParse(text) ? new URL(text) : null;
+    const url = isUrl(text) ? new URL(text) : null;
     if (!url || !/^https?:$/.test(url.protocol)) return `"${text}" is no address of a server: https://tools.example/mcp`;
     if (url.username || url.password || url.hash) return `"${text}" must have no password and no "#".`;
   }
@@ -90,4 +95,4 @@ function serversFault(urls) {
 }
 
 /** Values that the API does not accept would make every question fail. */
-const isNumberOf = ({ min, max, isWhole }, value) => value >= min && value <= max && (!isWhole || Number.isInteger(value));
+const isNumberOf = (/** @type {Parameter} */ { min, max, isWhole }, value) => value >= min && value <= max && (!isWhole || Number.isInteger(value));

@@ -5,7 +5,8 @@ import { faultOf, kDefaultSettings, kSampling, saveSettings } from "./settings.j
 
 const kFields = Object.keys(kDefaultSettings);
 
-/** Opens the settings at a field. @param {string} name */
+/** Opens the settings at a field.
+ * @param {string} name */
 export function openSettings(name) {
   byId("open-settings").click();
   byId(name).focus();
@@ -34,7 +35,7 @@ export function setUpSettings(current, onChange) {
   });
   byId("settings-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const settings = Object.fromEntries(kFields.map((name) => [name, byId(name).value.trim()]));
+    const settings = /** @type {typeof kDefaultSettings} */ (Object.fromEntries(kFields.map((name) => [name, byId(name).value.trim()])));
     for (const name of kFields) showFault(name, faultOf(name, settings[name]));
     const wrong = kFields.find((name) => faultOf(name, settings[name]));
     if (wrong) return byId(wrong).focus();
@@ -44,7 +45,8 @@ export function setUpSettings(current, onChange) {
   byId("cancel-settings").addEventListener("click", () => dialog.close());
 }
 
-/** "0 to 2; default: 1". While the server is offline, its default is unknown. */
+/** "0 to 2; default: 1". While the server is offline, its default is unknown.
+ * @param {import("./settings.js").Parameter} parameter */
 function hintOf({ name, range, fixed }) {
   const known = serverDefaults[name];
   const text = fixed ?? (typeof known === "number" ? String(Number(known.toPrecision(6))) : "the server's");

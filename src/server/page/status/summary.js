@@ -33,5 +33,6 @@ export function sentences({ model, state, max_context, engine, setup }) {
 // Reasons that name a file of measurements mean this.
 const kMeasured = "the fastest in nibble's measurements";
 
-/** Why a kernel was chosen. @param {string} reason */
+/** Why a kernel was chosen.
+ * @param {string} reason */
 export const plainReason = (reason) => (/^(docs|records)\//.test(reason) ? kMeasured : reason);

@@ -16,7 +16,8 @@ let numHanging = 0;  // late requests to open the database; above 0, new request
 /** The open database, or null. */
 export const openedDatabase = () => database;
 
-/** Opens the database, if it is not open. @returns {Promise<IDBDatabase>} */
+/** Opens the database, if it is not open.
+ * @returns {Promise<IDBDatabase>} */
 export async function connect() {
   if (database) return database;
   opening ??= openDatabase().finally(() => { opening = null; });
@@ -30,7 +31,8 @@ export async function connect() {
   return database = opened;
 }
 
-/** Begins a transaction. Safari ends connections without an event: then it opens another one. @param {string | string[]} stores */
+/** Begins a transaction. Safari ends connections without an event: then it opens another one.
+ * @param {string | string[]} stores */
 export async function begin(stores) {
   try {
     return (database ?? await connect()).transaction(stores, "readwrite");
@@ -97,10 +99,12 @@ export function committed(transaction) {
   });
 }
 
-/** The key in `drafts` of the files attached to a conversation's draft. @param {string} chat */
+/** The key in `drafts` of the files attached to a conversation's draft.
+ * @param {string} chat */
 export const filesKey = (chat) => `files of ${chat}`;
 
-/** The keys of all messages of a conversation. @param {string} chat */
+/** The keys of all messages of a conversation.
+ * @param {string} chat */
 export const messagesOf = (chat) => IDBKeyRange.bound([chat], [chat, []]);
 
 /**

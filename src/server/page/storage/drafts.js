@@ -1,12 +1,14 @@
 // Saves drafts: the text of the composer and the files attached to it.
+import { post } from "./channel.js";
 import { begin, committed, filesKey } from "./database.js";
-import { conversations, post, reportFault } from "./store.js";
+import { conversations, reportFault } from "./store.js";
 
 /** @typedef {import("./message.js").Conversation} Conversation */
 
 const kLost = "This draft is not saved. Is the browser's storage for this page full?";
 
-/** Saves the composer's text at each key press, so that closing the page loses none. @param {Conversation} chat @param {string} text */
+/** Saves the composer's text at each key press, so that closing the page loses none.
+ * @param {Conversation} chat @param {string} text */
 export async function saveDraft(chat, text) {
   chat.draft = text;
   keep(chat);
@@ -14,7 +16,8 @@ export async function saveDraft(chat, text) {
   await put(chat.id, text ? { id: chat.id, text, changed: chat.changed } : null);
 }
 
-/** Saves the attached files. @param {Conversation} chat @param {{name: string, text: string}[]} files */
+/** Saves the attached files.
+ * @param {Conversation} chat @param {{name: string, text: string}[]} files */
 export async function saveFiles(chat, files) {
   chat.files = files;
   keep(chat);

@@ -17,7 +17,8 @@ import { branchOf, titleOf, versionsOf } from "./tree.js";
 
 const kFormat = "nibble.conversations";
 
-/** The messages with parents before their children. @param {Map<string, Message>} messages */
+/** The messages with parents before their children.
+ * @param {Map<string, Message>} messages */
 function inOrder(messages) {
   const versions = versionsOf(messages), ordered = [], parents = [null];
   for (const parent of parents) {
@@ -43,7 +44,8 @@ export async function exportAll() {
   download("nibble-conversations", "json", "application/json", fileOf(listed(), await damagedRecords()));
 }
 
-/** Exports the branch that is shown. @param {Conversation} chat */
+/** Exports the branch that is shown.
+ * @param {Conversation} chat */
 export function exportMarkdown(chat) {
   const turns = branchOf(chat.messages, chat.shown).map((message) => {
     const names = { user: "You", assistant: "Answer", tool: message.name ? `Tool result: ${message.name}` : "Tool result" };

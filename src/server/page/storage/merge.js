@@ -1,7 +1,8 @@
 // Adds conversations to the existing ones: imported files, and localStorage of earlier versions.
+import { post } from "./channel.js";
 import { messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
 import { messageOf, newId } from "./message.js";
-import { conversation, post, write } from "./store.js";
+import { conversation, write } from "./store.js";
 import { leafBelow, repairLinks } from "./tree.js";
 
 /** @typedef {import("./message.js").Message} Message */
@@ -41,7 +42,8 @@ export async function merge(id, messages, leaf = null) {
 const isSame = (one, other) => one.role === other.role && one.content === other.content &&
   (one.reasoning ?? "") === (other.reasoning ?? "") && JSON.stringify(one.calls ?? []) === JSON.stringify(other.calls ?? []);
 
-/** Reads messages back: returns whether the storage has them all. @param {string} id @param {Message[]} messages */
+/** Reads messages back: returns whether the storage has them all.
+ * @param {string} id @param {Message[]} messages */
 export async function isStored(id, messages) {
   try {
     const records = await result(openedDatabase().transaction("messages").objectStore("messages").getAll(messagesOf(id)));

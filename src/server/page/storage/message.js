@@ -51,7 +51,8 @@ export const newId = () =>
 export const newMessage = (chat, parent, fields) =>
   /** @type {Message} */ ({ id: newId(), chat, parent, created: Date.now(), complete: true, content: "", ...fields });
 
-/** Whether a message has any text. @param {Message} message */
+/** Whether a message has any text.
+ * @param {Message} message */
 export const isEmpty = (message) => !message.content && !message.reasoning && !message.calls?.length;
 
 const isCall = (call) => typeof call?.id === "string" && typeof call.function?.name === "string" &&

@@ -1,5 +1,6 @@
 // All conversations: in memory, stored in IndexedDB, and synchronised with other tabs. If the storage is
 // blocked or full, everything works from memory, and `onFault` reports it.
+import { listen, post } from "./channel.js";
 import { begin, committed, connect, filesKey, messagesOf, openedDatabase, readAll, result, setAside } from "./database.js";
 import { isEmpty, messageOf, newId } from "./message.js";
 import { leafBelow, repairLinks } from "./tree.js";
@@ -7,15 +8,12 @@ import { leafBelow, repairLinks } from "./tree.js";
 /**
  * @typedef {import("./message.js").Message} Message
  * @typedef {import("./message.js").Conversation} Conversation
- * @typedef {{kind: "messages", chat: string, messages: Message[], leaf: string | null, shown: string | null, revives?: boolean} |
- *   {kind: "shown", chat: string, leaf: string | null, shown: string | null} | {kind: "dropped", chat: string, id: string} |
- *   {kind: "draft", chat: string, text: string} | {kind: "files", chat: string, files: {name: string, text: string}[]} | {kind: "fields", chat: string, title?: string, settings?: object} | {kind: "deleted", chat: string}} Change  a change made in another tab
+ * @typedef {import("./channel.js").Change} Change
  */
 
 /** @type {Map<string, Conversation>} */
 export const conversations = new Map();
 
-let channel = /** @type {BroadcastChannel | null} */ (null);
 const deleted = new Set();  // ids of conversations
 /** @type {Set<Message[]>} */
 const pending = new Set();  // messages that write() is still saving
@@ -36,7 +34,8 @@ const kDeleted = "This conversation was deleted in another tab and is not saved 
 const emptyConversation = (id) => ({ id, messages: new Map(), leaf: null, shown: null, changed: Date.now(), draft: "", files: [] });
 export const newConversation = () => emptyConversation(newId());
 
-/** The conversation with this id, created if it is missing. @param {string} id */
+/** The conversation with this id, created if it is missing.
+ * @param {string} id */
 export function conversation(id) {
   if (!conversations.has(id)) conversations.set(id, emptyConversation(id));
   return conversations.get(id);
@@ -100,11 +99,13 @@ function takeDraft(record, faults) {
   else faults.push({ store: "drafts", key: record.id, record, reason: "its text is damaged" });
 }
 
-/** Whether a stored or imported value is a list of attached files. @param {any} files */
+/** Whether a stored or imported value is a list of attached files.
+ * @param {any} files */
 export const areFiles = (files) => Array.isArray(files) && files.length > 0 &&
   files.every((file) => typeof file?.name === "string" && typeof file.text === "string");
 
-/** Sets damaged records aside and closes the gaps that they and earlier ones leave. @param {any[]} faults */
+/** Sets damaged records aside and closes the gaps that they and earlier ones leave.
+ * @param {any[]} faults */
 async function repair(faults) {
   const before = await readAll(openedDatabase(), "damaged").catch(() => ({ records: [] }));
   const lost = new Map();
@@ -140,7 +141,7 @@ export function reportDamage(numDamaged, numUnreadable = 0) {
 /**
  * Adds messages to a conversation, makes the last of them the branch's end, and saves them.
  * @param {Conversation} chat @param {Message[]} messages @param {string | null} leaf  the branch that a reload shows
- * @param {{endsDraft?: boolean}} [options]
+ * @param {{endsDraft?: boolean}} options
  */
 export function append(chat, messages, leaf, { endsDraft = false } = {}) {
   conversations.set(chat.id, chat);
@@ -154,19 +155,22 @@ export function append(chat, messages, leaf, { endsDraft = false } = {}) {
   return write(chat, messages, { endsDraft });
 }
 
-/** Saves which branch the user sees. @param {Conversation} chat */
+/** Saves which branch the user sees.
+ * @param {Conversation} chat */
 export function saveShown(chat) {
   post({ kind: "shown", chat: chat.id, leaf: chat.leaf, shown: chat.shown });
   return write(chat, []);
 }
 
-/** Saves the title and the settings. @param {Conversation} chat */
+/** Saves the title and the settings.
+ * @param {Conversation} chat */
 export function saveFields(chat) {
   post({ kind: "fields", chat: chat.id, title: chat.title, settings: chat.settings });
   return write(chat, [], { hasFields: true });
 }
 
-/** Saves an answer as received so far. Without text, only sends it to other tabs. @param {Conversation} chat @param {Message} message */
+/** Saves an answer as received so far. Without text, only sends it to other tabs.
+ * @param {Conversation} chat @param {Message} message */
 export function saveProgress(chat, message, hasText = true) {
   post({ kind: "messages", chat: chat.id, messages: [message], leaf: chat.leaf, shown: chat.shown });
   return hasText ? write(chat, [message]) : undefined;
@@ -188,7 +192,8 @@ export function saveAtOnce(received) {
   }
 }
 
-/** Drops an answer without text. It was never stored. @param {Conversation} chat @param {Message} message */
+/** Drops an answer without text. It was never stored.
+ * @param {Conversation} chat @param {Message} message */
 export function drop(chat, message) {
   chat.messages.delete(message.id);
   post({ kind: "dropped", chat: chat.id, id: message.id });
@@ -225,7 +230,7 @@ export async function write(chat, messages, { endsDraft = false, revives = false
       const old = await result(stored.get([chat.id, message.id]));
       if (!old || (old.complete === false && wanted.has(message))) stored.put(message);
     }
-    const { title, settings } = hasFields ? chat : { ...chat, ...record };
+    const { title, settings } = hasFields ? chat : /** @type {Conversation} */ ({ ...chat, ...record });
     chats.put({ id: chat.id, leaf: chat.leaf, changed: chat.changed, title, settings });
     if (endsDraft) for (const key of [chat.id, filesKey(chat.id)]) transaction.objectStore("drafts").delete(key);
     await done;
@@ -243,7 +248,8 @@ export async function write(chat, messages, { endsDraft = false, revives = false
   }
 }
 
-/** Deletes a conversation in the storage and in all tabs. @param {Conversation} chat */
+/** Deletes a conversation in the storage and in all tabs.
+ * @param {Conversation} chat */
 export async function remove(chat) {
   conversations.delete(chat.id);
   deleted.add(chat.id);
@@ -256,19 +262,9 @@ export async function remove(chat) {
   await committed(transaction).then(() => reportFault("storage", ""), (error) => reportFault("storage", `The conversation could not be deleted: ${error.message}`));
 }
 
-/** Sends a change to the other tabs. @param {Change} change */
-export function post(change) {
-  channel?.postMessage(change);
-}
-
 /** @param {(change: Change, isNews: boolean) => void} onChange */
 function follow(onChange) {
-  try {
-    channel = new BroadcastChannel("nibble");
-  } catch {
-    return;  // blocked like the storage
-  }
-  channel.onmessage = ({ data: change }) => {
+  listen((change) => {
     let isNews = true;  // not the progress of a known message
     if (change.kind === "deleted") {
       deleted.add(change.chat);
@@ -287,5 +283,5 @@ function follow(onChange) {
       if (change.kind !== "dropped" && change.kind !== "fields" && isNews) chat.changed = Date.now();
     }
     onChange(change, isNews);
-  };
+  });
 }

@@ -67,7 +67,8 @@ export function repairLinks(messages, lost) {
   }
 }
 
-/** The user's title, or the first line of the oldest message. @param {import("./message.js").Conversation} conversation */
+/** The user's title, or the first line of the oldest message.
+ * @param {import("./message.js").Conversation} conversation */
 export function titleOf(conversation) {
   if (conversation.title) return conversation.title;
   const oldest = [...conversation.messages.values()].filter((message) => message.parent === null).sort(byAge)[0];

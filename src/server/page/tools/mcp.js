@@ -2,6 +2,7 @@
 //
 // Versions until 2025-11-25 begin with a handshake, and may have sessions. Version 2026-07-28 has neither: each request has all
 // that it needs. Servers know the one, the other or both; the handshake is tried first.
+import { signals } from "../base/newer.js";
 import { McpFault, McpTransport } from "./mcp_http.js";
 
 export { McpFault };
@@ -28,7 +29,8 @@ export class McpClient {
     this.#transport = new McpTransport(url, token);
   }
 
-  /** Throws McpFault if the server can't be reached, or has no version in common. @param {AbortSignal} signal */
+  /** Throws McpFault if the server can't be reached, or has no version in common.
+   * @param {AbortSignal} signal */
   async connect(signal) {
     try {
       await this.#shakeHands(signal);
@@ -52,7 +54,8 @@ export class McpClient {
     await this.#transport.notify({ method: "notifications/initialized" });
   }
 
-  /** Leaves out tools without a usable name or schema. @param {AbortSignal} signal @returns {Promise<{tools: McpTool[], numUnusable: number}>} */
+  /** Leaves out tools without a usable name or schema.
+   * @param {AbortSignal} signal @returns {Promise<{tools: McpTool[], numUnusable: number}>} */
   async listTools(signal) {
     const tools = [], names = new Set(), cursors = new Set();
     let numUnusable = 0, cursor = undefined;
@@ -104,7 +107,7 @@ export class McpClient {
 
   async #exchange(method, params, signal, ms = kShortMs, more = {}) {
     const id = this.#nextId++;
-    const time = AbortSignal.timeout(ms), either = AbortSignal.any([signal, time]);
+    const time = signals.timeout(ms), either = signals.any([signal, time]);
     const headers = this.#isStateless ? { "Mcp-Method": method, ...more } : {};
     const request = { id, method, params: this.#isStateless ? { ...params, _meta: kMeta } : params };
     try {
@@ -128,7 +131,8 @@ const kMeta = {
   "io.modelcontextprotocol/clientCapabilities": {},
 };
 
-/** Whether a refused handshake may come from a server that knows none. @param {any} error */
+/** Whether a refused handshake may come from a server that knows none.
+ * @param {any} error */
 const mayBeStateless = (error) => error instanceof McpFault && (error.code !== undefined || (error.status >= 400 && error.status < 500 && error.status !== 401 && error.status !== 403));
 
 const unknownVersion = (version) => new McpFault(`The MCP server uses version ${String(version).slice(0, 100)} of MCP, which this page does not know.`);
@@ -140,7 +144,8 @@ function rpcFault({ code, message, data }, status) {
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isTool = (tool) => isObject(tool) && typeof tool.name === "string" && kHeaderText.test(tool.name) && isObject(tool.inputSchema);
 
-/** The text of a result; of pictures and other data only what they are, because the model reads text. @param {any} result */
+/** The text of a result; of pictures and other data only what they are, because the model reads text.
+ * @param {any} result */
 function resultText({ content, structuredContent }) {
   const parts = (Array.isArray(content) ? content : []).map((part) => {
     if (part?.type === "text" && typeof part.text === "string") return part.text;

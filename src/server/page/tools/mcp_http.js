@@ -2,6 +2,7 @@
 //
 // The browser decides which servers can be reached: the content policy of this page must name the server's origin (--mcp-origin),
 // and the server must allow this page's origin (CORS). Both faults look the same to a script, so the texts here explain them.
+import { isUrl, signals } from "../base/newer.js";
 import { eventsOf } from "./sse.js";
 
 const kMostResumes = 3;         // of a stream without a new event in between
@@ -12,19 +13,22 @@ const kCutOff = "The connection ended before the MCP server answered.";
 
 /** A fault whose message is written for the user, and for the model as the result of a call. */
 export class McpFault extends Error {
-  /** @param {string} message @param {{status?: number, code?: number, data?: any}} [details]  HTTP status; JSON-RPC error */
-  constructor(message, { status, code, data } = {}) {
+  /** @param {string} message @param {{status?: number, code?: number, data?: any}} details  HTTP status; JSON-RPC error */
+  constructor(message, details = {}) {
     super(message);
-    Object.assign(this, { status, code, data });
+    this.status = details.status;
+    this.code = details.code;
+    this.data = details.data;
   }
 }
 
 const blocked = new Set();  // origins that the content policy does not allow
 globalThis.document?.addEventListener("securitypolicyviolation", ({ effectiveDirective, blockedURI }) => {
-  if (effectiveDirective === "connect-src" && URL.canParse(blockedURI)) blocked.add(new URL(blockedURI).origin);
+  if (effectiveDirective === "connect-src" && isUrl(blockedURI)) blocked.add(new URL(blockedURI).origin);
 });
 
-/** Why no answer came from this address. @param {string} url */
+/** Why no answer came from this address.
+ * @param {string} url */
 async function reachFault(url) {
   await new Promise((resolve) => setTimeout(resolve, 50));  // the event of the policy comes after the error
   const { origin } = new URL(url);
@@ -45,7 +49,8 @@ async function send(url, options) {
   }
 }
 
-/** The text of a body, up to a limit. @param {Response} reply */
+/** The text of a body, up to a limit.
+ * @param {Response} reply */
 async function textOf(reply) {
   const reader = reply.body?.getReader(), decoder = new TextDecoder();
   let text = "", size = 0;
@@ -64,7 +69,8 @@ async function textOf(reply) {
   return text + decoder.decode();
 }
 
-/** The JSON-RPC messages of a text: one, or a list as in older versions of MCP. @param {string} text @returns {any[]} */
+/** The JSON-RPC messages of a text: one, or a list as in older versions of MCP.
+ * @param {string} text @returns {any[]} */
 function messagesOf(text) {
   try {
     return [JSON.parse(text)].flat().filter((message) => typeof message === "object" && message !== null);
@@ -73,7 +79,8 @@ function messagesOf(text) {
   }
 }
 
-/** The JSON-RPC error in the body of a refusal; null if there is none. @param {string} text */
+/** The JSON-RPC error in the body of a refusal; null if there is none.
+ * @param {string} text */
 function errorIn(text) {
   try {
     const { error } = JSON.parse(text);
@@ -91,9 +98,11 @@ const sleep = (ms, signal) => new Promise((resolve, reject) => {
 export class McpTransport {
   #url;
   #token;
-  /** Set by the client once it is agreed. @type {string | null} */
+  /** Set by the client once it is agreed.
+   * @type {string | null} */
   version = null;
-  /** The server's session, if it has one. @type {string | null} */
+  /** The server's session, if it has one.
+   * @type {string | null} */
   session = null;
 
   /** @param {string} url @param {() => string | null} token  for Authorization */
@@ -114,9 +123,10 @@ export class McpTransport {
     return send(this.#url, { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...message }), signal });
   }
 
-  /** Sends a message that has no answer; a fault is ignored. @param {object} message */
+  /** Sends a message that has no answer; a fault is ignored.
+   * @param {object} message */
   async notify(message) {
-    const reply = await this.#post(message, AbortSignal.timeout(kNotifyMs)).catch(() => null);
+    const reply = await this.#post(message, signals.timeout(kNotifyMs)).catch(() => null);
     reply?.body?.cancel().catch(() => {});
   }
 

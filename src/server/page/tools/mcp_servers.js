@@ -8,7 +8,8 @@ const kNever = new AbortController().signal;
 /** @typedef {import("./mcp.js").McpTool} McpTool */
 
 let askForToken = async (url, isWrong) => /** @type {string | null} */ (null);
-/** Set by the page: asks the user for the token of a server; null: the user has none. @param {typeof askForToken} ask */
+/** Set by the page: asks the user for the token of a server; null: the user has none.
+ * @param {typeof askForToken} ask */
 export const onTokenNeeded = (ask) => { askForToken = ask; };
 
 // Kept until the tab is closed. Not in the settings, because those are exported.
@@ -58,7 +59,8 @@ class Server {
     }
   }
 
-  /** Throws if the user has no token. @param {string | null} refused */
+  /** Throws if the user has no token.
+   * @param {string | null} refused */
   async #renewToken(refused) {
     if (session.get(tokenItem(this.#url)) !== refused) return;  // meanwhile entered for another conversation
     const token = await askForToken(this.#url, refused !== null);
@@ -93,7 +95,8 @@ function serverOf(url) {
   return servers.get(url);
 }
 
-/** Rejects as soon as the signal is aborted; the work goes on for others. @template T @param {Promise<T>} work @param {AbortSignal} signal */
+/** Rejects as soon as the signal is aborted; the work goes on for others.
+ * @template T @param {Promise<T>} work @param {AbortSignal} signal */
 const unlessAborted = (work, signal) => new Promise((resolve, reject) => {
   signal.addEventListener("abort", () => reject(signal.reason));
   if (signal.aborted) reject(signal.reason);

@@ -15,7 +15,7 @@ import { codeBlock } from "../reading/code.js";
 const itemOf = (chat) => `nibble.allowed.${chat}`;
 
 // A server may change a tool after the user has allowed it. So the permission is for all of its definition.
-const definitionOf = ({ url, title, description, parameters }) => JSON.stringify([url, title, description, parameters]);
+const definitionOf = (/** @type {Tool} */ { url, title, description, parameters }) => JSON.stringify([url, title, description, parameters]);
 
 /** @param {string} chat @returns {string[]} */
 function allowed(chat) {
@@ -30,12 +30,14 @@ function allowed(chat) {
 /** @param {string} chat @param {Tool} tool */
 export const isAllowed = (chat, tool) => tool.url === undefined || allowed(chat).includes(definitionOf(tool));
 
-/** Allows all calls of a tool in a conversation. @param {string} chat @param {Tool} tool */
+/** Allows all calls of a tool in a conversation.
+ * @param {string} chat @param {Tool} tool */
 export const allow = (chat, tool) => session.set(itemOf(chat), JSON.stringify([...allowed(chat), definitionOf(tool)]));
 
 let numCards = 0;
 
-/** The question in the conversation. What the server says is shown as text. @param {Question} question */
+/** The question in the conversation. What the server says is shown as text.
+ * @param {Question} question */
 export function permissionCard({ tool, call, decide }) {
   const id = `permission-${++numCards}`;
   const button = (text, decision, kind) => h("button", { type: "button", class: kind, onclick: () => decide(decision) }, text);

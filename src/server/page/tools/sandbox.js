@@ -29,7 +29,8 @@ export function runJavaScript(code, signal, ms = kRunMs) {
     let timer = setTimeout(() => end(() => reject(new Error("The sandbox did not load."))), kLoadMs);
     const finish = (note) => end(() => resolve([...lines, ...note].join("\n") || "The program printed nothing and has no value."));
     const stop = () => end(() => reject(signal.reason));
-    /** Ends the worker too. @param {() => void} settle */
+    /** Ends the worker too.
+     * @param {() => void} settle */
     function end(settle) {
       clearTimeout(timer);
       removeEventListener("message", take);

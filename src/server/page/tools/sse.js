@@ -13,7 +13,8 @@ const kMostText = 8_000_000;  // characters of one event: more is a fault of the
  */
 export async function* eventsOf(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let event = { type: "message", data: [] };
+  const emptyEvent = () => /** @type {{type: string, data: string[], id?: string, retry?: number}} */ ({ type: "message", data: [] });
+  let event = emptyEvent();
   let rest = "", size = 0;
   try {
     for (;;) {
@@ -30,7 +31,7 @@ export async function* eventsOf(body) {
           continue;
         }
         const { data, ...fields } = event;
-        event = { type: "message", data: [] };
+        event = emptyEvent();
         size = rest.length;
         if (data.length || fields.id !== undefined) yield { ...fields, data: data.join("\n") };
       }

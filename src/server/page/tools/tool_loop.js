@@ -18,12 +18,15 @@ import { hasTools, offer, runTool, toolsOf } from "./tools.js";
 const kRefused = "The user refused this call.";
 const kMostRounds = 25;  // answers with calls to one question; then the user is asked
 
-/** The tools that were offered for an answer. @type {WeakMap<Message, Tool[]>} */
+/** The tools that were offered for an answer.
+ * @type {WeakMap<Message, Tool[]>} */
 const offered = new WeakMap();
-/** Elements that show what a conversation waits for besides an answer, by its id. @type {Map<string, HTMLElement>} */
+/** Elements that show what a conversation waits for besides an answer, by its id.
+ * @type {Map<string, HTMLElement>} */
 const activities = new Map();
 
-/** The element that shows it; the same until it changes. @param {string} chat */
+/** The element that shows it; the same until it changes.
+ * @param {string} chat */
 export const activityOf = (chat) => activities.get(chat);
 
 /**
@@ -39,7 +42,8 @@ export function openCalls(branch) {
   return calls.length ? { message, calls } : null;
 }
 
-/** Whether the page could run calls of this conversation. @param {Conversation} chat */
+/** Whether the page could run calls of this conversation.
+ * @param {Conversation} chat */
 export const canRun = (chat) => hasTools(settingsOf(chat));
 
 /**
@@ -119,7 +123,8 @@ export async function runCalls(chat, last, { signal, isWanted, onChange }) {
   return numLeft ? null : end;
 }
 
-/** The answers with calls since the user's last message. @param {Message[]} branch */
+/** The answers with calls since the user's last message.
+ * @param {Message[]} branch */
 const roundsOf = (branch) =>
   branch.slice(branch.findLastIndex(({ role }) => role === "user") + 1).filter(({ calls }) => calls?.length).length;
 
@@ -143,7 +148,8 @@ async function ask(chat, tool, call, signal, onChange) {
   return decision !== "refuse";
 }
 
-/** Stores a result at the end of a branch. Returns its id. @param {Conversation} chat @param {string} parent @param {Call} call @param {string} content */
+/** Stores a result at the end of a branch. Returns its id.
+ * @param {Conversation} chat @param {string} parent @param {Call} call @param {string} content */
 function append(chat, parent, call, content) {
   const result = newMessage(chat.id, parent, { role: "tool", tool_call_id: call.id, name: call.function.name, content });
   const isShown = chat.shown === parent;

@@ -16,10 +16,12 @@ const kMostResult = 50_000;  // characters; more would fill the context
  * @property {(args: any, signal: AbortSignal) => Promise<string>} run
  */
 
-/** Whether a conversation may have tools that the page runs. @param {{javascript: string, mcp: string}} settings */
+/** Whether a conversation may have tools that the page runs.
+ * @param {{javascript: string, mcp: string}} settings */
 export const hasTools = ({ javascript, mcp }) => Boolean(javascript || mcp);
 
-/** The name of a function in the settings; the list may be damaged. @param {any} tool */
+/** The name of a function in the settings; the list may be damaged.
+ * @param {any} tool */
 const nameOf = (tool) => tool?.function?.name ?? tool?.name;
 
 /**
@@ -55,7 +57,8 @@ export async function toolsOf(settings, signal) {
   return { tools, faults: found.faults, isComplete: found.isComplete };
 }
 
-/** Adds tools to a request. @param {{tools?: object[]}} body @param {Tool[]} tools */
+/** Adds tools to a request.
+ * @param {{tools?: object[]}} body @param {Tool[]} tools */
 export function offer(body, tools) {
   if (!tools.length) return;
   body.tools = [...(body.tools ?? []), ...tools.map(({ name, description, parameters }) =>
