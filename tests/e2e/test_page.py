@@ -288,8 +288,8 @@ def test_a_conversation_is_copied_and_exported(page, server, tmp_path):
     page.click(".turn.assistant .copy")
     page.wait("document.querySelector('.turn.assistant .copy').getAttribute('aria-label') === 'Copied'")
     assert page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == "17 + 25 = 42."
-    page.click("#export-json")
-    page.click("#export-markdown")
+    page.exchange("#export-json")
+    page.exchange("#export-markdown")
     files = [tmp_path / f"What-is-17-25.{ending}" for ending in ("json", "md")]
     browser.WebDriverWait(page.driver, 30).until(lambda _: all(file.exists() and file.stat().st_size for file in files))
     exported = json.loads(files[0].read_text())["conversations"][0]

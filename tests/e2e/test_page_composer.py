@@ -76,7 +76,7 @@ def test_files_of_a_draft_are_exported_and_imported(page, server, tmp_path):
     page.js(DROP, "drop", "a.txt", list(b"one\n"))
     page.wait(f"{FILES}.length === 1")
     page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
-    page.click("#export-all")
+    page.exchange("#export-all")
     file = tmp_path / "nibble-conversations.json"
     browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
     page.command("Page.navigate", url=server.url + "/status")

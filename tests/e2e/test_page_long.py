@@ -78,6 +78,17 @@ def test_what_is_read_does_not_move_while_earlier_messages_are_added(opened):
     assert abs(opened.js(place, False) - before) < 3
 
 
+def test_a_button_leads_to_the_end_while_something_else_is_read(opened):
+    wait_for_all(opened)
+    assert not opened.find("#to-end").is_displayed()
+    opened.js("document.getElementById('log').scrollTo(0, 1000)")
+    opened.wait("!document.getElementById('to-end').hidden")
+    opened.click("#to-end")
+    opened.wait("document.getElementById('to-end').hidden")
+    assert opened.js("[...document.querySelectorAll('.turn')].at(-1).getBoundingClientRect().bottom <= innerHeight")
+    assert opened.driver.switch_to.active_element.get_attribute("id") == "input"
+
+
 def test_a_long_conversation_can_be_continued_before_all_of_it_is_shown(opened):
     opened.driver.refresh()
     opened.wait("document.querySelector('.turn')")

@@ -123,8 +123,8 @@ def test_results_are_exported_and_imported(page, mcp, server, tmp_path):
     ask_and(page, ALLOW)
     shown = page.text("#turns")
     page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
-    page.click("#export-json")
-    page.click("#export-markdown")
+    page.exchange("#export-json")
+    page.exchange("#export-markdown")
     files = [tmp_path / f"What-is-the-weather-in-Oslo.{ending}" for ending in ("json", "md")]
     browser.WebDriverWait(page.driver, 30).until(lambda _: all(file.exists() and file.stat().st_size for file in files))
     assert "\n## Tool result: get_weather\n\ncalled with {" in files[1].read_text()

@@ -42,7 +42,7 @@ export function download(title, ending, type, text) {
 
 // Makes a button with text that copies what `read` returns, and shows the outcome for a while.
 export function copyButton(read, label) {
-  const button = h("button", { type: "button", "aria-label": label }, "Copy");
+  const button = h("button", { type: "button", class: "quiet", "aria-label": label }, "Copy");
   button.addEventListener("click", async () => {
     try {
       await copyText(read());

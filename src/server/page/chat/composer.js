@@ -1,5 +1,6 @@
 // The composer: attached files, which become text of the message when it is sent, the settings that are active, and how full the context is.
 import { byId, h, notify, say } from "../base/dom.js";
+import { icon } from "../base/icons.js";
 import { kSampling, serverUrls, settingsOf } from "../settings/settings.js";
 import { openSettings } from "../settings/settings_dialog.js";
 import { saveFiles } from "../storage/drafts.js";
@@ -115,6 +116,7 @@ const sizeText = (text) => (text.length < 1000 ? `${text.length} B` : `${(text.l
 export function setUpComposer(open, onFiles) {
   openChat = open;
   onChange = onFiles;
+  byId("attach").append(icon("attach"));
   byId("attach").addEventListener("click", () => byId("attach-file").click());
   byId("attach-file").addEventListener("change", async () => {
     const files = [...byId("attach-file").files];

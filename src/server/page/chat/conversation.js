@@ -9,7 +9,7 @@ import { branchOf, leafBelow, versionsOf } from "../storage/tree.js";
 import { activityOf, canRun, openCalls } from "../tools/tool_loop.js";
 import { addressed, showAddress } from "./address.js";
 import { messageText, showChips, showFiles, showGauge } from "./composer.js";
-import { clearLog, drawLog, isScrolledToEnd, scrollLog, turnOf } from "./log.js";
+import { clearLog, drawLog, isScrolledToEnd, scrollLog, setUpLog, turnOf } from "./log.js";
 import { answer, failureOf, forgetFailure, runningAnswer, runTools, setUpAnswers, stopAnswer } from "./running.js";
 
 /**
@@ -48,6 +48,7 @@ export function setUpConversation(onListChange) {
   const typed = byId("input").value;  // text typed while the conversations were loading
   if (typed && typed !== open.draft) saveDraft(open, [open.draft, typed].filter(Boolean).join("\n"));
   byId("input").value = open.draft;
+  setUpLog();
   showConversation();
   setUpAnswers({ isOpen: (chat) => chat === open, show: showConversation, showProgress, showEnd: () => scrollLog(Infinity), showList });
 }
@@ -84,6 +85,7 @@ export function showConversation() {
   const scrolled = isScrolledToEnd() ? Infinity : byId("log").scrollTop;
   drawLog(branch, (message) => stateOf(message, versions.get(message.parent) ?? []));
   byId("welcome").hidden = branch.length > 0;
+  document.body.classList.toggle("empty", branch.length === 0);
   showFiles(open);
   showChips(open);
   showGauge(branch, maxContext);

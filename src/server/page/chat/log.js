@@ -1,6 +1,7 @@
 // The log: shows the end of a branch at once, and the messages before it while the browser is idle. So a long
 // conversation opens quickly, and soon all of it can be scrolled to, searched by the browser, selected and copied.
 import { byId } from "../base/dom.js";
+import { icon } from "../base/icons.js";
 import { showTurn } from "./turn.js";
 
 /** @typedef {import("../storage/message.js").Message} Message */
@@ -74,6 +75,19 @@ function showEarlier(deadline) {
   byId("earlier").hidden = begin === 0;
   log.scrollTop = scrollTop + log.scrollHeight - scrollHeight;
   if (begin > 0) waitForIdleTime();
+}
+
+/** Shows a button that leads to the end while the user reads something else. */
+export function setUpLog() {
+  const button = byId("to-end"), log = byId("log");
+  const show = () => { button.hidden = isScrolledToEnd(); };
+  button.append(icon("down"));
+  button.addEventListener("click", () => {
+    scrollLog(Infinity);
+    byId("input").focus();
+  });
+  log.addEventListener("scroll", show, { passive: true });
+  new ResizeObserver(show).observe(byId("turns"));
 }
 
 export function isScrolledToEnd() {

@@ -13,7 +13,7 @@ import { newMessage } from "../storage/message.js";
  */
 
 const kItems = `nibble.answer ${new URL(kServer).pathname} `;  // and the message's id
-const kPatienceMs = 20_000;  // the server can't be reached for so long: the page gives up
+const kPatienceMs = 20_000;  // without a connection to the server: then the page gives up
 const kFirstWaitMs = 250, kMostWaitMs = 2000;  // between two attempts
 const kDayMs = 86_400_000;
 const kGone = "The rest of this answer is lost: the server was restarted, or does not keep the answer any more.";

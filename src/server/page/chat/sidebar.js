@@ -1,5 +1,6 @@
 // The list of conversations: by date, searched, renamed.
 import { byId, h, say } from "../base/dom.js";
+import { iconButton } from "../base/icons.js";
 import * as store from "../storage/store.js";
 import { titleOf } from "../storage/tree.js";
 
@@ -77,8 +78,8 @@ export function showList() {
 function itemOf([chat, title, isOpen]) {
   const item = h("li", {},
     h("button", { type: "button", class: "open", dir: "auto", "aria-current": isOpen ? "true" : undefined, onclick: () => actions.open(chat) }, title),
-    h("button", { type: "button", class: "rename", "aria-label": `Rename: ${title}`, onclick: () => beginRename(item, chat) }, "\u270e"),
-    h("button", { type: "button", class: "delete", "aria-label": `Delete: ${title}`, onclick: () => actions.remove(chat) }, "\u00d7"));
+    iconButton("edit", `Rename: ${title}`, { class: "rename", onclick: () => beginRename(item, chat) }),
+    iconButton("delete", `Delete: ${title}`, { class: "delete", onclick: () => actions.remove(chat) }));
   return item;
 }
 

@@ -46,7 +46,7 @@ const kNames = { user: "You", assistant: "Answer", tool: "Tool result" };
  * @returns {{element: HTMLElement, update: (state: TurnState) => void}}
  */
 export function showTurn(message) {
-  const element = h("article", { class: `turn ${message.role}` }, h("h2", {}, kNames[message.role]));
+  const element = h("article", { class: `turn ${message.role}` }, h("h2", { class: message.role === "tool" ? undefined : "off-screen" }, kNames[message.role]));
   if (message.role === "tool" && message.name) element.firstChild.append(": ", h("code", {}, message.name));
   if (message.role === "assistant") return showAnswer(element, message);
   let state = /** @type {TurnState | null} */ (null);

@@ -14,11 +14,11 @@ const kEndings = { bash: "sh", shell: "sh", python: "py", javascript: "js", type
 export function codeBlock(code, language, isComplete) {
   const shown = h("code", {}, code);
   const element = h("div", { class: "code", dir: "ltr" });
-  const wrap = h("button", { type: "button", "aria-pressed": "false" }, "Wrap");
+  const wrap = h("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Wrap");
   wrap.addEventListener("click", () => wrap.setAttribute("aria-pressed", String(element.classList.toggle("wrapped"))));
   const name = language.toLowerCase();
   const ending = kEndings[name] ?? (/^[a-z0-9]{1,4}$/.test(name) ? name : "txt");
-  const save = h("button", { type: "button", "aria-label": `Download this ${language || "text"}` }, "Download");
+  const save = h("button", { type: "button", class: "quiet", "aria-label": `Download this ${language || "text"}` }, "Download");
   save.addEventListener("click", () => download("code", ending, "text/plain", code));
   element.append(
     h("div", { class: "code-head" }, h("span", {}, language), wrap, save, copyButton(() => code, `Copy this ${language || "text"}`)),

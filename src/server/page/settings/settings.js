@@ -91,7 +91,7 @@ function serversFault(urls) {
     if (!url || !/^https?:$/.test(url.protocol)) return `"${text}" is no address of a server: https://tools.example/mcp`;
     if (url.username || url.password || url.hash) return `"${text}" must have no password and no "#".`;
   }
-  return urls.length > kMostServers ? `There may be ${kMostServers} servers at most.` : "";
+  return urls.length > kMostServers ? `At most ${kMostServers} servers are possible.` : "";
 }
 
 /** Values that the API does not accept would make every question fail. */

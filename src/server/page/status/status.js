@@ -25,7 +25,7 @@ const charts = {
   pages: new Chart("Pages of the KV cache in use", ["full layers", "sliding"], percent, 1),
   steps: new Chart("Step time", [""], milliseconds),
   rows: new Chart("Rows per step", [""], whole),
-  hits: new Chart("Prompt tokens found in the prefix cache", [""], percent, 1),
+  hits: new Chart("Prefix cache hits", [""], percent, 1),
 };
 byId("charts").append(...Object.values(charts).map((chart) => chart.element));
 

@@ -79,7 +79,7 @@ function messagesOf(text) {
   }
 }
 
-/** The JSON-RPC error in the body of a refusal; null if there is none.
+/** The JSON-RPC error in the body of a refusal, or null.
  * @param {string} text */
 function errorIn(text) {
   try {

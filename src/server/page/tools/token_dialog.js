@@ -4,7 +4,7 @@ import { byId } from "../base/dom.js";
 let last = Promise.resolve(/** @type {string | null} */ (null));
 
 /**
- * Resolves to the token, or to null if the user has none. Several servers are asked for one after another.
+ * Resolves to the token, or to null if the user has none. The dialogs of several servers are shown one after another.
  * @param {string} url @param {boolean} isWrong  the server refused the token that it had @returns {Promise<string | null>}
  */
 export function askForToken(url, isWrong) {

@@ -30,7 +30,7 @@ const activities = new Map();
 export const activityOf = (chat) => activities.get(chat);
 
 /**
- * The calls at the end of a branch that have no result yet, and their message; null if there is none.
+ * The calls at the end of a branch that have no result yet, and their message; null without such calls.
  * @param {Message[]} branch @returns {{message: Message, calls: Call[]} | null}
  */
 export function openCalls(branch) {

@@ -37,7 +37,7 @@ export function freeName(name, taken) {
 }
 
 /**
- * The tools of a conversation. MCP servers are asked for theirs; those that fail are named in `faults`.
+ * The tools of a conversation, with those of its MCP servers. `faults` names the servers that fail.
  * @param {{javascript: string, mcp: string, tools: string}} settings @param {AbortSignal} signal
  * @returns {Promise<{tools: Tool[], faults: string[], isComplete: boolean}>}  isComplete: no server failed
  */
