@@ -64,6 +64,22 @@ def test_all_messages_of_a_long_conversation_can_be_reached_searched_and_copied(
     assert opened.text("#conversations .open") == "Long"
 
 
+def test_a_busy_browser_and_one_without_idle_time_show_all_messages_in_steps(page, tmp_path):
+    import_file(page, tmp_path, long_conversation())
+    page.wait("document.querySelector('nav .open')")
+    # Steps are run by timers, with no idle time; `steps` are their lengths.
+    page.js(
+        """(window.steps = [], window.requestIdleCallback = (step) => setTimeout(() => {
+          const begin = performance.now();
+          step({didTimeout: true, timeRemaining: () => 0});
+          steps.push(performance.now() - begin);
+        }), 0)"""
+    )
+    page.js("document.querySelector('nav .open').click()")
+    wait_for_all(page)
+    assert 5 < page.js("window.steps.length") < (2 * NUM_TURNS - MOST_AT_FIRST) / 5  # more than the least number of messages a step
+
+
 def test_what_is_read_does_not_move_while_earlier_messages_are_added(opened):
     # Scrolls up at once to a message that is shown at first, and records its position.
     opened.driver.refresh()

@@ -10,6 +10,7 @@ const kAtFirst = 30;     // messages that are shown at once
 const kPerStep = 5;      // at least, in idle time
 const kStepMs = 200;     // a step begins after this time even if the browser is busy
 const kReserveMs = 5;    // of the idle time, for the layout
+const kBusyMs = 20;      // of work in a step without idle time
 
 /** @type {Map<string, ReturnType<typeof showTurn>>} */
 let turns = new Map();  // by message id; kept, so that a redraw does not end an edit
@@ -54,7 +55,7 @@ export function drawLog(messages, state) {
 function waitForIdleTime() {
   if (isWaiting) return;
   isWaiting = true;
-  const ask = globalThis.requestIdleCallback ?? ((show) => setTimeout(() => show({ timeRemaining: () => 10, didTimeout: false }), kStepMs));  // Safari
+  const ask = globalThis.requestIdleCallback ?? ((show) => setTimeout(() => show({ timeRemaining: () => 0, didTimeout: true }), kStepMs));  // Safari
   ask(showEarlier, { timeout: kStepMs });
 }
 
@@ -64,7 +65,9 @@ function showEarlier(deadline) {
   isWaiting = false;
   const log = byId("log"), { scrollHeight, scrollTop } = log;
   const added = document.createDocumentFragment();
-  for (let count = 0; begin > 0 && (count < kPerStep || deadline.timeRemaining() > kReserveMs); ++count) {
+  const end = performance.now() + kBusyMs;
+  const hasTime = () => (deadline.didTimeout ? performance.now() < end : deadline.timeRemaining() > kReserveMs);
+  for (let count = 0; begin > 0 && (count < kPerStep || hasTime()); ++count) {
     const message = branch[--begin];
     const turn = showTurn(message);
     turns.set(message.id, turn);
