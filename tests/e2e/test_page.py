@@ -590,6 +590,14 @@ def test_actions_are_icons_that_hover_and_focus_show(server):
         assert violations(page, "light", 1000) == []
         page.js("document.querySelector('.turn.assistant .retry').focus()")
         page.wait(f"{opacity} === '1'")
+        in_list = "getComputedStyle(document.querySelector('nav .rename')).opacity"
+        for selector, shown in (("#turns", "0"), ("nav .open", "1"), ("#turns", "0")):
+            browser.webdriver.ActionChains(page.driver).move_to_element(page.find(selector)).perform()
+            page.wait(f"{in_list} === '{shown}'")
+        page.js("document.querySelector('nav .open').focus()")
+        page.press(Keys.TAB)
+        page.wait(f"{in_list} === '1'")
+        assert page.js("document.activeElement.className.includes('rename')")
         names = "[...document.querySelectorAll('.actions button')].map((button) => [button.getAttribute('aria-label'), button.title, button.innerText])"
         assert page.js(names) == [[name, name, ""] for name in ("Copy this message", "Edit this message", "Copy this answer", "Retry", "Statistics")]
 

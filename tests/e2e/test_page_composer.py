@@ -221,6 +221,15 @@ def test_each_conversation_keeps_its_settings(page):
     assert body["reasoning_effort"] == "low" and body["messages"][0] == {"role": "system", "content": "Be brief."}
 
 
+def test_the_composer_is_in_the_middle_until_the_first_question(page):
+    place = "((box) => (box.top + box.bottom) / 2 / innerHeight)(document.getElementById('composer').getBoundingClientRect())"
+    assert 0.3 < page.js(place) < 0.7
+    page.ask(QUESTION)
+    assert page.js(place) > 0.8
+    page.click("#new")
+    assert 0.3 < page.js(place) < 0.7
+
+
 def test_the_context_that_is_used_is_shown(page):
     assert not page.find("#gauge").is_displayed()
     page.ask(QUESTION)
