@@ -87,6 +87,11 @@ class Page:
         set_text = "((field, text) => { field.value = text; field.dispatchEvent(new Event('input', {bubbles: true})); })"
         self.js(set_text + "(document.querySelector(arguments[0]), arguments[1])", selector, text)
 
+    def exchange(self, selector):
+        """Presses a button below "Export and import"."""
+        self.js("document.getElementById('exchange').open = true")
+        self.click(selector)
+
     def settings(self, **values):
         """Sets fields of the settings through their dialog."""
         self.click("#open-settings")

@@ -288,8 +288,8 @@ def test_a_conversation_is_copied_and_exported(page, server, tmp_path):
     page.click(".turn.assistant .copy")
     page.wait("document.querySelector('.turn.assistant .copy').getAttribute('aria-label') === 'Copied'")
     assert page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == "17 + 25 = 42."
-    page.click("#export-json")
-    page.click("#export-markdown")
+    page.exchange("#export-json")
+    page.exchange("#export-markdown")
     files = [tmp_path / f"What-is-17-25.{ending}" for ending in ("json", "md")]
     browser.WebDriverWait(page.driver, 30).until(lambda _: all(file.exists() and file.stat().st_size for file in files))
     exported = json.loads(files[0].read_text())["conversations"][0]
@@ -353,7 +353,7 @@ def test_a_key_is_asked_for_once_for_all_tabs(chromium):
             if handle != opened:
                 driver.close()
         driver.switch_to.window(opened)
-        chromium.go(locked.url + "/page/icon.svg")  # no tab with the key is left
+        chromium.go(locked.url + "/page/base/icon.svg")  # no tab with the key is left
         chromium.js("sessionStorage.clear()")
         chromium.go(locked.url + "/")
         chromium.wait("document.getElementById('key-dialog').open")
@@ -373,7 +373,7 @@ def any_page(chromium, server):
 
 RENDER = """
 const [text, done] = arguments;
-import("/page/markdown.js").then(({renderMarkdown}) => {
+import("/page/reading/markdown.js").then(({renderMarkdown}) => {
   const element = document.createElement("div");
   renderMarkdown(element, text);
   for (const head of element.querySelectorAll(".code-head")) head.remove();
@@ -464,7 +464,7 @@ def test_axe_finds_no_violation(page, server, scheme):
     page.driver.execute_async_script(
         """
         const done = arguments[0];
-        import("/page/markdown.js").then(({renderMarkdown}) => {
+        import("/page/reading/markdown.js").then(({renderMarkdown}) => {
           renderMarkdown(document.querySelector(".answer"), "# A\\n[x](https://a.example) `b`\\n\\n|a|b|\\n|-|-|\\n|c|d|\\n\\n> e\\n\\n1. f\\n\\n- [x] done[^1]\\n\\n$\\\\frac{a}{b}$\\n\\n```py\\n# g\\nimport os\\ndef f(x: int) -> str:\\n    return \\"a\\" + 1\\n```\\n\\n[^1]: note");
           done();
         });
@@ -590,6 +590,14 @@ def test_actions_are_icons_that_hover_and_focus_show(server):
         assert violations(page, "light", 1000) == []
         page.js("document.querySelector('.turn.assistant .retry').focus()")
         page.wait(f"{opacity} === '1'")
+        in_list = "getComputedStyle(document.querySelector('nav .rename')).opacity"
+        for selector, shown in (("#turns", "0"), ("nav .open", "1"), ("#turns", "0")):
+            browser.webdriver.ActionChains(page.driver).move_to_element(page.find(selector)).perform()
+            page.wait(f"{in_list} === '{shown}'")
+        page.js("document.querySelector('nav .open').focus()")
+        page.press(Keys.TAB)
+        page.wait(f"{in_list} === '1'")
+        assert page.js("document.activeElement.className.includes('rename')")
         names = "[...document.querySelectorAll('.actions button')].map((button) => [button.getAttribute('aria-label'), button.title, button.innerText])"
         assert page.js(names) == [[name, name, ""] for name in ("Copy this message", "Edit this message", "Copy this answer", "Retry", "Statistics")]
 

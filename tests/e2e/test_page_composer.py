@@ -76,7 +76,7 @@ def test_files_of_a_draft_are_exported_and_imported(page, server, tmp_path):
     page.js(DROP, "drop", "a.txt", list(b"one\n"))
     page.wait(f"{FILES}.length === 1")
     page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
-    page.click("#export-all")
+    page.exchange("#export-all")
     file = tmp_path / "nibble-conversations.json"
     browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
     page.command("Page.navigate", url=server.url + "/status")
@@ -219,6 +219,15 @@ def test_each_conversation_keeps_its_settings(page):
     page.ask("And 20 + 30?")
     body = page.js("window.sent.at(-1)")
     assert body["reasoning_effort"] == "low" and body["messages"][0] == {"role": "system", "content": "Be brief."}
+
+
+def test_the_composer_is_in_the_middle_until_the_first_question(page):
+    place = "((box) => (box.top + box.bottom) / 2 / innerHeight)(document.getElementById('composer').getBoundingClientRect())"
+    assert 0.3 < page.js(place) < 0.7
+    page.ask(QUESTION)
+    assert page.js(place) > 0.8
+    page.click("#new")
+    assert 0.3 < page.js(place) < 0.7
 
 
 def test_the_context_that_is_used_is_shown(page):

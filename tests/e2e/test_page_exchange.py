@@ -90,7 +90,7 @@ def export_all(page, folder):
     page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder), eventsEnabled=True)
     file = folder / "nibble-conversations.json"
     file.unlink(missing_ok=True)
-    page.click("#export-all")
+    page.exchange("#export-all")
     browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
     return file
 
@@ -212,7 +212,7 @@ def test_markdown_has_the_branch_that_is_shown(page, tmp_path):
     page.click(".turn button[type=submit]")
     page.wait("window.sent.length === 2")
     page.wait_for_end()
-    page.click("#export-markdown")
+    page.exchange("#export-markdown")
     file = tmp_path / "What-is-1-1.md"
     browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
     text = file.read_text()

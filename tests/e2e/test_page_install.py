@@ -17,7 +17,7 @@ caches.keys().then(async (names) => done((await Promise.all(names.map(async (nam
 
 
 def install(page, url):
-    page.go(url + "/page/install.html")
+    page.go(url + "/page/install/install.html")
     page.wait("document.getElementById('state').textContent === 'This browser has no copy.'")
     page.click("#add")
     page.wait("document.getElementById('state').textContent === 'This browser has a copy.'")
@@ -61,7 +61,7 @@ def test_nothing_but_the_files_of_the_page_is_stored(alone, server):
     alone.wait("document.querySelectorAll('#kernels td').length > 0")
     stored = alone.driver.execute_async_script(CACHED)
     assert len(stored) > 20 and all(url.startswith(server.url + "/page/") for url in stored)
-    alone.go(server.url + "/page/install.html")
+    alone.go(server.url + "/page/install/install.html")
     alone.wait("document.getElementById('state').textContent === 'This browser has a copy.'")
     alone.click("#remove")
     alone.wait("document.getElementById('state').textContent === 'This browser has no copy.'")
@@ -110,11 +110,11 @@ def test_an_upgrade_of_the_server_is_never_hidden_by_the_copy(alone, server):
 def test_the_browser_can_install_the_page(page):
     assert page.command("Page.getInstallabilityErrors")["installabilityErrors"] == []
     manifest = page.command("Page.getAppManifest")
-    assert manifest["errors"] == [] and manifest["url"].endswith("/page/manifest.webmanifest")
+    assert manifest["errors"] == [] and manifest["url"].endswith("/page/install/manifest.webmanifest")
 
 
 def test_axe_finds_no_violation_on_the_page_that_installs(page, server):
-    page.go(server.url + "/page/install.html")
+    page.go(server.url + "/page/install/install.html")
     page.wait("document.getElementById('state').textContent !== ''")
     for scheme, width in (("light", 1000), ("dark", 390)):
         assert violations(page, scheme, width) == []

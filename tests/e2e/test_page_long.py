@@ -64,6 +64,22 @@ def test_all_messages_of_a_long_conversation_can_be_reached_searched_and_copied(
     assert opened.text("#conversations .open") == "Long"
 
 
+def test_a_busy_browser_and_one_without_idle_time_show_all_messages_in_steps(page, tmp_path):
+    import_file(page, tmp_path, long_conversation())
+    page.wait("document.querySelector('nav .open')")
+    # Steps are run by timers, with no idle time; `steps` are their lengths.
+    page.js(
+        """(window.steps = [], window.requestIdleCallback = (step) => setTimeout(() => {
+          const begin = performance.now();
+          step({didTimeout: true, timeRemaining: () => 0});
+          steps.push(performance.now() - begin);
+        }), 0)"""
+    )
+    page.js("document.querySelector('nav .open').click()")
+    wait_for_all(page)
+    assert 5 < page.js("window.steps.length") < (2 * NUM_TURNS - MOST_AT_FIRST) / 5  # more than the least number of messages a step
+
+
 def test_what_is_read_does_not_move_while_earlier_messages_are_added(opened):
     # Scrolls up at once to a message that is shown at first, and records its position.
     opened.driver.refresh()
@@ -76,6 +92,17 @@ def test_what_is_read_does_not_move_while_earlier_messages_are_added(opened):
     before = opened.js(place, True)
     wait_for_all(opened)
     assert abs(opened.js(place, False) - before) < 3
+
+
+def test_a_button_leads_to_the_end_while_something_else_is_read(opened):
+    wait_for_all(opened)
+    assert not opened.find("#to-end").is_displayed()
+    opened.js("document.getElementById('log').scrollTo(0, 1000)")
+    opened.wait("!document.getElementById('to-end').hidden")
+    opened.click("#to-end")
+    opened.wait("document.getElementById('to-end').hidden")
+    assert opened.js("[...document.querySelectorAll('.turn')].at(-1).getBoundingClientRect().bottom <= innerHeight")
+    assert opened.driver.switch_to.active_element.get_attribute("id") == "input"
 
 
 def test_a_long_conversation_can_be_continued_before_all_of_it_is_shown(opened):

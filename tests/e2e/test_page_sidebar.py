@@ -62,7 +62,7 @@ def test_titles_are_exported_and_imported(page, tmp_path):
     import_file(page, tmp_path, {"id": "a", "title": "Named", "leaf": "a.0", "draft": "", "messages": [question("a", "first", 1)]})
     assert page.js(TITLES) == ["Named"]
     page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
-    page.click("#export-all")
+    page.exchange("#export-all")
     file = tmp_path / "nibble-conversations.json"
     browser.WebDriverWait(page.driver, 30).until(lambda _: file.exists() and file.stat().st_size)
     assert json.loads(file.read_text())["conversations"][0]["title"] == "Named"

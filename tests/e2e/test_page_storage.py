@@ -317,7 +317,7 @@ def test_a_database_that_the_browser_cleared_is_filled_again(page, server):
     page.command("Storage.clearDataForOrigin", origin=server.url, storageTypes="indexeddb")
     page.ask("What is 2 + 2?")
     # Writes finish in order. If the page was reloaded before the new database is open, they would be aborted.
-    assert page.driver.execute_async_script("import('/page/store.js').then((store) => store.write(store.listed()[0], [])).then(arguments[0])")
+    assert page.driver.execute_async_script("import('/page/storage/store.js').then((store) => store.write(store.listed()[0], [])).then(arguments[0])")
     shown = page.js(SHOWN)
     reload(page)
     assert page.js(SHOWN) == shown and page.text("#notice") == ""

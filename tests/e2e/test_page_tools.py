@@ -123,8 +123,8 @@ def test_results_are_exported_and_imported(page, mcp, server, tmp_path):
     ask_and(page, ALLOW)
     shown = page.text("#turns")
     page.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
-    page.click("#export-json")
-    page.click("#export-markdown")
+    page.exchange("#export-json")
+    page.exchange("#export-markdown")
     files = [tmp_path / f"What-is-the-weather-in-Oslo.{ending}" for ending in ("json", "md")]
     browser.WebDriverWait(page.driver, 30).until(lambda _: all(file.exists() and file.stat().st_size for file in files))
     assert "\n## Tool result: get_weather\n\ncalled with {" in files[1].read_text()
@@ -251,7 +251,7 @@ def test_events_are_read_whatever_the_chunks_are(page):
     text = "\ufeff: comment\r\nid: 1\ndata: a\ndata:  b\r\r\nevent: other\r\ndata\r\n\r\nretry: 10\ndata: \u00fc\n\nid: 2\n\ndata: cut off"
     read = """
       const [bytes, size, done] = arguments, events = [];
-      import("/page/sse.js").then(async ({eventsOf}) => {
+      import("/page/tools/sse.js").then(async ({eventsOf}) => {
         const chunks = [];
         for (let at = 0; at < bytes.length; at += size) chunks.push(new Uint8Array(bytes.slice(at, at + size)));
         const pull = (controller) => (chunks.length ? controller.enqueue(chunks.shift()) : controller.close());
@@ -565,7 +565,7 @@ def test_names_descriptions_and_results_stay_text(page, mcp, text):
 
 RUN = """
 const [code, ms, done] = arguments;
-import("/page/sandbox.js").then(({runJavaScript}) => runJavaScript(code, new AbortController().signal, ms ?? undefined)).then(done, (error) => done("failed: " + error.message));
+import("/page/tools/sandbox.js").then(({runJavaScript}) => runJavaScript(code, new AbortController().signal, ms ?? undefined)).then(done, (error) => done("failed: " + error.message));
 """
 
 
@@ -676,7 +676,7 @@ def elsewhere():
 @pytest.mark.parametrize("way", REACHES)
 def test_a_program_reaches_nothing(page, server, elsewhere, way):
     address, got = elsewhere
-    code = f"const address = '{address}', nibble = '{server.url}/page/sse.js';\n{REACHES[way]}"
+    code = f"const address = '{address}', nibble = '{server.url}/page/tools/sse.js';\n{REACHES[way]}"
     is_expression = "await" not in code
     if not is_expression:
         code = code.replace("; 'reached'", "; return 'reached'")
@@ -721,7 +721,7 @@ def test_the_checks_of_the_sandbox_can_fail(page, server, elsewhere):
 
 
 def test_the_page_itself_can_not_evaluate_text(page):
-    assert "EvalError" in page.driver.execute_async_script("const done = arguments[0]; import('/page/sse.js').then(() => { try { done(String(new Function('return 1')())); } catch (error) { done(error.name + String(error)); } })")
+    assert "EvalError" in page.driver.execute_async_script("const done = arguments[0]; import('/page/tools/sse.js').then(() => { try { done(String(new Function('return 1')())); } catch (error) { done(error.name + String(error)); } })")
     page.console_errors()
 
 

@@ -63,8 +63,8 @@ TEST(Page, IsShownToBrowsersAndAWordToPrograms) {
 TEST(Page, IsAlsoAtTheAddressesOfConversations) {
   const Server server(any_port());
   const std::string page = body_of(page_answer(server, "GET /c/0011aa", kAsBrowser));
-  EXPECT_THAT(page, AllOf(StartsWith("<!doctype html>"), HasSubstr("src=\"../page/chat.js\""),
-                          HasSubstr("href=\"../page/chat.css\""), HasSubstr("href=\"../status\"")));
+  EXPECT_THAT(page, AllOf(StartsWith("<!doctype html>"), HasSubstr("src=\"../page/chat/chat.js\""),
+                          HasSubstr("href=\"../page/chat/chat.css\""), HasSubstr("href=\"../status\"")));
   EXPECT_THAT(page, Not(HasSubstr("=\"page/")));
 }
 
@@ -75,7 +75,7 @@ TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
     const std::string answer = page_answer(server, fmt::format("GET /page/{}", file.name));
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
     EXPECT_EQ(value_of(answer, "Content-Type"), file.type);
-    if (file.name != "sandbox.html") {
+    if (file.name != "tools/sandbox.html") {
       EXPECT_THAT(value_of(answer, "Content-Security-Policy"),
                   AllOf(StartsWith("default-src 'none'; script-src 'self'; style-src 'self'; "),
                         HasSubstr("frame-ancestors 'none'"), HasSubstr("require-trusted-types-for 'script'"),
@@ -94,11 +94,11 @@ TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
 TEST(Page, OnlyTheSandboxMayEvaluateTextAndItMayLoadNothing) {
   const Server server(any_port());
   EXPECT_EQ(
-      value_of(page_answer(server, "GET /page/sandbox.html"), "Content-Security-Policy"),
+      value_of(page_answer(server, "GET /page/tools/sandbox.html"), "Content-Security-Policy"),
       "sandbox allow-scripts; default-src 'none'; script-src 'nonce-frame' 'unsafe-eval'; worker-src blob:; "
       "base-uri 'none'; form-action 'none'; frame-ancestors 'self'");
   // Its script is part of it: the server refuses requests of an opaque origin.
-  EXPECT_THAT(body_of(page_answer(server, "GET /page/sandbox.html")),
+  EXPECT_THAT(body_of(page_answer(server, "GET /page/tools/sandbox.html")),
               AllOf(HasSubstr("new Worker("), Not(HasSubstr("src="))));
 }
 
@@ -114,7 +114,7 @@ TEST(Page, OnlyTheChatMayCallTheNamedMcpServersAndEmbedTheSandbox) {
   const auto policy_of = [](const Server& asked, const std::string& path) {
     return value_of(page_answer(asked, "GET " + path, kAsBrowser), "Content-Security-Policy");
   };
-  for (const char* path : {"/", "/c/0011aa", "/page/chat.html"}) {
+  for (const char* path : {"/", "/c/0011aa", "/page/chat/chat.html"}) {
     EXPECT_EQ(directive(policy_of(server, path), "connect-src"), "connect-src 'self'") << path;
     EXPECT_EQ(directive(policy_of(calling, path), "connect-src"),
               "connect-src 'self' https://tools.example http://127.0.0.1:3000")
@@ -122,7 +122,7 @@ TEST(Page, OnlyTheChatMayCallTheNamedMcpServersAndEmbedTheSandbox) {
     EXPECT_EQ(directive(policy_of(calling, path), "frame-src"), "frame-src 'self'") << path;
     EXPECT_THAT(policy_of(calling, path), HasSubstr("frame-ancestors 'none'")) << path;
   }
-  for (const char* path : {"/status", "/page/install.html", "/page/chat.js", "/page/worker.js"}) {
+  for (const char* path : {"/status", "/page/install/install.html", "/page/chat/chat.js", "/page/worker.js"}) {
     EXPECT_EQ(directive(policy_of(calling, path), "connect-src"), "connect-src 'self'") << path;
     EXPECT_EQ(directive(policy_of(calling, path), "frame-src"), "") << path;
   }
@@ -178,10 +178,10 @@ TEST(Page, OriginsThatCouldChangeThePolicyAreRefused) {
 TEST(Page, OnlyThePageThatInstallsMayMakeATrustedTypesPolicy) {
   const Server server(any_port());
   for (const PageFile& file : page_files()) {
-    if (file.name == "sandbox.html") continue;  // the frame's own policy, above
+    if (file.name == "tools/sandbox.html") continue;  // the frame's own policy, above
     EXPECT_THAT(
         value_of(page_answer(server, fmt::format("GET /page/{}", file.name)), "Content-Security-Policy"),
-        EndsWith(file.name == "install.html" ? "; trusted-types nibble-install" : "; trusted-types 'none'"));
+        EndsWith(file.name == "install/install.html" ? "; trusted-types nibble-install" : "; trusted-types 'none'"));
   }
   for (const char* path : {"/", "/c/0011aa", "/status"})
     EXPECT_THAT(
@@ -201,14 +201,14 @@ TEST(Page, TheServiceWorkerKnowsTheHashesOfAllOtherFiles) {
 
 TEST(Page, IsSentAgainOnlyWhereItHasChanged) {
   const Server server(any_port());
-  const std::string tag = value_of(page_answer(server, "GET /page/chat.js"), "ETag");
-  const std::string same = page_answer(server, "GET /page/chat.js", "If-None-Match: " + tag + "\r\n");
+  const std::string tag = value_of(page_answer(server, "GET /page/chat/chat.js"), "ETag");
+  const std::string same = page_answer(server, "GET /page/chat/chat.js", "If-None-Match: " + tag + "\r\n");
   EXPECT_THAT(same, StartsWith("HTTP/1.1 304 "));
   EXPECT_THAT(same, AllOf(Not(HasSubstr("Content-Length")), EndsWith("\r\n\r\n")));
   EXPECT_EQ(value_of(same, "ETag"), tag);
-  EXPECT_THAT(page_answer(server, "GET /page/chat.js", "If-None-Match: W/\"other\"\r\n"),
+  EXPECT_THAT(page_answer(server, "GET /page/chat/chat.js", "If-None-Match: W/\"other\"\r\n"),
               StartsWith("HTTP/1.1 200 "));
-  EXPECT_NE(value_of(page_answer(server, "GET /page/turn.js"), "ETag"), tag);
+  EXPECT_NE(value_of(page_answer(server, "GET /page/chat/turn.js"), "ETag"), tag);
 }
 
 TEST(Page, IsCompressedForWhoAcceptsThat) {
@@ -234,7 +234,7 @@ TEST(Page, NeedsNoKeyAndWhatItShowsDoes) {
   ServerOptions options = any_port();
   options.api_keys.add("sesame", "the test");
   const Server server(options);
-  for (const char* path : {"/", "/c/0011aa", "/status", "/page/chat.js"})
+  for (const char* path : {"/", "/c/0011aa", "/status", "/page/chat/chat.js"})
     EXPECT_THAT(page_answer(server, std::string("GET ") + path, kAsBrowser), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(page_answer(server, "GET /status.json"), StartsWith("HTTP/1.1 401 "));
   const std::string told = page_answer(server, "GET /status.json", "Authorization: Bearer sesame\r\n");
@@ -247,14 +247,14 @@ TEST(Page, CanBeLeftOut) {
   options.has_page = false;
   const Server server(options);
   EXPECT_EQ(body_of(page_answer(server, "GET /", kAsBrowser)), "nibble is running\n");
-  for (const char* path : {"/c/0011aa", "/status", "/page/chat.js"})
+  for (const char* path : {"/c/0011aa", "/status", "/page/chat/chat.js"})
     EXPECT_THAT(page_answer(server, std::string("GET ") + path, kAsBrowser),
                 AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("--no-page")));
 }
 
 TEST(Page, HasNoOtherFiles) {
   const Server server(any_port());
-  for (const char* path : {"/page/", "/page/other.js", "/page/..%2Fchat.js", "/page/../status"})
+  for (const char* path : {"/page/", "/page/other.js", "/page/..%2Fchat%2Fchat.js", "/page/../status"})
     EXPECT_THAT(page_answer(server, std::string("GET ") + path), StartsWith("HTTP/1.1 404 ")) << path;
 }
 

@@ -61,7 +61,7 @@ bool is_client_of_ollama(std::string_view user_agent) {
 // server by the text "Ollama is running".
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
-  if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");
+  if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat/chat.html");
   exchange.add_header("Vary", "Accept, User-Agent");
   if (is_client_of_ollama(exchange.header("User-Agent")))
     return exchange.reply(200, "text/plain; charset=utf-8", "Ollama is running");
@@ -72,11 +72,11 @@ asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
 
 // Returns the page at a conversation's address. Conversations are stored only in the browser.
 asio::awaitable<void> conversation_page(Service& service, Exchange& exchange) {
-  return reply_page_file(service, exchange, "conversation.html");
+  return reply_page_file(service, exchange, "chat/conversation.html");
 }
 
 asio::awaitable<void> status_page(Service& service, Exchange& exchange) {
-  return reply_page_file(service, exchange, "status.html");
+  return reply_page_file(service, exchange, "status/status.html");
 }
 
 asio::awaitable<void> page_file(Service& service, Exchange& exchange) {

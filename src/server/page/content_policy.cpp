@@ -21,9 +21,9 @@ constexpr std::string_view kSandboxPolicy{
     "sandbox allow-scripts; default-src 'none'; script-src 'nonce-frame' 'unsafe-eval'; worker-src blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"};
 
-constexpr std::string_view kSandboxFile{"sandbox.html"};
+constexpr std::string_view kSandboxFile{"tools/sandbox.html"};
 
-bool is_chat(std::string_view file) { return file == "chat.html" || file == "conversation.html"; }
+bool is_chat(std::string_view file) { return file == "chat/chat.html" || file == "chat/conversation.html"; }
 
 bool is_host_letter(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-' ||
@@ -67,7 +67,7 @@ std::string content_policy(std::string_view file, std::span<const std::string> m
     policy += "; frame-src 'self'";  // only the sandbox lets itself be embedded
   }
   // The page that registers the service worker needs a Trusted Types policy, and shows no text of a model.
-  return policy + "; trusted-types " + (file == "install.html" ? "nibble-install" : "'none'");
+  return policy + "; trusted-types " + (file == "install/install.html" ? "nibble-install" : "'none'");
 }
 
 }  // namespace nibble::server

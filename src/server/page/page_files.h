@@ -1,4 +1,4 @@
-// The files of this folder that browsers load. cmake/Page.cmake embeds them in the program.
+// The files of this folder and its rooms that browsers load. cmake/Page.cmake embeds them in the program.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 namespace nibble::server {
 
 struct PageFile {
-  std::string_view name;  // "chat.js"
+  std::string_view name;  // "chat/chat.js", as in the URL /page/chat/chat.js
   std::string_view type;  // for Content-Type
   std::string_view hash;
   std::string_view text;

@@ -1,4 +1,4 @@
-// The service worker: opens the page while the server can't be reached. install.js registers it when the user
+// The service worker: opens the page while the server can't be reached. install/install.js registers it when the user
 // wants that.
 //
 // It answers only requests for the page and its files. The server is asked first each time; the stored copy is used
@@ -24,13 +24,14 @@ async function fill() {
   }));
 }
 
-/** The name of the file that answers a request; null if it is no file of the page. @param {Request} request */
+/** The name of the file that answers a request; null if it is no file of the page.
+ * @param {Request} request */
 function fileOf({ method, mode, url }) {
   if (method !== "GET" || !url.startsWith(kBase)) return null;
   const path = url.slice(kBase.length).split(/[?#]/)[0];
-  if (mode === "navigate" && path === "") return "chat.html";
-  if (mode === "navigate" && path === "status") return "status.html";
-  if (mode === "navigate" && /^c\/[^/]+$/.test(path)) return "conversation.html";
+  if (mode === "navigate" && path === "") return "chat/chat.html";
+  if (mode === "navigate" && path === "status") return "status/status.html";
+  if (mode === "navigate" && /^c\/[^/]+$/.test(path)) return "chat/conversation.html";
   const name = path.startsWith("page/") ? path.slice("page/".length) : "";
   return Object.hasOwn(kHashes, name) ? name : null;
 }

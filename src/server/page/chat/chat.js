@@ -1,0 +1,147 @@
+// The chat page: starts it, lists the conversations and handles the user's actions.
+import { byId, copyText, notify, say } from "../base/dom.js";
+import { onKeyNeeded } from "../client/api.js";
+import { askForKey } from "../client/key_dialog.js";
+import { followServer } from "../client/server_state.js";
+import { copyFormulas } from "../reading/math.js";
+import { settingsOf } from "../settings/settings.js";
+import { applyTheme, setUpSettings } from "../settings/settings_dialog.js";
+import { saveDraft } from "../storage/drafts.js";
+import { exportAll, exportJson, exportMarkdown, importAll } from "../storage/exchange.js";
+import { moveOldConversations } from "../storage/old_storage.js";
+import * as store from "../storage/store.js";
+import { titleOf } from "../storage/tree.js";
+import { onTokenNeeded } from "../tools/mcp_servers.js";
+import { askForToken } from "../tools/token_dialog.js";
+import { setUpComposer, showChips } from "./composer.js";
+import * as conversation from "./conversation.js";
+import { stopAnswer } from "./running.js";
+import { setUpSidebar, showList } from "./sidebar.js";
+
+// Keyboards on screens have no Shift+Enter: there, Enter makes a new line, as their key says, and the button sends.
+const isTouch = matchMedia("(pointer: coarse)");
+const labelEnter = () => { byId("input").enterKeyHint = isTouch.matches ? "enter" : "send"; };
+isTouch.addEventListener("change", labelEnter);
+labelEnter();
+
+let isReady = false;  // the conversations are loaded
+
+function openConversation(chat) {
+  if (!isReady) return;  // the text in the field belongs to no conversation yet
+  conversation.openConversation(chat);
+  toggleList(false);
+  byId("input").focus();
+}
+
+function remove(chat) {
+  if (!confirm(`Delete "${titleOf(chat)}"?`)) return;
+  stopAnswer(chat.id);
+  store.remove(chat);
+  if (chat.id === conversation.open.id) return openConversation(store.newConversation());
+  showList();
+  byId("new").focus();
+}
+
+function send() {
+  const text = byId("input").value;
+  if (isReady && (text.trim() || conversation.open.files.length) && !conversation.isRunning()) conversation.ask(text);
+}
+
+async function copyLast() {
+  const message = conversation.lastAnswer();
+  if (!message) return;
+  await copyText(message.content);
+  say("Copied");
+}
+
+async function importFile() {
+  const [file] = byId("import-file").files;
+  byId("import-file").value = "";
+  if (!file) return;
+  try {
+    const outcome = await importAll(await file.text());
+    notify("import", "");
+    byId("outcome").textContent = outcome;
+    if (!byId("input").value) byId("input").value = conversation.open.draft;  // may come from an import
+    conversation.showConversation();
+  } catch (error) {
+    notify("import", `"${file.name}" was not imported: ${error.message}.`);
+  }
+  showList();
+}
+
+function focusSearch() {
+  toggleList(true);
+  byId("search").focus();
+}
+
+function toggleList(isShown) {
+  document.body.classList.toggle("with-list", isShown);
+  byId("toggle-list").setAttribute("aria-expanded", String(isShown));
+}
+
+// Keyed by event.code, the key's position: Option on a Mac and other layouts change event.key.
+const kShortcuts = { KeyN: () => openConversation(store.newConversation()), KeyC: copyLast,
+  KeyR: () => conversation.pressLast("assistant", ".retry"),
+  KeyS: focusSearch, Comma: () => byId("open-settings").click(), KeyK: () => byId("shortcuts").showModal() };
+
+document.addEventListener("keydown", (event) => {
+  if (document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape") return document.body.classList.contains("with-list") ? toggleList(false) : conversation.stop();
+  if (!event.altKey || event.ctrlKey || event.metaKey || !kShortcuts[event.code]) return;
+  event.preventDefault();
+  kShortcuts[event.code]();
+});
+
+byId("input").addEventListener("keydown", (event) => {
+  if (event.key === "ArrowUp" && byId("input").value === "") {
+    event.preventDefault();
+    conversation.pressLast("user", ".edit");
+  }
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  if (isTouch.matches && !event.ctrlKey && !event.metaKey) return;  // a new line
+  event.preventDefault();
+  send();
+});
+
+byId("input").addEventListener("input", () => {
+  if (!isReady) return;
+  saveDraft(conversation.open, byId("input").value);
+  if (conversation.open.messages.size === 0) showList();  // the title of an empty conversation is its draft
+});
+
+byId("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  send();
+});
+document.addEventListener("copy", copyFormulas);
+byId("stop").addEventListener("click", conversation.stop);
+byId("new").addEventListener("click", () => openConversation(store.newConversation()));
+byId("export-json").addEventListener("click", () => exportJson(conversation.open));
+byId("export-markdown").addEventListener("click", () => exportMarkdown(conversation.open));
+byId("export-all").addEventListener("click", exportAll);
+byId("import").addEventListener("click", () => byId("import-file").click());
+byId("import-file").addEventListener("change", importFile);
+byId("toggle-list").addEventListener("click", () => toggleList(!document.body.classList.contains("with-list")));
+byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
+
+setUpSettings(() => settingsOf(conversation.open), (settings, isSaved) => {
+  applyTheme(settings.theme);
+  conversation.open.settings = settings;
+  if (conversation.open.messages.size) store.saveFields(conversation.open);
+  showChips(conversation.open);
+  notify("settings", isSaved ? "" : "The settings last only until the page is closed: the browser's storage is full or blocked.");
+});
+onKeyNeeded(askForKey);
+onTokenNeeded(askForToken);
+
+await store.load(conversation.followChange, notify);
+setUpSidebar({ openId: () => conversation.open.id, open: openConversation, remove });
+store.reportDamage(await moveOldConversations());
+conversation.setUpConversation(showList);
+setUpComposer(() => conversation.open, showList);
+showList();
+isReady = true;
+byId("log").removeAttribute("aria-busy");
+
+followServer(conversation.showConversation);

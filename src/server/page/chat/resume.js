@@ -1,0 +1,150 @@
+// Answers that outlive their connection. After a lost connection or a reload, an answer goes on after the last event that
+// was received: message.received is its number. What is needed for that is in localStorage until the answer is complete.
+import { kServer } from "../base/server_address.js";
+import { local } from "../base/web_storage.js";
+import { ConnectionError, endAnswer, resumeChat, streamChat } from "../client/api.js";
+import { newMessage } from "../storage/message.js";
+
+/**
+ * @typedef {import("../storage/message.js").Message} Message
+ * @typedef {import("../storage/message.js").Conversation} Conversation
+ * @typedef {{id: string, message: string, chat: string, parent: string | null, created: number, isJson: boolean}} Handle
+ *   id: of the answer at the server
+ */
+
+const kItems = `nibble.answer ${new URL(kServer).pathname} `;  // and the message's id
+const kPatienceMs = 20_000;  // without a connection to the server: then the page gives up
+const kFirstWaitMs = 250, kMostWaitMs = 2000;  // between two attempts
+const kDayMs = 86_400_000;
+const kGone = "The rest of this answer is lost: the server was restarted, or does not keep the answer any more.";
+const kGivenUp = "The connection ended before the answer was complete, and the server can't be reached. Reload the page to look for the rest.";
+
+/** @type {Map<string, () => void>} */
+const held = new Map();  // by message: lets go of the lock of an answer that this tab began
+
+/** Answers that may go on: of this tab, of other tabs, and of closed ones.
+ * @returns {Handle[]} */
+export function openAnswers() {
+  const handles = [];
+  for (const key of local.keys()) {
+    if (!key.startsWith(kItems)) continue;
+    try {
+      const handle = JSON.parse(local.get(key));
+      if (typeof handle.id !== "string" || typeof handle.chat !== "string" || key !== kItems + handle.message) throw new Error("damaged");
+      handles.push(handle);
+    } catch {
+      local.remove(key);
+    }
+  }
+  return handles;
+}
+
+/**
+ * The message of an answer that goes on: the stored one, or a new one, because an answer without text is not stored. Null if
+ * it can't go on: its conversation is not here, or another tab has completed it.
+ * @param {Handle} handle @param {Conversation | undefined} chat @returns {Message | null}
+ */
+export function messageOfAnswer(handle, chat) {
+  const { message: id, parent, created, isJson } = handle;
+  if (!chat && Date.now() - created > kDayMs) local.remove(kItems + id);
+  if (!chat || local.get(kItems + id) === null || (parent !== null && !chat.messages.has(parent))) return null;
+  const fields = { id, created, isJson, role: /** @type {"assistant"} */ ("assistant"), reasoning: "", calls: [], complete: false };
+  const message = chat.messages.get(id) ?? newMessage(chat.id, parent, fields);
+  if (message.complete) {
+    closeAnswer(message);
+    return null;
+  }
+  message.error = undefined;
+  message.received ??= -1;
+  return message;
+}
+
+/**
+ * Calls `work` while no other tab receives the answer; a tab that closes lets the next one go on. Without locks (a page by
+ * HTTP of another machine, or blocked storage) several tabs may receive it: the numbers of the events keep their texts right.
+ * @param {string} id @param {() => Promise<void>} work
+ */
+export async function alone(id, work) {
+  let hasBegun = false;
+  const begin = () => {
+    hasBegun = true;
+    return work();
+  };
+  try {
+    await navigator.locks.request(`nibble.answer ${id}`, begin);
+  } catch (error) {
+    if (hasBegun) throw error;
+    await work();
+  }
+}
+
+/** Forgets an answer that is complete and saved. The server drops it after a time.
+ * @param {Message} message */
+export const closeAnswer = (message) => local.remove(kItems + message.id);
+
+/** Lets another tab receive the answer.
+ * @param {Message} message */
+export function releaseAnswer(message) {
+  held.get(message.id)?.();
+  held.delete(message.id);
+}
+
+/** Yields the chunks of a new answer.
+ * @param {Message} message @param {object} body @param {AbortSignal} signal */
+export function newChunks(message, body, signal) {
+  const keep = (id) => {
+    if (!id) return;  // the server keeps no answers
+    const { chat, parent, created, isJson } = message;
+    message.received = -1;
+    local.set(kItems + message.id, JSON.stringify({ id, message: message.id, chat, parent, created, isJson: isJson === true }));
+    alone(id, () => new Promise((resolve) => { held.set(message.id, resolve); }));
+  };
+  return goOn(message, streamChat(body, signal, keep), signal);
+}
+
+/** Yields the rest of an answer.
+ * @param {Message} message @param {Handle} handle @param {AbortSignal} signal */
+export const restOfChunks = (message, handle, signal) => goOn(message, resumeChat(handle.id, message.received, signal), signal);
+
+async function* goOn(message, events, signal) {
+  let failedMs = 0, waitMs = kFirstWaitMs;
+  for (;;) {
+    try {
+      for await (const { number, chunk } of events) {
+        [failedMs, waitMs, message.isReconnecting] = [0, kFirstWaitMs, false];
+        if (number !== undefined && number <= message.received) continue;  // another tab was faster
+        if (number !== undefined) message.received = number;
+        yield chunk;
+      }
+      return;
+    } catch (error) {
+      const { id } = JSON.parse(local.get(kItems + message.id) ?? "{}");
+      if (!id) throw error;
+      const mayGoOn = error instanceof ConnectionError || error.status >= 502;  // from a proxy, if not from the server
+      if (error.status === 404) {
+        local.remove(kItems + message.id);
+        throw new Error(kGone);
+      }
+      if (signal.aborted || !mayGoOn) {
+        closeAnswer(message);
+        if (signal.aborted) endAnswer(id);
+        throw error;
+      }
+      if (failedMs >= kPatienceMs) throw new ConnectionError(kGivenUp);
+      message.isReconnecting = true;
+      await pause(waitMs, signal);
+      failedMs += waitMs;
+      waitMs = Math.min(2 * waitMs, kMostWaitMs);
+      events = resumeChat(id, message.received, signal);
+    }
+  }
+}
+
+/** Waits for `ms`, then until the browser has a network. Ends early if aborted.
+ * @param {number} ms @param {AbortSignal} signal */
+async function pause(ms, signal) {
+  const isAborted = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  await Promise.race([isAborted, new Promise((resolve) => setTimeout(resolve, ms))]);
+  if (navigator.onLine || signal.aborted) return;
+  await Promise.race([isAborted, new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
+}

@@ -1,0 +1,53 @@
+// The server's state in the header: offline, loading, ready. It is read again until the page is closed.
+import { byId } from "../base/dom.js";
+import { kServer } from "../base/server_address.js";
+import { getJson } from "./api.js";
+
+const kReadyMs = 5000, kOtherMs = 1000;  // time to the next look
+const kHealth = `${kServer}health`;  // public: needs no key
+const kTexts = { offline: "Offline", loading: "Loading the model", draining: "Shutting down", stalled: "Not responding", lost: "Not responding", ready: "Ready" };
+
+/** The longest context of the loaded model.
+ * @type {number | undefined} */
+export let maxContext;
+/** The server's defaults of sampling parameters, by name.
+ * @type {Record<string, number>} */
+export let serverDefaults = {};
+let shown = "";
+
+/** @returns {Promise<{state: string, percent?: number}>} */
+async function stateNow() {
+  try {
+    const reply = await fetch(kHealth);
+    if (reply.ok) return { state: "ready" };
+    const { status, percent } = await reply.json().catch(() => ({}));
+    return { state: status in kTexts ? status : "loading", percent };
+  } catch {
+    return { state: "offline" };
+  }
+}
+
+/** @param {() => void} onReady  the model is known */
+export async function followServer(onReady) {
+  const { state, percent } = document.hidden && shown ? { state: shown, percent: undefined } : await stateNow();
+  if (percent !== undefined) byId("state").textContent = `${kTexts[state]}, ${percent} %`;
+  if (state !== shown) {
+    shown = state;
+    if (percent === undefined) byId("state").textContent = kTexts[state];
+    byId("state").dataset.state = state;
+    if (state === "ready") showModel(onReady);
+  }
+  setTimeout(() => followServer(onReady), state === "ready" ? kReadyMs : kOtherMs);
+}
+
+async function showModel(onReady) {
+  try {
+    const { model, state, setup, max_context, defaults } = await getJson("status.json");
+    byId("model").textContent = setup ? `${model} on ${setup.backend}` : `${model} (${state})`;
+    maxContext = max_context;
+    serverDefaults = defaults ?? {};
+    onReady();
+  } catch (error) {
+    byId("model").textContent = error.message;
+  }
+}
