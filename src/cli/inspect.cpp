@@ -246,6 +246,7 @@ void print(const Report& report) {
     fmt::print("  {:<20} {:>10}  {:5.1f} %\n", format, bytes_text(bytes),
                100.0 * static_cast<double>(bytes) / static_cast<double>(weights));
   if (report.model.weights) fmt::print("  experts: {}\n", describe_experts(*report.model.weights));
+  for (const std::string& adapter : report.model.adapters) fmt::print("  adapter: {}\n", adapter);
 
   const MemoryPlan& plan = report.plan;
   fmt::print("\nmemory for {} x {} tokens on backend {}{}{}{}\n", report.capacity.num_sequences,
@@ -317,6 +318,7 @@ void print_json(const Report& report, bool with_tensors) {
   for (const auto& [format, bytes] : bytes_by_format(report.tensors))
     json["bytes_by_format"][std::string(format)] = bytes;
   if (report.model.weights) json["experts"] = describe_experts(*report.model.weights);
+  if (!report.model.adapters.empty()) json["adapters"] = report.model.adapters;
   json["memory"] = {{"context", report.capacity.context},
                     {"num_sequences", report.capacity.num_sequences},
                     {"backend", report.backend},

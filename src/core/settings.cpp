@@ -67,6 +67,10 @@ constexpr Setting kTable[] = {
      "~/.cache/nibble/tuning.json, if present", TextField{&S::tuning}},
     {"no-mmap", kMachine, "", "read the model's files into memory instead of mapping them", "",
      SwitchField{&S::no_mmap}},
+    {"lora", kMachine, "FILE[:SCALE]",
+     "merge a LoRA adapter (of PEFT, or GGUF) into the model at load, SCALE times; may be given several "
+     "times",
+     "none", TextListField{&S::lora}},
     {"experts", kMachine, "NAME", "convert the experts at load: mxfp4, fp8, q8_0, bf16",
      "as in the file; MXFP4 if that is exact",
      ChoiceField<std::optional<std::string>>{&S::experts, {"mxfp4", "fp8", "q8_0", "bf16"}}},

@@ -38,6 +38,7 @@ struct Settings {
   std::optional<std::string> isa;
   std::optional<std::string> tuning;
   bool no_mmap{false};
+  std::vector<std::string> lora;
   std::optional<std::string> experts;
   std::optional<std::string> mxfp4_layers;
   std::optional<std::string> fp8_layers;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -92,6 +94,7 @@ class Decider {
     NIBBLE_CHECK(described, "experts of {}", stored_name(first));
     StoredExperts stored = *described;
     const std::optional<Format> own = own_format(stored);
+    const bool is_changed = stored.updates != nullptr;
     const bool is_mxfp4 = stays_mxfp4 && is_exactly_mxfp4(stored, first, num_experts, pool_);
     if (!rules_.asked && !is_mxfp4 && rules_.takes_any_blocks) {
       if (const auto blocks = as_blocks(stored, first)) {
@@ -100,8 +103,9 @@ class Decider {
       }
     }
     stored.becomes = rules_.asked ? *rules_.asked : is_mxfp4 ? Format::kMxfp4 : native(stored, own);
-    stored.is_exact = stored.becomes == own || stored.becomes == Format::kF32 || is_mxfp4 ||
-                      (own == Format::kMxfp4 && stored.becomes == Format::kBf16);
+    stored.is_exact = stored.becomes == Format::kF32 || is_mxfp4 ||
+                      (!is_changed &&
+                       (stored.becomes == own || (own == Format::kMxfp4 && stored.becomes == Format::kBf16)));
     if (stored.becomes == own && place(stored, first)) return;
     const Format format = stored.becomes;
     if ((format == Format::kQ8_0 || format == Format::kMxfp4) && as_size(first.cols) % 32 != 0)
@@ -123,10 +127,17 @@ class Decider {
     return true;
   }
 
-  // A format that the backend runs without rounding.
+  // A format that the backend runs without rounding. An adapter's changes are rounded in BF16 experts, as
+  // PEFT rounds them, but in smaller formats only if that is asked for (docs/decisions/0028).
   Format native(const StoredExperts& stored, const std::optional<Format>& own) const {
-    if (own && rules_.runs(*own)) return *own;
+    const bool keeps_changes = !stored.updates || own == Format::kBf16 || own == Format::kF32;
+    if (own && keeps_changes && rules_.runs(*own)) return *own;
     if (rules_.runs(Format::kF32)) return Format::kF32;
+    if (stored.updates)
+      throw InputError(
+          "{}: an adapter changes the experts, which are {}, so the {} backend runs them only if they are "
+          "converted when they are merged: --experts {}; docs/formats.md says what that costs",
+          weights_.source, type_name(stored), rules_.backend, targets_text(weights_.config, rules_));
     throw InputError(
         "{}: the experts are {} and not exactly MXFP4, so the {} backend runs them only if they are "
         "converted when the model is loaded: --experts {}; docs/quality.md says what each changes",
@@ -138,10 +149,32 @@ class Decider {
   ThreadPool& pool_;
 };
 
+double squared_error(std::span<const float, kMxfp4BlockSize> values, const Mxfp4Block& block) {
+  const std::array<float, kMxfp4BlockSize> decoded = decode(block);
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) sum += std::pow(double{values[i]} - double{decoded[i]}, 2);
+  return sum;
+}
+
+// Encodes blocks with the scale of the specification's rule or twice that, by the smaller error. The rule
+// alone harms a block of the released models whose largest value is 4 times its scale: if an adapter makes
+// this value smaller, the scale halves, and the value saturates at 3/4 of what it was.
+void encode_nearest(std::span<const float> values, std::span<uint8_t> codes, std::span<uint8_t> scales) {
+  for (size_t i = 0; i < scales.size(); ++i) {
+    const auto block = values.subspan(i * kMxfp4BlockSize).first<kMxfp4BlockSize>();
+    const Mxfp4Block fine = encode(block, Mxfp4Rule::kOcp), coarse = encode(block, Mxfp4Rule::kCeil);
+    const Mxfp4Block& best = squared_error(block, coarse) < squared_error(block, fine) ? coarse : fine;
+    std::ranges::copy(best.codes, codes.subspan(i * kMxfp4CodeBytes).begin());
+    scales[i] = best.scale.bits;
+  }
+}
+
 // The experts of one layer's matrix in another format.
 class ConvertedExperts {
  public:
-  ConvertedExperts(const Matrix& first, int num_experts, Format format) : first_(first), format_(format) {
+  ConvertedExperts(const StoredExperts& stored, const Matrix& first, int num_experts)
+      : first_(first), format_(stored.becomes), is_changed_(stored.updates != nullptr) {
+    const Format format = format_;
     const size_t rows = as_size(num_experts) * as_size(first.rows);
     const size_t data = format == Format::kMxfp4 ? rows * cols() / 2 : num_bytes(format, rows * cols());
     scales_at_ = (data + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
@@ -157,8 +190,9 @@ class ConvertedExperts {
     auto* bytes = storage_.as<uint8_t>();
     uint8_t* scales = bytes + scales_at_;
     if (format_ == Format::kMxfp4) {
-      encode_mxfp4(values, {bytes + at / 2, values.size() / 2},
-                   {scales + at / kMxfp4BlockSize, values.size() / kMxfp4BlockSize});
+      const std::span codes(bytes + at / 2, values.size() / 2);
+      const std::span of_blocks(scales + at / kMxfp4BlockSize, values.size() / kMxfp4BlockSize);
+      is_changed_ ? encode_nearest(values, codes, of_blocks) : encode_mxfp4(values, codes, of_blocks);
     } else if (format_ == Format::kQ8_0) {
       quantise_q8_0(values, {storage_.data() + num_bytes(format_, at), num_bytes(format_, values.size())});
     } else if (format_ == Format::kE4m3) {
@@ -190,6 +224,7 @@ class ConvertedExperts {
 
   Matrix first_;
   Format format_;
+  bool is_changed_;  // by adapters
   size_t scales_at_;
   Buffer storage_;
 };
@@ -284,7 +319,7 @@ std::shared_ptr<const Weights> convert_experts(std::shared_ptr<const Weights> we
       const auto* held = std::get_if<std::shared_ptr<const StoredExperts>>(&first->stored);
       if (!held) continue;
       const std::shared_ptr<const StoredExperts> stored = *held;
-      ConvertedExperts converted(*first, num_experts, stored->becomes);
+      ConvertedExperts converted(*stored, *first, num_experts);
       for_each_rows(*stored, *first, num_experts, pool,
                     [&](const ExpertRows& rows, std::span<const float> values) {
                       converted.write(rows, values);
@@ -319,6 +354,7 @@ std::string describe_experts(const Weights& weights) {
       std::string part = stored_name(*first) + " in the file";
       if (const StoredExperts* stored = first->experts()) {
         const std::string_view becomes = name(stored->becomes);
+        if (stored->updates) part += ", changed by an adapter";
         if (!stored->is_exact)
           part += fmt::format(", rounded to {}", becomes);
         else if (stored->becomes == Format::kMxfp4)

@@ -18,22 +18,6 @@ namespace {
 
 constexpr float kE4m3Max{448};
 
-void widen(const Matrix& matrix, size_t row, std::span<float> to) {
-  if (const Blocks* blocks = matrix.blocks()) {
-    dequantise(blocks->type, row_of(*blocks, row, to.size()), to);
-  } else if (const Elements& elements = matrix.elements(); elements.format == Format::kF32) {
-    std::copy_n(static_cast<const float*>(elements.data) + row * to.size(), to.size(), to.begin());
-  } else if (elements.format == Format::kE4m3) {
-    const uint8_t* from = static_cast<const uint8_t*>(elements.data) + row * to.size();
-    const float scale = elements.row_scales[row];
-    std::transform(from, from + to.size(), to.begin(),
-                   [scale](uint8_t code) { return to_float(E4m3{code}) * scale; });
-  } else {
-    const Bf16* from = static_cast<const Bf16*>(elements.data) + row * to.size();
-    std::transform(from, from + to.size(), to.begin(), [](Bf16 x) { return to_float(x); });
-  }
-}
-
 // Calls visit(name, format, matrices) for each group of matrices to convert. `name`: the group in log lines.
 template <typename Visit>
 void for_each_converted(Weights& weights, const DenseFormats& formats, const Visit& visit) {
@@ -54,6 +38,22 @@ struct Storage {  // converted matrices, and the weights that all other matrices
 };
 
 }  // namespace
+
+void read_row(const Matrix& matrix, size_t row, std::span<float> to) {
+  if (const Blocks* blocks = matrix.blocks()) {
+    dequantise(blocks->type, row_of(*blocks, row, to.size()), to);
+  } else if (const Elements& elements = matrix.elements(); elements.format == Format::kF32) {
+    std::copy_n(static_cast<const float*>(elements.data) + row * to.size(), to.size(), to.begin());
+  } else if (elements.format == Format::kE4m3) {
+    const uint8_t* from = static_cast<const uint8_t*>(elements.data) + row * to.size();
+    const float scale = elements.row_scales[row];
+    std::transform(from, from + to.size(), to.begin(),
+                   [scale](uint8_t code) { return to_float(E4m3{code}) * scale; });
+  } else {
+    const Bf16* from = static_cast<const Bf16*>(elements.data) + row * to.size();
+    std::transform(from, from + to.size(), to.begin(), [](Bf16 x) { return to_float(x); });
+  }
+}
 
 float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
   NIBBLE_CHECK(row.size() == codes.size(), "{} values, {} codes", row.size(), codes.size());
@@ -91,7 +91,7 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) 
     const auto row = static_cast<size_t>(item);
     const std::span<float> values = wide[as_size(thread)];
     const std::span<uint8_t> to(codes + row * row_codes, row_codes);
-    widen(matrix, row, values);
+    read_row(matrix, row, values);
     if (is_fp8)
       scales[row] = quantise_e4m3(values, to);
     else

@@ -11,6 +11,7 @@
 #include "core/f16.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
+#include "model/adapter/low_rank.h"
 
 namespace nibble {
 namespace {
@@ -119,7 +120,7 @@ std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& f
   const std::vector<const std::byte*>& experts = stored.rows.experts;
   const auto* dtype = std::get_if<DType>(&stored.rows.type);
   const size_t rows = as_size(first.rows);
-  if (stored.odd_rows || !dtype || stored.rows.is_transposed ||
+  if (stored.updates || stored.odd_rows || !dtype || stored.rows.is_transposed ||
       !are_consecutive(experts, rows * row_bytes(stored.rows, as_size(first.cols))))
     return std::nullopt;
   if (*dtype == DType::kBf16) return Elements{.format = Format::kBf16, .data = experts[0]};
@@ -129,7 +130,7 @@ std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& f
 
 std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first) {
   const auto* type = std::get_if<GgmlType>(&stored.rows.type);
-  if (!type) return std::nullopt;
+  if (!type || stored.updates) return std::nullopt;
   const size_t tensors = stored.odd_rows ? 2 : 1;
   const size_t bytes = as_size(first.rows) / tensors * row_bytes(stored.rows, as_size(first.cols));
   if (!are_consecutive(stored.rows.experts, bytes)) return std::nullopt;
@@ -141,8 +142,11 @@ std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first
   return blocks;
 }
 
-void read_rows(const StoredExperts& stored, const Matrix& first, const ExpertRows& which,
-               std::span<float> to) {
+namespace {
+
+// Rows as the file has them.
+void read_from_file(const StoredExperts& stored, const Matrix& first, const ExpertRows& which,
+                    std::span<float> to) {
   const size_t cols = as_size(first.cols), rows = as_size(first.rows), expert = as_size(which.expert);
   const size_t first_row = as_size(which.first_row), count = as_size(which.count);
   NIBBLE_CHECK(to.size() == count * cols && which.count <= kExpertRows, "{} rows into {} floats", count,
@@ -154,6 +158,16 @@ void read_rows(const StoredExperts& stored, const Matrix& first, const ExpertRow
     read_tensor(odd == 0 ? stored.rows : *stored.odd_rows, {expert, first_row / 2, rows / 2, cols}, half);
     for (size_t r = 0; r < count / 2; ++r) std::copy_n(&half[r * cols], cols, &to[(2 * r + odd) * cols]);
   }
+}
+
+}  // namespace
+
+void read_rows(const StoredExperts& stored, const Matrix& first, const ExpertRows& which,
+               std::span<float> to) {
+  read_from_file(stored, first, which, to);
+  if (!stored.updates) return;
+  for (const LowRankUpdate& update : stored.updates->of_expert[as_size(which.expert)])
+    add_update(update, which.first_row, as_size(first.cols), to);
 }
 
 }  // namespace nibble

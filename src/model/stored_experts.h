@@ -18,7 +18,7 @@ std::vector<const std::byte*> consecutive(const void* first, size_t bytes, int c
 
 // Describes experts that are views of a file: MXFP4 elements, or blocks. Null for any other matrix.
 std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts);
-// The same experts as views, without a copy; nullopt if their type or their order needs one.
+// The same experts as views, without a copy; nullopt if their type, their order or an adapter needs one.
 std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first);
 std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first);
 
@@ -28,7 +28,8 @@ inline constexpr int kExpertRows{32};
 struct ExpertRows {
   int expert, first_row, count;  // first_row is a multiple of kExpertRows, count at most kExpertRows
 };
-// Decodes rows of an expert with `first.rows` rows of `first.cols` elements to float32, one after another.
+// Decodes rows of an expert with `first.rows` rows of `first.cols` elements to float32, one after another,
+// and adds adapters' updates.
 void read_rows(const StoredExperts& stored, const Matrix& first, const ExpertRows& which,
                std::span<float> to);
 

@@ -78,13 +78,16 @@ struct ExpertTensor {
   bool is_transposed{false};  // stored as [cols, rows]; only BF16, F16 and F32
 };
 
-// Experts as a file stores them, in a type or an order that no kernel reads. model/convert_experts.h turns
-// them into Elements or Blocks when a model is loaded.
+struct ExpertUpdates;  // what LoRA adapters add to the experts of a layer (model/adapter/low_rank.h)
+
+// Experts as a file stores them, in a type or an order that no kernel reads, or that adapters change.
+// model/convert_experts.h turns them into Elements or Blocks when a model is loaded.
 struct StoredExperts {
-  ExpertTensor rows{};                     // all rows; if `odd_rows` is set, only the even ones
-  std::optional<ExpertTensor> odd_rows{};  // up, if gate and up are two tensors
-  Format becomes{Format::kBf16};           // format after convert_experts()
-  bool is_exact{false};                    // whether this changes no value
+  ExpertTensor rows{};                             // all rows; if `odd_rows` is set, only the even ones
+  std::optional<ExpertTensor> odd_rows{};          // up, if gate and up are two tensors
+  Format becomes{Format::kBf16};                   // format after convert_experts()
+  bool is_exact{false};                            // whether this changes no value
+  std::shared_ptr<const ExpertUpdates> updates{};  // added before any conversion; null: none
 };
 std::string_view type_name(const ExpertTensor& tensor);  // "BF16", "Q8_0", "MXFP4"
 std::string type_name(const StoredExperts& stored);      // "Q4_1 and MXFP4" if gate and up differ

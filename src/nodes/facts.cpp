@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 
+#include "model/adapter/low_rank.h"
 #include "model/stored_experts.h"
 
 namespace nibble::nodes {
@@ -31,6 +32,17 @@ class Hash {
   void sample(const ExpertTensor& tensor, size_t bytes) {
     for (const std::byte* expert : tensor.experts) sample(expert, bytes);
   }
+  void sample(const ExpertUpdates& updates) {
+    for (const auto& of_expert : updates.of_expert)
+      for (const LowRankUpdate& update : of_expert) {
+        add(&update.scale, sizeof update.scale);
+        for (int k = 0; k < update.rank; ++k) {
+          const auto row = static_cast<size_t>(k);
+          const float values[]{update.a.at(row, 0), update.a.at(row, 1), update.b.at(0, row)};
+          add(values, sizeof values);
+        }
+      }
+  }
   void sample(const Matrix& first, size_t count = 1) {
     if (const StoredExperts* experts = first.experts()) {
       const size_t tensors = experts->odd_rows ? 2 : 1;
@@ -40,6 +52,7 @@ class Hash {
       };
       sample(experts->rows, bytes(experts->rows));
       if (experts->odd_rows) sample(*experts->odd_rows, bytes(*experts->odd_rows));
+      if (experts->updates) sample(*experts->updates);
       return;
     }
     const auto elements = count * static_cast<size_t>(first.rows) * static_cast<size_t>(first.cols);

@@ -13,6 +13,7 @@ constexpr std::string_view kNoStore{
     "nibble does not store files, batches or conversations; send requests one by one"};
 constexpr std::string_view kNoTraining{"nibble serves a model, but does not train or evaluate models"};
 constexpr std::string_view kOneModel{"nibble serves only the model that it was started with"};
+constexpr std::string_view kMergedAdapters{"LoRA adapters are merged when nibble starts: --lora FILE"};
 constexpr std::string_view kOtherApi{
     "this API belongs to another server; use /v1/completions or /v1/chat/completions"};
 
@@ -48,9 +49,9 @@ constexpr AbsentEndpoint kAbsent[] = {
     {"/v1/messages/batches", kNoStore, ErrorForm::kAnthropic},
     {"/v1/fine_tuning", kNoTraining},
     {"/v1/evals", kNoTraining},
-    {"/v1/load_lora_adapter", "nibble does not support LoRA adapters"},
-    {"/v1/unload_lora_adapter", "nibble does not support LoRA adapters"},
-    {"/lora-adapters", "nibble does not support LoRA adapters"},
+    {"/v1/load_lora_adapter", kMergedAdapters},
+    {"/v1/unload_lora_adapter", kMergedAdapters},
+    {"/lora-adapters", kMergedAdapters},
     {"/infill", "gpt-oss does not fill in text between a prefix and a suffix"},
     {"/slots", "nibble has no slots; /status.json shows the running answers"},
     {"/completion", kOtherApi},

@@ -53,7 +53,9 @@ void open_drafters(ResolvedSettings& setup, const Model& model, const Capacity& 
   const SpeculationOptions& asked = setup.speculation;
   if (!asked.draft_head.empty()) setup.options.draft_head = open_draft_head(asked.draft_head, model.config);
   if (asked.draft_model.empty()) return;
-  Model drafting = open_model_for(asked.draft_model, setup);
+  ResolvedSettings own = setup;
+  own.adapters.clear();  // --lora applies only to the main model
+  Model drafting = open_model_for(asked.draft_model, own);
   check_vocabulary(drafting, model, setup.places);
   BackendOptions room = room_of_draft_model(drafting, setup, capacity);
   setup.draft_model_bytes = needed_bytes(drafting, setup, room);

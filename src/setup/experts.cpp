@@ -8,6 +8,7 @@
 #include "core/thread_pool.h"
 #include "model/convert_blocks.h"
 #include "model/convert_experts.h"
+#include "setup/adapters.h"
 
 namespace nibble {
 namespace {
@@ -31,18 +32,23 @@ bool has_stored_experts(const Weights& weights) {
   });
 }
 
-}  // namespace
-
-Model open_model_for(const std::string& argument, const ResolvedSettings& setup) {
-  Model model = open_model(argument, setup.places);
+// Merges the adapters, and decides the format of experts. Dense matrices take time, so they come last.
+Model with_adapters(Model model, const ResolvedSettings& setup) {
+  const std::vector<ScaledAdapter> adapters = open_adapters(model, setup);
+  if (!adapters.empty()) model.weights = with_expert_updates(model.weights, adapters);
   decide_experts(model, setup);
+  merge_into_dense(model, adapters, setup);
   return model;
 }
 
+}  // namespace
+
+Model open_model_for(const std::string& argument, const ResolvedSettings& setup) {
+  return with_adapters(open_model(argument, setup.places), setup);
+}
+
 Model describe_model_for(const std::string& argument, const ResolvedSettings& setup) {
-  Model model = describe_model(argument, setup.places);
-  decide_experts(model, setup);
-  return model;
+  return with_adapters(describe_model(argument, setup.places), setup);
 }
 
 void decide_experts(Model& model, const ResolvedSettings& setup) {

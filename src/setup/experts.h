@@ -10,8 +10,8 @@
 
 namespace nibble {
 
-// Opens a model (setup/model.h) for a backend: also chooses the format of the experts, for which it reads
-// those that are not MXFP4.
+// Opens a model (setup/model.h) for a backend: also merges the adapters of --lora, and chooses the format of
+// the experts, for which it reads those that are not MXFP4.
 Model open_model_for(const std::string& argument, const ResolvedSettings& setup);
 // The same with describe_model() instead of open_model(), for commands that do not run the model.
 Model describe_model_for(const std::string& argument, const ResolvedSettings& setup);

@@ -74,10 +74,10 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
 
 namespace {
 
-// Bytes of files that were read into memory (--no-mmap): they are in use already, and repacked parts become
-// free.
+// Bytes of weights that are in use already: files that were read into memory (--no-mmap), of which repacked
+// parts become free, and matrices that were merged with adapters.
 size_t copied_bytes(const Model& model) {
-  size_t bytes = 0;
+  size_t bytes = model.merged_bytes;
   if (model.weights)
     for (const auto& file : model.weights->files)
       if (file->is_copy()) bytes += file->bytes().size();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/config.h"
 #include "model/weights.h"
@@ -18,6 +19,8 @@ struct Model {
   // Checked; mapped but not read, or read into memory. Null for synthetic weights, which are made when a
   // backend is loaded.
   std::shared_ptr<const Weights> weights;
+  std::vector<std::string> adapters{};  // descriptions of the adapters that are merged (setup/adapters.h)
+  size_t merged_bytes{0};  // memory of `weights` for matrices that were merged when the model was opened
 };
 
 // Opens and checks a model. Reads its weights only if `places` says so (--no-mmap). Throws InputError for

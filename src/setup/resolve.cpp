@@ -11,6 +11,7 @@
 #include "core/number_list.h"
 #include "core/take_until.h"
 #include "nodes/interface.h"
+#include "setup/adapters.h"
 #include "setup/flag_rules.h"
 #include "setup/nodes.h"
 #include "setup/speculation.h"
@@ -147,6 +148,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.backend = settings.backend ? &find_backend(*settings.backend) : &best_backend();
   setup.options.dense = dense_formats(settings);
   setup.experts = expert_format(settings);
+  setup.adapters = read_adapters(settings.lora);
   setup.options.kv_format = settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
   setup.options.draft_head_format = settings.draft_head_dtype == "bf16" ? Format::kBf16 : Format::kMxfp4;
   setup.own.cpu.isa = settings.isa.value_or("");

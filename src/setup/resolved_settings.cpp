@@ -49,7 +49,10 @@ OwnOptions own_options(const ResolvedSettings& setup, const Config& config) {
 }
 
 ResolvedSettings unquantised(ResolvedSettings setup) {
-  setup.experts.reset();
+  // BF16 keeps what adapters change; MXFP4 experts, as in the file, would not.
+  const bool keeps_format = setup.experts && !setup.adapters.empty() &&
+                            setup.backend->making.runs_experts(Format::kBf16, setup.own);
+  setup.experts = keeps_format ? std::optional(Format::kBf16) : std::nullopt;
   setup.options.dense = {};
   setup.options.kv_format = Format::kBf16;
   if (setup.own.cpu.expert_activations != cpu::ExpertActivations::kDefault)

@@ -39,14 +39,20 @@ struct DraftModelSetup {  // a draft model, and the options that size it (setup/
   BackendOptions options;
 };
 
+struct AdapterSetup {  // one --lora FILE[:SCALE]
+  std::string file;
+  float scale{1};
+};
+
 struct ResolvedSettings {
   const BackendRow* backend{nullptr};
   // Backend options without page counts, which depend on the model (setup/capacity.h).
   BackendOptions options{};
   OwnOptions own{};
-  std::optional<Format> experts{};  // --experts, --mxfp4-layers moe; nullopt: as in the file
-  std::optional<int> threads{};     // --threads; nullopt: as found by nibble tune, else all cores
-  Tunings tunings{};                // found by nibble tune for this machine
+  std::optional<Format> experts{};       // --experts, --mxfp4-layers moe; nullopt: as in the file
+  std::vector<AdapterSetup> adapters{};  // --lora
+  std::optional<int> threads{};          // --threads; nullopt: as found by nibble tune, else all cores
+  Tunings tunings{};                     // found by nibble tune for this machine
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};

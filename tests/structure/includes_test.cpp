@@ -165,14 +165,15 @@ constexpr Room kRooms[] = {
     {"setup/tokenizer", 2},
     {"setup/template_notice", 2},
     {"setup/resolved_settings", 3},
-    {"setup/experts", 4},
-    {"setup/nodes", 5},
-    {"setup/storage_formats", 5},
-    {"setup/memory", 6},
-    {"setup/resolve", 6},
-    {"setup/capacity", 7},
-    {"setup/load", 8},
-    {"setup/drafters", 9},
+    {"setup/adapters", 4},
+    {"setup/experts", 5},
+    {"setup/nodes", 6},
+    {"setup/storage_formats", 6},
+    {"setup/memory", 7},
+    {"setup/resolve", 7},
+    {"setup/capacity", 8},
+    {"setup/load", 9},
+    {"setup/drafters", 10},
 };
 
 bool lies_in(std::string_view file, std::string_view folder) {

@@ -15,6 +15,8 @@ constexpr std::string_view kAll{"vLLM, SGLang, TensorRT-LLM, llama.cpp"};
 constexpr std::string_view kNoDownload{"nothing is downloaded: name a file or a folder with --model"};
 constexpr std::string_view kOneConfig{"config.json is used as it is: change it in a copy of the folder"};
 constexpr std::string_view kMapsFiles{"files are memory-mapped, and read once"};
+constexpr std::string_view kMergesAdapters{
+    "adapters are merged into the model at the start, for all requests: --lora FILE:SCALE"};
 constexpr StartFlag kModel[]{
     {"--model", kVSL, kValue, "", kOwn, ""},
     {"--model-path", kS, kValue, "", kMapped, "--model {}"},
@@ -47,11 +49,13 @@ constexpr StartFlag kModel[]{
     {"--tokenizer-path", kS, kValue, "", kMapped, "--tokenizer {}", "a file, not a folder or a name"},
     {"--tokenizer-mode", kVS, kValue, "auto|hf|fast|slow", kUnneeded, "nibble has one tokenizer"},
     {"--skip-tokenizer-init", kVS, kNothing, "", kRefused, "the server needs the tokenizer"},
-    {"--lora-modules --max-loras --max-lora-rank", kV, kValue, "", kRefused,
-     "merge LoRA adapters into the checkpoint"},
-    {"--enable-lora", kVS, kNothing, "", kRefused, "merge LoRA adapters into the checkpoint"},
-    {"--lora-paths", kS, kSeveral, "", kRefused, "merge LoRA adapters into the checkpoint"},
-    {"--lora --lora-scaled", kL, kValue, "", kRefused, "merge LoRA adapters into the checkpoint"},
+    {"--lora-modules --max-loras --max-lora-rank", kV, kValue, "", kRefused, kMergesAdapters},
+    {"--enable-lora", kVS, kNothing, "", kRefused, kMergesAdapters},
+    {"--lora-paths", kS, kSeveral, "", kRefused, kMergesAdapters},
+    {"--lora --lora-scaled", kL, kValue, "*,*", kRefused, "give --lora for each adapter"},
+    {"--lora", kL, kValue, "", kOwn, ""},
+    {"--lora-scaled", kL, kValue, "*:*", kMapped, "--lora {}"},
+    {"--lora-scaled", kL, kValue, "", kRefused, "write --lora FILE:SCALE"},
     {"--limit-mm-per-prompt --mm-processor-kwargs --mm-processor-cache-gb", kV, kValue, "", kUnneeded,
      "gpt-oss reads text only"},
     {"--language-model-only --skip-mm-profiling --no-mmproj", kVL, kNothing, "", kUnneeded,

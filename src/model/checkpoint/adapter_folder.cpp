@@ -23,7 +23,7 @@ void refuse_adapter(const std::filesystem::path& folder) {
   const Fields fields(parse_untrusted_json(parser, text, kMaxDepth, file), file.string());
   const std::optional<Fields::Element> field = fields.find("base_model_name_or_path");
   std::string_view base;
-  throw InputError("{}: is a LoRA adapter{}, not a model. Merge it into that model and give the result",
+  throw InputError("{}: is a LoRA adapter{}, not a model. Give that model, and this folder with --lora",
                    folder.string(), field && !field->get(base) ? " of " + in_quotes(base) : std::string());
 }
 

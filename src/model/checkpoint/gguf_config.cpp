@@ -117,6 +117,9 @@ class ConfigReader {  // errors name the file and the key
 };
 
 void check_architecture(const Gguf& gguf) {
+  if (const GgufValue* type = gguf.value("general.type"); type && type->text() == "adapter")
+    throw InputError("{}: is a LoRA adapter, not a model. Give its model, and this file with --lora",
+                     gguf.files[0].string());
   const GgufValue* value = gguf.value("general.architecture");
   const std::optional<std::string_view> name = value ? value->text() : std::nullopt;
   if (name == kArchitecture || name == kOllamaArchitecture) return;

@@ -1,0 +1,185 @@
+#include "model/adapter/merge_adapters.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/as_size.h"
+#include "core/buffer.h"
+#include "core/check.h"
+#include "core/error.h"
+#include "model/quantize.h"
+#include "model/stored_experts.h"
+
+namespace nibble {
+namespace {
+
+using Place = std::pair<int, AdaptedMatrix>;  // layer and matrix
+
+Matrix& dense_matrix(Weights& weights, const Place& place) {
+  const auto& [layer, matrix] = place;
+  LayerWeights& of_layer = weights.layers[as_size(layer)];
+  switch (matrix) {
+    case AdaptedMatrix::kEmbedding:
+      return weights.embedding;
+    case AdaptedMatrix::kUnembedding:
+      return weights.unembedding;
+    case AdaptedMatrix::kQ:
+      return of_layer.q;
+    case AdaptedMatrix::kK:
+      return of_layer.k;
+    case AdaptedMatrix::kV:
+      return of_layer.v;
+    case AdaptedMatrix::kO:
+      return of_layer.o;
+    case AdaptedMatrix::kRouter:
+      return of_layer.router;
+    default:
+      NIBBLE_CHECK(false, "{} is of experts", name(matrix));
+  }
+}
+
+bool is_of_experts(AdaptedMatrix matrix) {
+  return matrix == AdaptedMatrix::kGateUp || matrix == AdaptedMatrix::kDown;
+}
+
+// A matrix in memory of its own, which is written row by row.
+class MergedMatrix {
+ public:
+  MergedMatrix(const Matrix& base, Format format)
+      : rows_(as_size(base.rows)), cols_(as_size(base.cols)), format_(format) {
+    codes_ =
+        (num_bytes(format, rows_ * cols_) + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
+    storage_ = Buffer(codes_ + (format == Format::kE4m3 ? rows_ * sizeof(float) : 0));
+  }
+
+  void write(size_t row, std::span<const float> values) const {
+    if (format_ == Format::kF32)
+      std::ranges::copy(values, storage_.as<float>() + row * cols_);
+    else if (format_ == Format::kE4m3)
+      row_scales()[row] = quantise_e4m3(values, {storage_.as<uint8_t>() + row * cols_, cols_});
+    else
+      std::ranges::transform(values, storage_.as<Bf16>() + row * cols_, [](float x) { return to_bf16(x); });
+  }
+  Elements elements() const {
+    return {.format = format_,
+            .data = storage_.data(),
+            .row_scales = format_ == Format::kE4m3 ? row_scales() : nullptr};
+  }
+  Buffer take_storage() { return std::move(storage_); }
+
+ private:
+  float* row_scales() const { return reinterpret_cast<float*>(storage_.data() + codes_); }
+
+  size_t rows_, cols_;
+  Format format_;
+  size_t codes_{0};  // bytes before the scales
+  Buffer storage_;
+};
+
+// Whether every value fits: rounding to BF16 turns the largest float32 numbers into infinity.
+bool are_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float x) { return std::isfinite(to_float(to_bf16(x))); });
+}
+
+// Releases the pages of a dense matrix of a file.
+void release(const Matrix& matrix) {
+  const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
+  if (const Blocks* blocks = matrix.blocks())
+    return release_pages({blocks->rows, rows * row_of(*blocks, 0, cols).size()});
+  const Elements& elements = matrix.elements();
+  release_pages({static_cast<const std::byte*>(elements.data), num_bytes(elements.format, rows * cols)});
+}
+
+// Calls visit(place, expert, update) for every update of experts, or of dense matrices, with its final scale.
+template <typename Visit>
+void for_each_update(std::span<const ScaledAdapter> adapters, bool of_experts, const Visit& visit) {
+  for (const auto& [adapter, scale] : adapters)
+    for (const MatrixUpdate& part : adapter->updates) {
+      if (is_of_experts(part.matrix) != of_experts) continue;
+      LowRankUpdate update = part.update;
+      update.scale *= scale;
+      visit(Place{part.layer, part.matrix}, part.expert, update);
+    }
+}
+
+// Adds the updates to a matrix in memory of its own. Returns false if a value is not finite.
+bool merge(const Matrix& base, std::span<const LowRankUpdate> updates, const MergedMatrix& to,
+           ThreadPool& pool) {
+  constexpr int kRows{32};
+  const size_t cols = as_size(base.cols);
+  std::atomic<bool> is_finite{true};
+  pool.for_each((base.rows + kRows - 1) / kRows, [&](ptrdiff_t item, int) {
+    const int first = static_cast<int>(item) * kRows, count = std::min(kRows, base.rows - first);
+    std::vector<float> values(as_size(count) * cols);
+    const auto row = [&](int r) { return std::span(values).subspan(as_size(r) * cols, cols); };
+    for (int r = 0; r < count; ++r) read_row(base, as_size(first + r), row(r));
+    for (const LowRankUpdate& update : updates) add_update(update, first, cols, values);
+    if (are_finite(values))
+      for (int r = 0; r < count; ++r) to.write(as_size(first + r), row(r));
+    else
+      is_finite = false;
+  });
+  return is_finite;
+}
+
+}  // namespace
+
+std::shared_ptr<const Weights> with_expert_updates(std::shared_ptr<const Weights> weights,
+                                                   std::span<const ScaledAdapter> adapters) {
+  std::map<Place, ExpertUpdates> all;
+  const int num_experts = weights->config.num_experts;
+  for_each_update(adapters, true, [&](const Place& place, int expert, const LowRankUpdate& update) {
+    auto& of_expert = all[place].of_expert;
+    of_expert.resize(as_size(num_experts));
+    of_expert[as_size(expert)].push_back(update);
+  });
+  if (all.empty()) return weights;
+  Weights changed = *weights;
+  for (auto& [place, updates] : all) {
+    LayerWeights& layer = changed.layers[as_size(place.first)];
+    Matrix& first = (place.second == AdaptedMatrix::kGateUp ? layer.gate_up : layer.down).first;
+    auto stored = first.experts() ? std::optional(*first.experts()) : stored_experts(first, num_experts);
+    NIBBLE_CHECK(stored && !stored->updates, "experts of {}", stored_name(first));
+    for (const ScaledAdapter& scaled : adapters) updates.storage.push_back(scaled.adapter->storage);
+    stored->updates = std::make_shared<const ExpertUpdates>(std::move(updates));
+    first.stored = std::make_shared<const StoredExperts>(std::move(*stored));
+  }
+  return std::make_shared<const Weights>(std::move(changed));
+}
+
+MergedWeights merge_into_dense(const Weights& weights, std::span<const ScaledAdapter> adapters,
+                               ThreadPool& pool, const ReportProgress& report) {
+  struct Storage {
+    std::shared_ptr<const void> original;
+    std::vector<Buffer> merged;
+  };
+  std::map<Place, std::vector<LowRankUpdate>> all;
+  for_each_update(adapters, false, [&](const Place& place, int, const LowRankUpdate& update) {
+    all[place].push_back(update);
+  });
+  Weights made = weights;
+  const auto storage = std::make_shared<Storage>(Storage{weights.storage, {}});
+  size_t done = 0, bytes = 0;
+  for (const auto& [place, updates] : all) {
+    Matrix& matrix = dense_matrix(made, place);
+    const bool stays =
+        !matrix.blocks() && (matrix.format() == Format::kF32 || matrix.format() == Format::kE4m3);
+    MergedMatrix merged(matrix, stays ? matrix.format() : Format::kBf16);
+    if (!merge(matrix, updates, merged, pool))
+      throw InputError("{}: merged with the adapter, {} of layer {} has values that are not finite numbers",
+                       weights.source, name(place.second), place.first);
+    if (made.is_mapped()) release(matrix);
+    matrix.stored = merged.elements();
+    storage->merged.push_back(merged.take_storage());
+    bytes += storage->merged.back().bytes();
+    if (report) report(++done, all.size());
+  }
+  made.storage = storage;
+  return {std::make_shared<const Weights>(std::move(made)), bytes};
+}
+
+}  // namespace nibble

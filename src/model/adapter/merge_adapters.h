@@ -1,0 +1,36 @@
+// Merges LoRA adapters into a model's weights.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "core/progress.h"
+#include "core/thread_pool.h"
+#include "model/adapter/adapter.h"
+#include "model/weights.h"
+
+namespace nibble {
+
+struct ScaledAdapter {
+  std::shared_ptr<const Adapter> adapter;
+  float scale{1};  // multiplies the adapter's own
+};
+
+// Describes the experts that the adapters change: StoredExperts with updates, in the order of the adapters.
+// convert_experts() adds the updates in float32 before it rounds to the format of decide_experts(). Returns
+// `weights` if there are none.
+std::shared_ptr<const Weights> with_expert_updates(std::shared_ptr<const Weights> weights,
+                                                   std::span<const ScaledAdapter> adapters);
+
+struct MergedWeights {
+  std::shared_ptr<const Weights> weights;
+  size_t bytes{0};  // memory of the merged matrices
+};
+// Adds the adapters, in their order, to the dense matrices in float32. A matrix in FP8 or F32 keeps its
+// format; any other becomes BF16, rounded to nearest even. Releases the pages of the files of these matrices. Throws
+// InputError if a matrix would get values that are not finite.
+MergedWeights merge_into_dense(const Weights& weights, std::span<const ScaledAdapter> adapters,
+                               ThreadPool& pool, const ReportProgress& report = {});
+
+}  // namespace nibble

@@ -1,0 +1,39 @@
+// The matrices of a model that an adapter may change, by their names in files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/adapter/adapter.h"
+#include "model/config.h"
+
+namespace nibble {
+
+struct Target {
+  AdaptedMatrix matrix;
+  int layer;
+  uint64_t rows, cols;
+  // Rows that a tensor of this name updates: first_row, first_row + row_step, ... (low_rank.h).
+  int first_row{0}, row_step{1};
+  std::optional<int> expert{};  // set if the name is of one expert
+};
+
+inline uint64_t num_updated_rows(const Target& target) {
+  return target.rows / static_cast<uint64_t>(target.row_step);
+}
+
+// The matrix of a module of transformers or unsloth: "model.layers.3.self_attn.q_proj", "lm_head",
+// "model.layers.3.mlp.experts.gate_up_projs.5". Experts need the number of one expert. nullopt: none has this
+// name.
+std::optional<Target> target_of_module(std::string_view module, const Config& config);
+
+// The matrix of a tensor of GGUF, "blk.3.attn_q.weight". Experts are one tensor for all of a layer.
+std::optional<Target> target_of_gguf(std::string_view tensor, const Config& config);
+
+// Any matrix of a layer.
+Target target_of(AdaptedMatrix matrix, int layer, const Config& config);
+
+}  // namespace nibble
