@@ -45,6 +45,7 @@ bool for_each_rows(const StoredExperts& stored, const Matrix& first, int num_exp
 
 // The format that has the values of the file's type; nullopt if there is none.
 std::optional<Format> own_format(const StoredExperts& stored) {
+  if (has_foreign(stored)) return std::nullopt;
   if (stored.odd_rows && stored.odd_rows->type != stored.rows.type) return std::nullopt;
   if (const auto* ggml = std::get_if<GgmlType>(&stored.rows.type)) {
     if (*ggml == GgmlType::kBf16) return Format::kBf16;
@@ -198,8 +199,8 @@ size_t stored_bytes(const ExpertTensor& tensor, size_t rows, size_t cols, int nu
   return as_size(num_experts) * expert_bytes(tensor, rows, cols);
 }
 
-void release(const ExpertTensor& tensor, size_t rows, size_t cols) {
-  for (const std::byte* expert : tensor.experts) release_pages({expert, expert_bytes(tensor, rows, cols)});
+void release(const ExpertTensor& tensor, size_t rows, size_t cols, int num_experts) {
+  for (size_t e = 0; e < as_size(num_experts); ++e) release_pages(codes_of(tensor, e, rows, cols));
 }
 
 struct Bytes {
@@ -296,7 +297,7 @@ std::shared_ptr<const Weights> convert_experts(std::shared_ptr<const Weights> we
       for (const ExpertTensor* tensor : {&stored->rows, stored->odd_rows ? &*stored->odd_rows : nullptr}) {
         if (!tensor) continue;
         bytes.before += stored_bytes(*tensor, rows, cols, num_experts);
-        if (made.is_mapped()) release(*tensor, rows, cols);
+        if (made.is_mapped()) release(*tensor, rows, cols, num_experts);
       }
       storage->converted.push_back(converted.take_storage());
       bytes.after += storage->converted.back().bytes();
@@ -321,8 +322,6 @@ std::string describe_experts(const Weights& weights) {
         const std::string_view becomes = name(stored->becomes);
         if (!stored->is_exact)
           part += fmt::format(", rounded to {}", becomes);
-        else if (stored->becomes == Format::kMxfp4)
-          part += ", exactly MXFP4";
         else if (becomes != stored_name(*first))
           part += fmt::format(", exactly {}", becomes);
       }
