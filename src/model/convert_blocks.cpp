@@ -162,6 +162,21 @@ void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& 
               group.is_exact ? "exact" : "rounded to nearest", group.bytes_before, group.bytes_after);
 }
 
+bool describe_f32_as_blocks(Weights& weights) {
+  bool has_any = false;
+  const auto describe = [&](Matrix& matrix) {
+    const auto* elements = std::get_if<Elements>(&matrix.stored);
+    if (!elements || elements->format != Format::kF32) return;
+    matrix.stored = Blocks{.type = GgmlType::kF32, .rows = static_cast<const std::byte*>(elements->data)};
+    has_any = true;
+  };
+  describe(weights.embedding);
+  describe(weights.unembedding);
+  for (LayerWeights& layer : weights.layers)
+    for (Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router}) describe(*matrix);
+  return has_any;
+}
+
 std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,
                                              ThreadPool& pool, const ReportProgress& report) {
   if (!has_blocks(*weights)) return weights;

@@ -26,6 +26,10 @@ void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output&
 void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& stays, ThreadPool& pool,
                     const ReportProgress& report = {});
 
+// Describes dense matrices of F32 as ggml blocks of that type, for backends without kernels for F32: they are
+// then converted like those of a GGUF file. Returns whether there are any.
+bool describe_f32_as_blocks(Weights& weights);
+
 // Converts weights for a backend. With `takes_blocks`, matrices that a backend can use or repack stay blocks:
 // the embedding and experts in any type, and the others except the router if they are Q8_0 or MXFP4.
 std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,

@@ -175,6 +175,26 @@ def test_nvfp4_of_a_gguf_file_has_factors_of_its_own(tmp_path, has_one_factor):
     assert "unexpected tensor 'blk.0.attn_output.scale'" in refusal("run", stray, "-p", QUESTION)
 
 
+# F32
+
+
+def test_dense_layers_of_f32_run_everywhere(tmp_path):
+    tensors = read_safetensors(TINY)
+    for name, (dtype, shape, _) in list(tensors.items()):
+        if dtype == "BF16":
+            tensors[name] = ("F32", shape, VALUES[name].tobytes())
+    folder = other.write_folder(tmp_path / "exact", tensors, {})
+    question = ["-p", QUESTION, "--temperature", 0, "--log-level", "info"]
+    for backend in ("cpu", "reference"):
+        done = nibble("run", folder, *question, "--backend", backend)
+        assert done.returncode == 0 and done.stdout.decode() == ANSWER, done.stderr
+        assert (b"qkv: 18 tensors of F32 to BF16, exact" in done.stderr) == (backend == "cpu")
+    name = "model.layers.0.self_attn.q_proj.weight"
+    tensors[name] = ("F32", tensors[name][1], (VALUES[name] * numpy.float32(1.001)).tobytes())
+    done = nibble("run", other.write_folder(tmp_path / "tuned", tensors, {}), *question, "--backend", "cpu")
+    assert b"qkv: 18 tensors of F32 to BF16, rounded to nearest" in done.stderr
+
+
 # what is refused
 
 
