@@ -1,6 +1,7 @@
 """Tests checkpoints that other programs quantised: NVFP4, MLX, AWQ, GPTQ, INT4 and FP8 experts, converted at load."""
 
 import json
+import re
 
 import gguf
 import numpy
@@ -127,6 +128,20 @@ def test_each_conversion_is_a_line_with_what_it_does(made):
     assert done.returncode == 0, told
     assert "qkv: 18 tensors of AWQ 4-bit to BF16, rounded to nearest" in told
     assert "experts: AWQ 4-bit to MXFP4" in told
+
+
+def test_the_line_says_by_how_much_the_experts_change(made):
+    folder, decoded = made("awq")
+    squares = errors = 0
+    for name in filter(other.is_experts, decoded):
+        rounded = other.packed_by_mlx(decoded[name], 4, 32, "mxfp4", "BF16")[1].astype("<f8")
+        squares += (decoded[name].astype("<f8") ** 2).sum()
+        errors += ((rounded - decoded[name]) ** 2).sum()
+    done = nibble("run", folder, "-p", QUESTION, "--max-tokens", 1, "--experts", "mxfp4", "--log-level", "info")
+    told = re.search(rb"experts: AWQ 4-bit to MXFP4, .*; the weights change by ([0-9.]+) % \(root mean square\)", done.stderr)
+    assert float(told[1]) == pytest.approx(100 * (errors / squares) ** 0.5, rel=0.02), done.stderr
+    exact = nibble("run", made("mlx_mxfp4")[0], "-p", QUESTION, "--max-tokens", 1, "--log-level", "info")
+    assert b"experts: MXFP4 to MXFP4" in exact.stderr and b"the weights change" not in exact.stderr
 
 
 # GGUF
