@@ -37,6 +37,8 @@ class Binder {
               : Elements{.format = format_of(*stored, spec), .data = stored->data};
     else if (const auto* blocks = std::get_if<Blocks>(&tensor))
       matrix.stored = *blocks;
+    else if (const auto* foreign = std::get_if<std::shared_ptr<const ForeignMatrix>>(&tensor))
+      matrix.stored = *foreign;
     else
       matrix.stored = Recipe{.format = Format::kBf16, .data = std::get<RandomWords>(tensor)};
     return matrix;

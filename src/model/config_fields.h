@@ -11,7 +11,8 @@ inline constexpr std::string_view kReadFields{
     "architectures attention_bias eos_token_id experts_per_token head_dim hidden_act hidden_size "
     "intermediate_size layer_types max_position_embeddings model_type num_attention_heads num_experts "
     "num_experts_per_tok num_hidden_layers num_key_value_heads num_local_experts "
-    "num_nextn_predict_layers quantization_config rms_norm_eps rope_parameters rope_scaling rope_theta "
+    "num_nextn_predict_layers quantization quantization_config rms_norm_eps rope_parameters rope_scaling "
+    "rope_theta "
     "sliding_window swiglu_limit "
     "tie_word_embeddings vocab_size"};
 

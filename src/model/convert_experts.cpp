@@ -7,12 +7,16 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/as_size.h"
+#include "core/bf16.h"
 #include "core/bytes_text.h"
 #include "core/check.h"
+#include "core/e4m3.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "formats/ggml_blocks.h"
@@ -47,6 +51,7 @@ bool for_each_rows(const StoredExperts& stored, const Matrix& first, int num_exp
 
 // The format that has the values of the file's type; nullopt if there is none.
 std::optional<Format> own_format(const StoredExperts& stored) {
+  if (has_foreign(stored)) return std::nullopt;
   if (stored.odd_rows && stored.odd_rows->type != stored.rows.type) return std::nullopt;
   if (const auto* ggml = std::get_if<GgmlType>(&stored.rows.type)) {
     if (*ggml == GgmlType::kBf16) return Format::kBf16;
@@ -207,6 +212,29 @@ class ConvertedExperts {
     }
   }
 
+  // Decodes rows that were written.
+  void read(const ExpertRows& rows, std::span<float> values) const {
+    const size_t row = as_size(rows.expert) * as_size(first_.rows) + as_size(rows.first_row),
+                 at = row * cols();
+    const auto* bytes = storage_.as<uint8_t>();
+    const uint8_t* scales = bytes + scales_at_;
+    if (format_ == Format::kMxfp4) {
+      decode_mxfp4({bytes + at / 2, values.size() / 2},
+                   {scales + at / kMxfp4BlockSize, values.size() / kMxfp4BlockSize}, values);
+    } else if (format_ == Format::kQ8_0) {
+      dequantise(GgmlType::kQ8_0,
+                 {storage_.data() + num_bytes(format_, at), num_bytes(format_, values.size())}, values);
+    } else if (format_ == Format::kE4m3) {
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = to_float(E4m3{bytes[at + i]}) * reinterpret_cast<const float*>(scales)[row + i / cols()];
+    } else if (format_ == Format::kBf16) {
+      const Bf16* from = storage_.as<Bf16>() + at;
+      std::transform(from, from + values.size(), values.begin(), [](Bf16 x) { return to_float(x); });
+    } else {
+      std::copy_n(storage_.as<float>() + at, values.size(), values.begin());
+    }
+  }
+
   Matrix matrix() const {
     Matrix made{first_.rows, first_.cols, {}};
     const uint8_t* scales = storage_.as<uint8_t>() + scales_at_;
@@ -233,13 +261,48 @@ size_t stored_bytes(const ExpertTensor& tensor, size_t rows, size_t cols, int nu
   return as_size(num_experts) * expert_bytes(tensor, rows, cols);
 }
 
-void release(const ExpertTensor& tensor, size_t rows, size_t cols) {
-  for (const std::byte* expert : tensor.experts) release_pages({expert, expert_bytes(tensor, rows, cols)});
+void release(const ExpertTensor& tensor, size_t rows, size_t cols, int num_experts) {
+  for (size_t e = 0; e < as_size(num_experts); ++e) release_pages(codes_of(tensor, e, rows, cols));
 }
 
-struct Bytes {
+// What a conversion costs: bytes, and by how much it changes weights.
+struct Price {
   size_t before{0}, after{0};
+  double squares{0}, squared_errors{0};
+
+  void add(std::span<const float> values, std::span<const float> rounded) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double error = double{rounded[i]} - double{values[i]};
+      squares += double{values[i]} * double{values[i]};
+      squared_errors += error * error;
+    }
+  }
+  std::string text() const {
+    if (squared_errors == 0) return fmt::format("{} bytes to {}", before, after);
+    return fmt::format("{} bytes to {}; the weights change by {:.2g} % (root mean square)", before, after,
+                       100 * std::sqrt(squared_errors / squares));
+  }
 };
+
+// Writes the experts of one matrix in the format that was chosen for them.
+ConvertedExperts convert_matrix(const StoredExperts& stored, const Matrix& first, int num_experts,
+                                ThreadPool& pool, Price& price) {
+  ConvertedExperts converted(stored, first, num_experts);
+  std::mutex mutex;
+  for_each_rows(stored, first, num_experts, pool, [&](const ExpertRows& rows, std::span<const float> values) {
+    converted.write(rows, values);
+    if (stored.is_exact) return true;
+    std::vector<float> rounded(values.size());
+    converted.read(rows, rounded);
+    Price of_rows;
+    of_rows.add(values, rounded);
+    const std::lock_guard lock(mutex);
+    price.squares += of_rows.squares;
+    price.squared_errors += of_rows.squared_errors;
+    return true;
+  });
+  return converted;
+}
 
 }  // namespace
 
@@ -311,7 +374,7 @@ std::shared_ptr<const Weights> convert_experts(std::shared_ptr<const Weights> we
   };
   Weights made = *weights;
   const int num_experts = made.config.experts().count;
-  std::map<std::pair<std::string, Format>, Bytes> groups;
+  std::map<std::pair<std::string, Format>, Price> groups;
   size_t done = 0;
   for (LayerWeights& layer : made.layers) {
     const auto storage = std::make_shared<Storage>(Storage{layer.experts_storage, {}});
@@ -319,31 +382,25 @@ std::shared_ptr<const Weights> convert_experts(std::shared_ptr<const Weights> we
       const auto* held = std::get_if<std::shared_ptr<const StoredExperts>>(&first->stored);
       if (!held) continue;
       const std::shared_ptr<const StoredExperts> stored = *held;
-      ConvertedExperts converted(*stored, *first, num_experts);
-      for_each_rows(*stored, *first, num_experts, pool,
-                    [&](const ExpertRows& rows, std::span<const float> values) {
-                      converted.write(rows, values);
-                      return true;
-                    });
+      Price& price = groups[{type_name(*stored), stored->becomes}];
+      ConvertedExperts converted = convert_matrix(*stored, *first, num_experts, pool, price);
       *first = converted.matrix();
-      Bytes& bytes = groups[{type_name(*stored), stored->becomes}];
       const size_t rows = as_size(first->rows) / (stored->odd_rows ? 2 : 1), cols = as_size(first->cols);
       for (const ExpertTensor* tensor : {&stored->rows, stored->odd_rows ? &*stored->odd_rows : nullptr}) {
         if (!tensor) continue;
-        bytes.before += stored_bytes(*tensor, rows, cols, num_experts);
-        if (made.is_mapped()) release(*tensor, rows, cols);
+        price.before += stored_bytes(*tensor, rows, cols, num_experts);
+        if (made.is_mapped()) release(*tensor, rows, cols, num_experts);
       }
       storage->converted.push_back(converted.take_storage());
-      bytes.after += storage->converted.back().bytes();
+      price.after += storage->converted.back().bytes();
     }
     if (storage->converted.empty()) continue;
     layer.experts_storage = storage;
     if (report) report(done += 1, made.layers.size());
   }
   if (groups.empty()) return weights;
-  for (const auto& [types, bytes] : groups)
-    log::info("experts: {} to {}, {} bytes to {}", types.first, name(types.second), bytes.before,
-              bytes.after);
+  for (const auto& [types, price] : groups)
+    log::info("experts: {} to {}, {}", types.first, name(types.second), price.text());
   return std::make_shared<const Weights>(std::move(made));
 }
 
@@ -357,8 +414,6 @@ std::string describe_experts(const Weights& weights) {
         if (stored->updates) part += ", changed by an adapter";
         if (!stored->is_exact)
           part += fmt::format(", rounded to {}", becomes);
-        else if (stored->becomes == Format::kMxfp4)
-          part += ", exactly MXFP4";
         else if (becomes != stored_name(*first))
           part += fmt::format(", exactly {}", becomes);
       }

@@ -47,6 +47,7 @@ constexpr TensorMark kTensorMarks[] = {
     {".quant_state.bitsandbytes__", "a bitsandbytes checkpoint"},
     {".absmax", "a bitsandbytes checkpoint"},
     {".weight_packed", "a compressed-tensors checkpoint with weights packed into integers"},
+    {".pre_quant_scale", "a ModelOpt checkpoint with scaled inputs"},
     {".weight_global_scale", "a compressed-tensors checkpoint in NVFP4"},
     {".weight_scale_2", "a ModelOpt checkpoint in NVFP4"},
     {".mlp.experts.gate_proj.", "an MLX checkpoint"},
@@ -82,29 +83,59 @@ std::string size_of_groups(const Fields& quantization) {
                                         size_of_groups(quantization), how, kInsteadOfForeign));
 }
 
-// MLX writes the same object under two names. It has no quant_method; newer versions name a mode.
-void refuse_mlx(const Fields& quantization) {
+std::string_view mode_of(const Fields& quantization) {
   std::string_view mode;
   const std::optional<Element> field = quantization.find("mode");
-  if (!field || field->get(mode)) mode = {};
+  return field && !field->get(mode) ? mode : std::string_view{};
+}
+
+// Whether nibble reads groups of MLX: 4 or 8 bits with an offset, or MXFP4.
+bool is_readable(const Fields& quantization) {
+  const auto bits = first_number(quantization, {"bits"});
+  const std::optional<Element> field = quantization.find("mode");
+  const std::string_view mode = mode_of(quantization);
+  if (field && mode != "affine" && mode != "mxfp4") return false;
+  return bits && (*bits == 4 || (*bits == 8 && mode != "mxfp4"));
+}
+
+// MLX writes the same object under two names. It has no quant_method; newer versions name a mode.
+void refuse_mlx(const Fields& quantization) {
+  const std::string_view mode = mode_of(quantization);
   const bool is_known = mode == "affine" || mode == "mxfp4" || mode == "mxfp8" || mode == "nvfp4";
   refuse_checkpoint(quantization, "an MLX", is_known ? fmt::format(" ({})", mode) : std::string());
+}
+
+// Layers may have groups of their own: an object under the layer's name.
+void check_mlx(const Fields& config, std::string_view name) {
+  const Fields quantization = config.object(name);
+  if (!is_readable(quantization)) refuse_mlx(quantization);
+  simdjson::dom::object fields;
+  if (config.find(name)->get(fields)) return;
+  for (const auto [layer, value] : fields) {
+    simdjson::dom::object of_layer;
+    if (value.get(of_layer)) continue;
+    const Fields own = quantization.object(layer);
+    if (!is_readable(own)) refuse_mlx(own);
+  }
 }
 
 }  // namespace
 
 void refuse_foreign_quantization(const Fields& config) {
-  if (config.find("quantization")) refuse_mlx(config.object("quantization"));
+  if (config.find("quantization")) check_mlx(config, "quantization");
   if (!config.find("quantization_config")) return;
   const Fields quantization = config.object("quantization_config");
   const std::optional<Element> field = quantization.find("quant_method");
   if (!field) {
-    if (first_number(quantization, {"bits"}) && quantization.find("group_size")) refuse_mlx(quantization);
+    if (first_number(quantization, {"bits"}) && quantization.find("group_size"))
+      check_mlx(config, "quantization_config");
     return;
   }
   std::string_view method;
   if (field->get(method)) return;
   const auto* row = std::ranges::find(kPrograms, method, &ProgramRow::quant_method);
+  const bool has_words = method == "awq" || method == "gptq";
+  if (has_words && first_number(quantization, {"bits", "w_bit"}) == 4) return;  // check_quantization()
   if (row != std::end(kPrograms)) refuse_checkpoint(quantization, row->program);
 }
 

@@ -10,6 +10,7 @@
 #include "core/e4m3.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "formats/foreign_matrix.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 
@@ -40,7 +41,9 @@ struct Storage {  // converted matrices, and the weights that all other matrices
 }  // namespace
 
 void read_row(const Matrix& matrix, size_t row, std::span<float> to) {
-  if (const Blocks* blocks = matrix.blocks()) {
+  if (const ForeignMatrix* foreign = matrix.foreign()) {
+    read_rows(*foreign, row, to);
+  } else if (const Blocks* blocks = matrix.blocks()) {
     dequantise(blocks->type, row_of(*blocks, row, to.size()), to);
   } else if (const Elements& elements = matrix.elements(); elements.format == Format::kF32) {
     std::copy_n(static_cast<const float*>(elements.data) + row * to.size(), to.size(), to.begin());

@@ -24,7 +24,7 @@ struct DenseFormats {
   friend bool operator==(const DenseFormats&, const DenseFormats&) = default;
 };
 
-// Decodes a row of F32, BF16 or FP8 elements, or of any blocks.
+// Decodes a row of F32, BF16 or FP8 elements, of any blocks, or of another program's layout.
 void read_row(const Matrix& matrix, size_t row, std::span<float> to);
 
 // Converts a row of finite values to E4M3, one code per value; returns the scale.

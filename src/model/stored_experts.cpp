@@ -9,6 +9,7 @@
 #include "core/bf16.h"
 #include "core/check.h"
 #include "core/f16.h"
+#include "formats/foreign_matrix.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 #include "model/adapter/low_rank.h"
@@ -65,6 +66,7 @@ struct TensorRows {  // consecutive rows of an expert, which has num_rows of the
 };
 void read_tensor(const ExpertTensor& tensor, const TensorRows& which, std::span<float> to) {
   const auto& [expert, first, num_rows, cols] = which;
+  if (tensor.foreign) return read_rows((*tensor.foreign)[expert], first, to);
   const size_t count = to.size() / cols, bytes = row_bytes(tensor, cols);
   const std::byte* from = tensor.experts[expert];
   if (const auto* ggml = std::get_if<GgmlType>(&tensor.type))
@@ -87,7 +89,13 @@ void read_tensor(const ExpertTensor& tensor, const TensorRows& which, std::span<
 }  // namespace
 
 size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols) {
-  return rows * row_bytes(tensor, cols);
+  return tensor.foreign ? stored_bytes(tensor.foreign->front()) : rows * row_bytes(tensor, cols);
+}
+
+std::span<const std::byte> codes_of(const ExpertTensor& tensor, size_t expert, size_t rows, size_t cols) {
+  if (!tensor.foreign) return {tensor.experts[expert], rows * row_bytes(tensor, cols)};
+  const ForeignMatrix& matrix = (*tensor.foreign)[expert];
+  return {matrix.codes, code_bytes(matrix)};
 }
 
 std::vector<const std::byte*> consecutive(const void* first, size_t bytes, int count) {
@@ -116,7 +124,12 @@ std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts
                .scales = consecutive(codes->scales, elements / kMxfp4BlockSize, num_experts)}};
 }
 
+bool has_foreign(const StoredExperts& stored) {
+  return stored.rows.foreign || (stored.odd_rows && stored.odd_rows->foreign);
+}
+
 std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first) {
+  if (has_foreign(stored)) return std::nullopt;
   const std::vector<const std::byte*>& experts = stored.rows.experts;
   const auto* dtype = std::get_if<DType>(&stored.rows.type);
   const size_t rows = as_size(first.rows);
@@ -130,7 +143,7 @@ std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& f
 
 std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first) {
   const auto* type = std::get_if<GgmlType>(&stored.rows.type);
-  if (!type || stored.updates) return std::nullopt;
+  if (!type || stored.updates || has_foreign(stored)) return std::nullopt;
   const size_t tensors = stored.odd_rows ? 2 : 1;
   const size_t bytes = as_size(first.rows) / tensors * row_bytes(stored.rows, as_size(first.cols));
   if (!are_consecutive(stored.rows.experts, bytes)) return std::nullopt;

@@ -12,6 +12,9 @@ namespace nibble {
 
 // Bytes of an expert of `rows` rows in the file, without the scales of U8.
 size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols);
+// The expert's bytes in the file, without scales that the file keeps apart.
+std::span<const std::byte> codes_of(const ExpertTensor& tensor, size_t expert, size_t rows, size_t cols);
+bool has_foreign(const StoredExperts& stored);  // whether another program's layout holds any row
 
 // Returns pointers to `count` ranges of `bytes` bytes that follow each other.
 std::vector<const std::byte*> consecutive(const void* first, size_t bytes, int count);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "formats/foreign_matrix.h"
 #include "formats/mxfp4.h"
 
 namespace nibble {
@@ -67,9 +68,15 @@ const StoredExperts* Matrix::experts() const {
   return experts ? experts->get() : nullptr;
 }
 
+const ForeignMatrix* Matrix::foreign() const {
+  const auto* foreign = std::get_if<std::shared_ptr<const ForeignMatrix>>(&stored);
+  return foreign ? foreign->get() : nullptr;
+}
+
 Format Matrix::format() const {
   if (const auto* recipe = std::get_if<Recipe>(&stored)) return recipe->format;
   if (const StoredExperts* experts = this->experts()) return experts->becomes;
+  if (foreign()) return Format::kBf16;
   const Blocks* blocks = this->blocks();
   if (!blocks) return elements().format;
   return blocks->type == GgmlType::kQ8_0 ? Format::kQ8_0
@@ -78,6 +85,7 @@ Format Matrix::format() const {
 }
 
 std::string_view type_name(const ExpertTensor& tensor) {
+  if (tensor.foreign) return name(tensor.foreign->front());
   if (const auto* ggml = std::get_if<GgmlType>(&tensor.type)) return name(*ggml);
   const DType dtype = std::get<DType>(tensor.type);
   return dtype == DType::kU8 ? "MXFP4" : name(dtype);
@@ -91,17 +99,19 @@ std::string type_name(const StoredExperts& stored) {
 
 std::string stored_name(const Matrix& matrix) {
   if (const StoredExperts* experts = matrix.experts()) return type_name(*experts);
+  if (const ForeignMatrix* foreign = matrix.foreign()) return std::string(name(*foreign));
   return std::string(matrix.blocks() ? name(matrix.blocks()->type) : name(matrix.format()));
 }
 
 Format converted_format(const Matrix& matrix) { return matrix.blocks() ? Format::kBf16 : matrix.format(); }
 
 bool has_blocks(const Weights& weights) {
-  if (weights.embedding.blocks() || weights.unembedding.blocks()) return true;
+  const auto is_one = [](const Matrix& matrix) { return matrix.blocks() || matrix.foreign(); };
+  if (is_one(weights.embedding) || is_one(weights.unembedding)) return true;
   for (const LayerWeights& layer : weights.layers)
     for (const Matrix* matrix :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router, &layer.gate_up.first, &layer.down.first})
-      if (matrix->blocks()) return true;
+      if (is_one(*matrix)) return true;
   return false;
 }
 

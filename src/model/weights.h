@@ -68,14 +68,17 @@ struct Recipe {  // a description of elements to generate; a device generates th
   RandomWords data{}, scales{};  // the bytes of Elements::data and, for kMxfp4, of Elements::scales
 };
 
+struct ForeignMatrix;  // a matrix as another program quantised it (formats/foreign_matrix.h)
+
 // Some or all rows of each expert. Types: every ggml type; BF16, F16 and F32; U8, which means MXFP4 codes
-// with scales of blocks, as in OpenAI's checkpoints.
+// with scales of blocks, as in OpenAI's checkpoints. Or `foreign` is set, and the other fields are not used.
 struct ExpertTensor {
   std::variant<DType, GgmlType> type{DType::kBf16};
   std::vector<const std::byte*> experts{};  // [E]: the first element of each expert
   // [E], for U8: E8M0 bytes [rows, cols / 32] of each expert. Empty for other types.
   std::vector<const std::byte*> scales{};
   bool is_transposed{false};  // stored as [cols, rows]; only BF16, F16 and F32
+  std::shared_ptr<const std::vector<ForeignMatrix>> foreign{};  // [E], all in one layout
 };
 
 struct ExpertUpdates;  // what LoRA adapters add to the experts of a layer (model/adapter/low_rank.h)
@@ -96,18 +99,23 @@ struct Matrix {
   int rows{0}, cols{0};
   // monostate: a backend has copied the matrix into its own layout, and only the shape is left here.
   // StoredExperts: experts that must be converted; they describe all experts of a layer.
-  std::variant<std::monostate, Elements, Blocks, Recipe, std::shared_ptr<const StoredExperts>> stored{};
+  // ForeignMatrix: a dense matrix that must be converted.
+  std::variant<std::monostate, Elements, Blocks, Recipe, std::shared_ptr<const StoredExperts>,
+               std::shared_ptr<const ForeignMatrix>>
+      stored{};
 
   const Elements& elements() const;  // checks that `stored` holds Elements
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
   const StoredExperts* experts() const;  // null unless `stored` holds them
+  const ForeignMatrix* foreign() const;  // likewise
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  // kBf16 for blocks of a type that Format lacks. Of StoredExperts: the format that they become.
+  // kBf16 for blocks of a type that Format lacks. Of StoredExperts and ForeignMatrix: the format that they
+  // become.
   Format format() const;
 };
-// Name of the stored type: a Format, a ggml type or, for StoredExperts, that of the file.
+// Name of the stored type: a Format, a ggml type or, for StoredExperts and ForeignMatrix, that of the file.
 std::string stored_name(const Matrix& matrix);
-// Format of a dense matrix after its blocks, if any, are converted (model/convert_blocks.h).
+// Format of a dense matrix after conversion of what is not Elements (model/convert_blocks.h).
 Format converted_format(const Matrix& matrix);
 
 struct ExpertMatrices {  // E consecutive matrices of one shape and format, each with its bias vector
@@ -148,7 +156,7 @@ struct Weights {
   std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"
   std::shared_ptr<const void> storage;  // keeps mapped files and allocated bytes alive
 };
-bool has_blocks(const Weights& weights);  // whether any matrix is stored as Blocks
+bool has_blocks(const Weights& weights);  // whether any matrix is stored as Blocks or a ForeignMatrix
 
 enum class TensorKind { kNorm, kBias, kSinks, kDense, kCodes, kScales };
 

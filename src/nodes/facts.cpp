@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 
+#include "formats/foreign_matrix.h"
 #include "model/adapter/low_rank.h"
 #include "model/stored_experts.h"
 
@@ -29,8 +30,11 @@ class Hash {
   void sample(const Vector& vector, size_t count = 1) {
     sample(vector.data, num_bytes(vector.format, 1) * static_cast<size_t>(vector.count) * count);
   }
-  void sample(const ExpertTensor& tensor, size_t bytes) {
-    for (const std::byte* expert : tensor.experts) sample(expert, bytes);
+  void sample(const ExpertTensor& tensor, size_t count, size_t rows, size_t cols) {
+    for (size_t e = 0; e < count; ++e) {
+      const std::span<const std::byte> codes = codes_of(tensor, e, rows, cols);
+      sample(codes.data(), codes.size());
+    }
   }
   void sample(const ExpertUpdates& updates) {
     for (const auto& of_expert : updates.of_expert)
@@ -45,16 +49,14 @@ class Hash {
   }
   void sample(const Matrix& first, size_t count = 1) {
     if (const StoredExperts* experts = first.experts()) {
-      const size_t tensors = experts->odd_rows ? 2 : 1;
-      const auto bytes = [&](const ExpertTensor& tensor) {
-        return expert_bytes(tensor, static_cast<size_t>(first.rows) / tensors,
-                            static_cast<size_t>(first.cols));
-      };
-      sample(experts->rows, bytes(experts->rows));
-      if (experts->odd_rows) sample(*experts->odd_rows, bytes(*experts->odd_rows));
+      const size_t rows = static_cast<size_t>(first.rows) / (experts->odd_rows ? 2 : 1),
+                   cols = static_cast<size_t>(first.cols);
+      sample(experts->rows, count, rows, cols);
+      if (experts->odd_rows) sample(*experts->odd_rows, count, rows, cols);
       if (experts->updates) sample(*experts->updates);
       return;
     }
+    if (const ForeignMatrix* foreign = first.foreign()) return sample(foreign->codes, code_bytes(*foreign));
     const auto elements = count * static_cast<size_t>(first.rows) * static_cast<size_t>(first.cols);
     if (const Blocks* blocks = first.blocks()) {
       const size_t bytes = num_blocks_bytes(*blocks, first, count);

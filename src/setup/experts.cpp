@@ -59,9 +59,15 @@ void decide_experts(Model& model, const ResolvedSettings& setup) {
     if (setup.experts) check_asked(rules, model.config);
     return;
   }
-  const bool is_foreign = has_stored_experts(*model.weights);
-  if (!is_foreign && !setup.experts) return;
   Weights decided = *model.weights;
+  // Only the reference has kernels for matrices and experts of F32.
+  const bool has_f32 =
+      !setup.backend->making.runs_experts(Format::kF32, setup.own) && describe_f32_as_blocks(decided);
+  const bool is_foreign = has_stored_experts(decided);
+  if (!is_foreign && !setup.experts) {
+    if (has_f32) model.weights = std::make_shared<const Weights>(std::move(decided));
+    return;
+  }
   ThreadPool pool(setup.threads.value_or(0));
   const ReportProgress report =
       is_foreign ? setup.show_progress("checking the experts of " + model.source.name, "layers")

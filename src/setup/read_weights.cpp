@@ -16,7 +16,7 @@ Bytes bytes_of(const void* data, size_t count) { return {static_cast<const std::
 
 // Adds a matrix to `parts`, unless it is in a block format: repacking reads such matrices completely anyway.
 void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices) {
-  if (matrix.blocks()) return;
+  if (matrix.blocks() || matrix.foreign()) return;
   const Elements& stored = matrix.elements();
   const size_t elements = num_matrices * static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
   const size_t scales = stored.scales ? elements / 32 : 0;

@@ -137,20 +137,20 @@ def test_a_template_in_the_tokenizers_configuration_is_found(folder):
     [
         ({"quantization": {"group_size": 64, "bits": 3}}, "this is an MLX checkpoint with 3-bit groups of 64"),
         (
-            {"quantization_config": {"group_size": 32, "bits": 4, "mode": "mxfp4"}},
-            "this is an MLX checkpoint with 4-bit groups of 32 (mxfp4)",
+            {"quantization_config": {"group_size": 32, "bits": 8, "mode": "mxfp8"}},
+            "this is an MLX checkpoint with 8-bit groups of 32 (mxfp8)",
         ),
         (
-            {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}},
-            "this is an AWQ checkpoint with 4-bit groups of 128",
+            {"quantization_config": {"quant_method": "awq", "bits": 3, "group_size": 128}},
+            "this is an AWQ checkpoint with 3-bit groups of 128",
         ),
         (
             {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}},
             "this is a bitsandbytes checkpoint with 4-bit weights",
         ),
-        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}}, '"NVFP4"'),
+        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4_AWQ", "group_size": 16}}, '"NVFP4_AWQ"'),
     ],
-    ids=["mlx", "mlx_mxfp4", "awq", "bitsandbytes", "nvfp4"],
+    ids=["mlx", "mlx_mxfp8", "awq", "bitsandbytes", "nvfp4_awq"],
 )
 def test_a_quantisation_that_is_not_read_is_named(folder, fields, message):
     change_config(folder, lambda config: config.update(fields))
@@ -163,7 +163,7 @@ def test_a_quantisation_that_is_not_read_is_named(folder, fields, message):
     [
         ("self_attn.q_proj.qweight", "a GPTQ or AWQ checkpoint"),
         ("mlp.experts.gate_proj.scales", "an MLX checkpoint"),
-        ("self_attn.q_proj.weight_packed", "a compressed-tensors checkpoint with weights packed"),
+        ("self_attn.q_proj.weight_packed", "q_proj.weight_packed' is I32 [1]; expected I32 [512, 32]"),
     ],
     ids=["gptq", "mlx", "packed"],
 )

@@ -43,8 +43,8 @@ def rounded_to_bf16(values):
     return (((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u4") << 16).view("<f4")
 
 
-def rewritten(file, out, retyped={}, left_out=(), keys={}):
-    """Writes the same model with the official package; `retyped` tensors have other types and data."""
+def rewritten(file, out, retyped={}, left_out=(), keys={}, more={}):
+    """Writes the same model with the official package; `retyped` tensors have other types and data, and `more` are new."""
     reader = gguf.GGUFReader(file)
     writer = gguf.GGUFWriter(out, "gpt-oss")
     for key, field in reader.fields.items():
@@ -60,6 +60,8 @@ def rewritten(file, out, retyped={}, left_out=(), keys={}):
             continue
         kind, data = retyped.get(tensor.name, (tensor.tensor_type, tensor.data))
         writer.add_tensor(tensor.name, data, raw_dtype=kind)
+    for name, data in more.items():
+        writer.add_tensor(name, data)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

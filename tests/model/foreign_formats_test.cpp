@@ -30,18 +30,30 @@ TEST(ForeignFormats, AnMlxCheckpointIsNamedWithItsGroups) {
               fmt::format("config.json: '{}': this is an MLX checkpoint with 3-bit groups "
                           "of 64: {}",
                           field, kInsteadOfForeign));
-  EXPECT_THAT(error_with("quantization", R"({"group_size": 32, "bits": 4, "mode": "mxfp4"})"),
-              HasSubstr("an MLX checkpoint with 4-bit groups of 32 (mxfp4): nibble"));
+  EXPECT_THAT(error_with("quantization", R"({"group_size": 16, "bits": 4, "mode": "nvfp4"})"),
+              HasSubstr("an MLX checkpoint with 4-bit groups of 16 (nvfp4): nibble"));
   // Text of the file is shown only if it is a known word.
   EXPECT_THAT(error_with("quantization", R"({"group_size": 32, "bits": 4, "mode": "x\ny"})"),
               HasSubstr("an MLX checkpoint with 4-bit groups of 32: nibble"));
 }
 
+TEST(ForeignFormats, MlxGroupsThatAreReadAreAcceptedAndOneLayerWithOthersIsNamed) {
+  for (const char* read :
+       {R"({"group_size": 64, "bits": 4})", R"({"group_size": 32, "bits": 8, "mode": "affine"})",
+        R"({"group_size": 32, "bits": 4, "mode": "mxfp4", "model.layers.0.mlp.router":
+            {"group_size": 64, "bits": 8}, "lm_head": false})"})
+    for (const char* field : {"quantization", "quantization_config"})
+      EXPECT_EQ(error_with(field, read), "accepted") << read;
+  EXPECT_THAT(error_with("quantization",
+                         R"({"group_size": 64, "bits": 4, "lm_head": {"group_size": 64, "bits": 6}})"),
+              HasSubstr("'lm_head': this is an MLX checkpoint with 6-bit groups of 64: nibble"));
+}
+
 TEST(ForeignFormats, AMethodOfQuantisationIsNamed) {
-  EXPECT_THAT(error_with("quantization_config", R"({"quant_method": "awq", "bits": 4, "group_size": 128})"),
-              HasSubstr("this is an AWQ checkpoint with 4-bit groups of 128: nibble"));
-  EXPECT_THAT(error_with("quantization_config", R"({"quant_method": "gptq", "bits": 4, "group_size": -1})"),
-              HasSubstr("this is a GPTQ checkpoint with 4-bit weights: nibble"));
+  EXPECT_THAT(error_with("quantization_config", R"({"quant_method": "awq", "bits": 3, "group_size": 128})"),
+              HasSubstr("this is an AWQ checkpoint with 3-bit groups of 128: nibble"));
+  EXPECT_THAT(error_with("quantization_config", R"({"quant_method": "gptq", "bits": 8, "group_size": -1})"),
+              HasSubstr("this is a GPTQ checkpoint with 8-bit weights: nibble"));
   EXPECT_THAT(error_with("quantization_config", R"({"quant_method": "bitsandbytes", "load_in_4bit": true})"),
               HasSubstr("this is a bitsandbytes checkpoint with 4-bit weights: nibble"));
   EXPECT_THAT(error_with("quantization_config", R"({"quant_method": "quark"})"),

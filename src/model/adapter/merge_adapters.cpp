@@ -11,6 +11,7 @@
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "formats/foreign_matrix.h"
 #include "model/quantize.h"
 #include "model/stored_experts.h"
 
@@ -87,6 +88,8 @@ bool are_finite(std::span<const float> values) {
 
 // Releases the pages of a dense matrix of a file.
 void release(const Matrix& matrix) {
+  if (const ForeignMatrix* foreign = matrix.foreign())
+    return release_pages({foreign->codes, code_bytes(*foreign)});
   const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
   if (const Blocks* blocks = matrix.blocks())
     return release_pages({blocks->rows, rows * row_of(*blocks, 0, cols).size()});

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "formats/mxfp4.h"
+#include "model/checkpoint/expert_modules.h"
 
 namespace nibble {
 namespace {
@@ -40,37 +41,122 @@ bool is_float(const Tensor& tensor) {
   return tensor.dtype == DType::kBf16 || tensor.dtype == DType::kF16 || tensor.dtype == DType::kF32;
 }
 
-// Experts in one tensor each, as unsloth splits them. `first`: the tensor of expert 0.
-FloatExperts split_experts(const Container& container, const std::string& name, const Tensor* first,
-                           const Shape& shape) {
-  FloatExperts found;
-  found.experts.rows.type = first->dtype;
-  for (uint64_t e = 0; e < shape[0]; ++e) {
-    const std::string of_expert = fmt::format("{}s.{}.weight", name, e);
-    const Tensor* tensor = container.find(of_expert);
-    if (!tensor)
-      throw InputError("{}: tensor '{}' is missing, but '{}' is there",
-                       container.files[first->file_index].string(), of_expert, first->name);
-    if (!is_float(*tensor) || tensor->dtype != first->dtype || tensor->shape != Shape{shape[1], shape[2]})
-      throw InputError("{}: tensor '{}' is {} {}; expected BF16, F16 or F32 [{}, {}], as for all experts",
-                       container.files[tensor->file_index].string(), of_expert, tensor->dtype, tensor->shape,
-                       shape[1], shape[2]);
-    found.experts.rows.experts.push_back(tensor->data.data());
-    found.tensors.push_back(tensor);
+struct ExpertShape {
+  uint64_t experts, rows, cols;
+  bool has_all{false};  // whether one module has all experts
+};
+
+// MXFP4 becomes codes and scales as in OpenAI's checkpoints.
+ExpertTensor expert_tensor(std::vector<ForeignMatrix>&& matrices) {
+  ExpertTensor tensor;
+  if (matrices[0].layout != ForeignLayout::kMxfp4) {
+    tensor.foreign = std::make_shared<const std::vector<ForeignMatrix>>(std::move(matrices));
+    return tensor;
   }
+  tensor.type = DType::kU8;
+  for (const ForeignMatrix& matrix : matrices) {
+    tensor.experts.push_back(matrix.codes);
+    tensor.scales.push_back(matrix.scales);
+  }
+  return tensor;
+}
+
+// The tensor of a module's weights, which are BF16, F16 or F32 and of the dtype of the first module.
+const Tensor& float_weight(const Container& container, const std::string& module, const Shape& shape,
+                           std::optional<DType> dtype) {
+  const std::string name = module + ".weight";
+  const Tensor* tensor = container.find(name);
+  if (!tensor)
+    throw InputError("{}: tensor '{}' is missing, but other experts of the layer are there",
+                     container.files[0].string(), name);
+  if (!is_float(*tensor) || (dtype && tensor->dtype != *dtype) || tensor->shape != shape)
+    throw InputError("{}: tensor '{}' is {} {}; expected BF16, F16 or F32 {}, as for all experts",
+                     container.files[tensor->file_index].string(), name, tensor->dtype, tensor->shape, shape);
+  return *tensor;
+}
+
+// Experts in the layout of another program; nullopt if the first module is not. MXFP4 becomes U8.
+std::optional<ExpertTensor> foreign_experts(const Container& container,
+                                            const std::vector<std::string>& modules, const ExpertShape& shape,
+                                            const ForeignRules& rules, FloatExperts& found) {
+  std::vector<ForeignMatrix> all;
+  for (const std::string& module : modules) {
+    const uint64_t in_module = shape.has_all ? shape.experts : 0;
+    const auto matrices = find_foreign(container, {module, shape.rows, shape.cols, in_module}, rules);
+    if (!matrices && all.empty()) return std::nullopt;
+    if (!matrices || (!all.empty() && matrices->matrices[0].layout != all[0].layout))
+      throw InputError("{}: '{}' is not {}, as the other experts of the layer are",
+                       container.files[0].string(), module, name(all[0]));
+    all.insert(all.end(), matrices->matrices.begin(), matrices->matrices.end());
+    found.tensors.insert(found.tensors.end(), matrices->tensors.begin(), matrices->tensors.end());
+  }
+  return expert_tensor(std::move(all));
+}
+
+// Experts in modules of their own: in the layout of another program, or BF16, F16 or F32.
+ExpertTensor tensor_of_modules(const Container& container, const std::vector<std::string>& modules,
+                               const ExpertShape& shape, const ForeignRules& rules, FloatExperts& found) {
+  if (auto foreign = foreign_experts(container, modules, shape, rules, found)) return *foreign;
+  ExpertTensor tensor;
+  const Shape own =
+      shape.has_all ? Shape{shape.experts, shape.rows, shape.cols} : Shape{shape.rows, shape.cols};
+  std::optional<DType> dtype;
+  for (const std::string& module : modules) {
+    const Tensor& weight = float_weight(container, module, own, dtype);
+    tensor.type = weight.dtype;
+    dtype = weight.dtype;
+    const uint64_t count = shape.has_all ? shape.experts : 1;
+    for (uint64_t e = 0; e < count; ++e)
+      tensor.experts.push_back(weight.data.data() + e * (weight.data.size() / count));
+    found.tensors.push_back(&weight);
+  }
+  return tensor;
+}
+
+FloatExperts experts_of_modules(const Container& container, const ExpertModules& modules,
+                                const ExpertShape& shape, const ForeignRules& rules) {
+  FloatExperts found;
+  ExpertShape part = shape;
+  part.has_all = modules.has_all;
+  if (!modules.odd_rows.empty()) part.rows /= 2;
+  found.experts.rows = tensor_of_modules(container, modules.rows, part, rules, found);
+  if (!modules.odd_rows.empty())
+    found.experts.odd_rows = tensor_of_modules(container, modules.odd_rows, part, rules, found);
+  return found;
+}
+
+// NVFP4 of ModelOpt, in the names of transformers; nullopt if there is none.
+std::optional<FloatExperts> experts_of_modelopt(const Container& container, const std::string& name,
+                                                const ExpertShape& shape) {
+  auto matrices = find_foreign(container,
+                               {.name = name,
+                                .rows = shape.rows,
+                                .cols = shape.cols,
+                                .num_experts = shape.experts,
+                                .is_parameter = true},
+                               {});
+  if (!matrices) return std::nullopt;
+  FloatExperts found{.experts = {}, .tensors = std::move(matrices->tensors)};
+  found.experts.rows = expert_tensor(std::move(matrices->matrices));
   return found;
 }
 
 }  // namespace
 
 std::optional<FloatExperts> find_float_experts(const Container& container, const TensorSpec& spec,
-                                               const std::string& stored_name) {
+                                               const std::string& stored_name, const ForeignRules& rules) {
   const std::string name = without(without(stored_name, kCodes), kScales);
-  const Tensor* tensor = name == stored_name ? nullptr : container.find(name);
+  if (name == stored_name) return std::nullopt;
+  const Tensor* tensor = container.find(name);
   const uint64_t experts = spec.shape[0], rows = spec.shape[1], cols = spec.shape[2] * kMxfp4BlockSize;
-  if (const Tensor* first = container.find(name + "s.0.weight"); first && !tensor)
-    return split_experts(container, name, first, {experts, rows, cols});
-  if (!tensor) return std::nullopt;
+  const ExpertShape shape{experts, rows, cols};
+  if (!tensor) {
+    const auto modules =
+        find_expert_modules(container, name, experts, {".weight", ".qweight", ".weight_packed"});
+    if (!modules) return std::nullopt;
+    return experts_of_modules(container, *modules, shape, rules);
+  }
+  if (auto found = experts_of_modelopt(container, name, shape)) return found;
   const Orders orders = orders_of(experts, rows, cols);
   const auto& [transposed, plain] = orders;
   const bool is_transposed =

@@ -1,10 +1,11 @@
-// Experts of a safetensors checkpoint that are BF16, F16 or F32: of a model that was expanded from MXFP4, or
-// trained further, and saved by transformers.
+// Experts of a safetensors checkpoint that are not in OpenAI's tensors: BF16, F16 or F32 of a model that was
+// expanded from MXFP4 or trained further, and those that another program quantised
+// (model/checkpoint/foreign_layers.h). Their names are those of transformers:
 //   mlp.experts.gate_up_proj   [E, H, 2I], transposed; column 2i is gate i, column 2i+1 is up i
 //   mlp.experts.down_proj      [E, I, H], transposed
-//   mlp.experts.gate_up_projs.N.weight   [2I, H] of expert N, mlp.experts.down_projs.N.weight [H, I]: unsloth
-// The names of transformers with [E, 2I, H] and [E, H, I]: not transposed. If a matrix is square (down_proj
-// of the released models, with H = I), the other one of the layer shows the order.
+// [E, 2I, H] and [E, H, I] are not transposed. If a matrix is square (down_proj of the released models, with
+// H = I), the other one of the layer shows the order. Or they are modules of their own, with .weight [rows,
+// H] of each (model/checkpoint/expert_modules.h).
 #pragma once
 
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "formats/container.h"
+#include "model/checkpoint/foreign_layers.h"
 #include "model/stored_experts.h"
 #include "model/weights.h"
 
@@ -26,6 +28,6 @@ struct FloatExperts {
 // the name of the spec's tensor in this container. Throws InputError if their type or their shape does not
 // fit.
 std::optional<FloatExperts> find_float_experts(const Container& container, const TensorSpec& spec,
-                                               const std::string& stored_name);
+                                               const std::string& stored_name, const ForeignRules& rules);
 
 }  // namespace nibble

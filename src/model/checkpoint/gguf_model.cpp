@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -54,6 +56,8 @@ constexpr OllamaName kOllamaNames[] = {
     {".post_attention_norm.", ".ffn_norm."},
 };
 
+// Endings of the tensors next to NAME.weight in NVFP4. Some programs write them after NAME.weight.
+constexpr std::string_view kFactor{"scale"}, kFactorOfInput{"input_scale"}, kWeightOf{"weight"};
 constexpr std::string_view kLayers{"model.layers."}, kGateUp{".mlp.experts.gate_up_proj"};
 
 bool is_experts(const TensorSpec& spec) {
@@ -98,6 +102,9 @@ GgufModel::GgufModel(const std::filesystem::path& path, FileAccess access)
   for (const TensorSpec& spec : tensor_specs(config_)) {
     const GgufRows rows = rows_of(spec);
     check(spec, rows);
+    for (const GgufTensor* tensor : {rows.tensor, rows.up})
+      if (tensor && tensor->type == GgmlType::kNvfp4)
+        used.insert({beside(*tensor, kFactor), beside(*tensor, kFactorOfInput)});
     used.insert({rows.tensor, rows.up});
   }
   for (const GgufTensor& tensor : gguf_.tensors)
@@ -189,14 +196,63 @@ std::shared_ptr<const StoredExperts> GgufModel::experts(const TensorSpec& spec) 
   if (is_as_used(rows.tensor) && is_as_used(rows.up) && (!rows.up || rows.up->type == rows.tensor->type))
     return nullptr;
   const int count = static_cast<int>(spec.shape[0]);
-  const auto tensor = [count](const GgufTensor& of) {
-    return ExpertTensor{
-        .type = of.type,
-        .experts = consecutive(of.data.data(), of.data.size() / static_cast<size_t>(count), count)};
-  };
-  StoredExperts stored{.rows = tensor(*rows.tensor)};
-  if (rows.up) stored.odd_rows = tensor(*rows.up);
+  StoredExperts stored{.rows = expert_tensor(*rows.tensor, count)};
+  if (rows.up) stored.odd_rows = expert_tensor(*rows.up, count);
   return std::make_shared<const StoredExperts>(std::move(stored));
+}
+
+const GgufTensor* GgufModel::beside(const GgufTensor& weight, std::string_view ending) const {
+  if (!weight.name.ends_with(kWeightOf)) return nullptr;
+  const std::string name = weight.name.substr(0, weight.name.size() - kWeightOf.size());
+  const GgufTensor* tensor = gguf_.find(fmt::format("{}{}", name, ending));
+  return tensor ? tensor : gguf_.find(fmt::format("{}.{}", weight.name, ending));
+}
+
+std::vector<float> GgufModel::factors_of(const GgufTensor& weight, size_t count) const {
+  const GgufTensor* scale = weight.type == GgmlType::kNvfp4 ? beside(weight, kFactor) : nullptr;
+  if (!scale) return {};
+  const std::optional<uint64_t> elements = num_elements(scale->shape);
+  const auto refuse = [&](const std::string& what) {
+    throw InputError("{}: tensor '{}' {}; expected positive F32 numbers, 1 or {}",
+                     gguf_.files[scale->file_index].string(), scale->name, what, count);
+  };
+  if (scale->type != GgmlType::kF32 || (elements != 1 && elements != count))
+    refuse(fmt::format("is {} {}", name(scale->type), scale->shape));
+  std::vector<float> factors(*elements);
+  std::memcpy(factors.data(), scale->data.data(), factors.size() * sizeof(float));
+  for (const float factor : factors)
+    if (!(factor > 0 && std::isfinite(factor))) refuse(fmt::format("has the value {}", factor));
+  factors.resize(count, factors[0]);
+  return factors;
+}
+
+ExpertTensor GgufModel::expert_tensor(const GgufTensor& tensor, int count) const {
+  const auto experts = static_cast<size_t>(count);
+  const size_t bytes = tensor.data.size() / experts;
+  const std::vector<float> factors = factors_of(tensor, experts);
+  if (factors.empty()) return {.type = tensor.type, .experts = consecutive(tensor.data.data(), bytes, count)};
+  std::vector<ForeignMatrix> matrices;
+  for (size_t e = 0; e < experts; ++e)
+    matrices.push_back({.layout = ForeignLayout::kNvfp4Blocks,
+                        .rows = tensor.shape[1],
+                        .cols = tensor.shape[2],
+                        .codes = tensor.data.data() + e * bytes,
+                        .factor = factors[e]});
+  return {.foreign = std::make_shared<const std::vector<ForeignMatrix>>(std::move(matrices))};
+}
+
+std::shared_ptr<const ForeignMatrix> GgufModel::foreign(const TensorSpec& spec) const {
+  if (spec.kind != TensorKind::kDense) return nullptr;
+  const GgufRows rows = rows_of(spec);
+  const std::vector<float> factors = factors_of(*rows.tensor, 1);
+  if (factors.empty()) return nullptr;
+  const size_t bytes = row_bytes(rows.tensor->type, spec.shape[1]);
+  return std::make_shared<const ForeignMatrix>(
+      ForeignMatrix{.layout = ForeignLayout::kNvfp4Blocks,
+                    .rows = spec.shape[0],
+                    .cols = spec.shape[1],
+                    .codes = rows.tensor->data.data() + rows.first_row * bytes,
+                    .factor = factors[0]});
 }
 
 Blocks GgufModel::blocks(const TensorSpec& spec) const {
@@ -222,6 +278,8 @@ bool GgufModel::convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool)
     to_mxfp4(blocks(spec), rows, cols, output, pool);
     return true;
   }
+  if (const auto matrix = foreign(spec))
+    return to_bf16(*matrix, spec.shape[0], reinterpret_cast<Bf16*>(to), pool);
   if (!is_vector(spec))
     return to_bf16(blocks(spec), spec.shape[0], spec.shape[1], reinterpret_cast<Bf16*>(to), pool);
   convert_vector(spec, reinterpret_cast<float*>(to));
@@ -283,6 +341,7 @@ Weights open_gguf_weights(const std::filesystem::path& path, FileAccess access) 
     const StoredTensor stored = model.stored(spec);
     if (auto experts = model.experts(spec)) return experts;
     if (stored.data || spec.kind == TensorKind::kScales) return stored;
+    if (auto foreign = model.foreign(spec)) return foreign;
     if (!is_vector(spec)) return model.blocks(spec);
     Buffer& vector = opened->vectors.emplace_back(model.num_bytes(spec));
     model.convert_vector(spec, vector.as<float>());

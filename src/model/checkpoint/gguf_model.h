@@ -5,6 +5,8 @@
 //                         gate and one for up; they are interleaved in one vector
 //   experts               MXFP4 becomes Blocks: even rows are gate's, odd rows are up's; conversion gives
 //                         separate codes and scales of the same numbers. Other types become StoredExperts
+//   NVFP4                 may have a factor: NAME.scale next to NAME.weight, F32, one for all or one per
+//                         expert. NAME.input_scale has no effect: inputs are not quantised
 #pragma once
 
 #include <cstddef>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "core/thread_pool.h"
+#include "formats/foreign_matrix.h"
 #include "formats/gguf.h"
 #include "model/bind_weights.h"
 #include "model/checkpoint/tensor_source.h"
@@ -43,6 +46,8 @@ class GgufModel {
   StoredTensor stored(const TensorSpec& spec) const;
   // The experts of the spec of their codes or scales if they are not MXFP4 of one type; else null.
   std::shared_ptr<const StoredExperts> experts(const TensorSpec& spec) const;
+  // A matrix in blocks that have a factor; null for others.
+  std::shared_ptr<const ForeignMatrix> foreign(const TensorSpec& spec) const;
   // The blocks of a matrix that must be converted. For experts, the blocks of kCodes include the scales.
   Blocks blocks(const TensorSpec& spec) const;
   size_t num_bytes(const TensorSpec& spec) const;  // of the tensor, in the dtype of stored()
@@ -62,6 +67,9 @@ class GgufModel {
   std::string name_in_file(const std::string& name) const;  // of a tensor that llama.cpp names `name`
   GgufRows rows_of(const TensorSpec& spec) const;
   const GgufTensor* find(const std::string& name, const Shape& shape) const;
+  const GgufTensor* beside(const GgufTensor& weight, std::string_view ending) const;
+  ExpertTensor expert_tensor(const GgufTensor& tensor, int count) const;
+  std::vector<float> factors_of(const GgufTensor& weight, size_t count) const;
   void check(const TensorSpec& spec, const GgufRows& rows) const;
 
   Gguf gguf_;

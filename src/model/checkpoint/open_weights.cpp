@@ -13,18 +13,22 @@
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/f16.h"
+#include "core/log.h"
 #include "core/thread_pool.h"
+#include "formats/foreign_matrix.h"
 #include "formats/ggml_blocks.h"
 #include "formats/open_container.h"
 #include "model/bind_weights.h"
 #include "model/checkpoint/adapter_folder.h"
 #include "model/checkpoint/float_experts.h"
+#include "model/checkpoint/foreign_layers.h"
 #include "model/checkpoint/gguf_model.h"
 #include "model/checkpoint/mxfp4_experts.h"
 #include "model/checkpoint/split_experts.h"
 #include "model/config.h"
 #include "model/convert_blocks.h"
 #include "model/foreign_formats.h"
+#include "model/quantization_fields.h"
 #include "model/weights.h"
 
 namespace nibble {
@@ -122,16 +126,17 @@ constexpr UnusableTensor kUnusable[] = {
     {".q_scale", "the scale of quantised queries, which nibble does not read"},
     {".k_scale", "a scale of an FP8 KV cache; that of nibble (--kv-dtype fp8) has none"},
     {".v_scale", "a scale of an FP8 KV cache; that of nibble (--kv-dtype fp8) has none"},
-    {".weight_packed", "weights packed into integers, which nibble does not read"},
-    {".weight_scale_2", "a scale of NVFP4 weights, which nibble does not read"},
-    {".weight_global_scale", "a scale of NVFP4 weights, which nibble does not read"},
+    {".weight_packed", "weights packed into integers for which the layer's scales are missing"},
+    {".weight_scale_2", "a scale of NVFP4 weights, of which the layer has none"},
+    {".weight_global_scale", "a scale of NVFP4 weights, of which the layer has none"},
+    {".pre_quant_scale", "scales of the inputs of a layer, which nibble does not read"},
 };
 
 // Locates tensors in a container. Refuses a container with tensors that the model does not use.
 class Checkpoint {
  public:
-  Checkpoint(const Container& container, const Config& config, std::string source)
-      : container_(container), config_(config), source_(std::move(source)) {
+  Checkpoint(const Container& container, const Config& config, const ForeignRules& rules, std::string source)
+      : container_(container), config_(config), rules_(rules), source_(std::move(source)) {
     for (const Naming& naming : kNamings)
       if (!naming_ && container.find(naming.recognised_by)) naming_ = &naming;
     if (!naming_)
@@ -144,10 +149,26 @@ class Checkpoint {
   std::shared_ptr<const StoredExperts> locate_experts(const TensorSpec& spec) {
     const StoredRows stored = naming_->rows_of(spec, config_);
     if (spec.dtype != DType::kU8 || container_.find(stored.name)) return nullptr;
-    const auto found = find_float_experts(container_, spec, stored.name);
+    const auto found = find_float_experts(container_, spec, stored.name, rules_);
     if (!found) return nullptr;
     used_.insert(found->tensors.begin(), found->tensors.end());
     return std::make_shared<const StoredExperts>(found->experts);
+  }
+
+  // A dense matrix in the layout of another program; null if it is in none.
+  std::shared_ptr<const ForeignMatrix> locate_foreign(const TensorSpec& spec) {
+    if (spec.kind != TensorKind::kDense || !naming_->has_fp8) return nullptr;
+    const Tensor* weight = container_.find(spec.name);
+    if (weight && weight->dtype == DType::kF8E4M3) return nullptr;  // may become Elements
+    const ForeignModule module{
+        .name = spec.name.substr(0, spec.name.size() - kWeight.size() - 1),
+        .rows = spec.shape[0],
+        .cols = spec.shape[1],
+    };
+    const auto found = find_foreign(container_, module, rules_);
+    if (!found) return nullptr;
+    used_.insert(found->tensors.begin(), found->tensors.end());
+    return std::make_shared<const ForeignMatrix>(found->matrices.front());
   }
 
   // The tensor as stored. Its dtype may also be F16.
@@ -245,6 +266,7 @@ class Checkpoint {
 
   const Container& container_;
   const Config& config_;
+  ForeignRules rules_;
   std::string source_;
   const Naming* naming_{nullptr};
   std::vector<Buffer> made_;
@@ -259,6 +281,10 @@ Config config_beside(const fs::path& folder) {
     throw InputError("{}: no config.json next to the tensors", folder.string());
   }
   return read_config(file);
+}
+
+ForeignRules rules_beside(const fs::path& folder) {
+  return {.gptq_zero_offset = read_gptq_zero_offset(folder / "config.json")};
 }
 
 // F16 is converted as in a GGUF file: matrices to BF16, to nearest even; vectors to F32.
@@ -286,6 +312,14 @@ StoredTensor in_room(const TensorSpec& spec, const StoredTensor& stored, Buffer&
   return std::get<StoredTensor>(described);
 }
 
+StoredTensor in_room(const TensorSpec& spec, const ForeignMatrix& matrix, Buffer& room, ThreadPool& pool) {
+  const size_t bytes = *num_elements(spec.shape) * sizeof(Bf16);
+  if (room.bytes() < bytes) room = Buffer(bytes);
+  if (!to_bf16(matrix, spec.shape[0], room.as<Bf16>(), pool))
+    log::info("{}: {} to BF16, rounded to nearest", spec.name, name(matrix));
+  return {room.data(), DType::kBf16};
+}
+
 DType used_dtype(const TensorSpec& spec, DType stored) {
   return stored != DType::kF16 ? stored : spec.kind == TensorKind::kDense ? DType::kBf16 : DType::kF32;
 }
@@ -303,11 +337,15 @@ TensorSource open_source(const fs::path& path, ExpertRounding rounding) {
   const auto opened = std::make_shared<Opened>();
   opened->container = is_folder ? open_container_folder(path) : open_container(path);
   opened->config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
-  const auto checkpoint = std::make_shared<Checkpoint>(opened->container, opened->config, path.string());
+  const auto checkpoint = std::make_shared<Checkpoint>(
+      opened->container, opened->config, rules_beside(is_folder ? path : fs::absolute(path).parent_path()),
+      path.string());
   const auto experts = std::make_shared<Mxfp4Experts>(path.string(), rounding);
   for (const TensorSpec& spec : tensor_specs(opened->config)) {
     if (const auto stored = checkpoint->locate_experts(spec))
       experts->check(spec, *stored);
+    else if (checkpoint->locate_foreign(spec))
+      continue;
     else if (checkpoint->locate(spec).row_scales)
       throw InputError("{}: tensor '{}' is F8_E4M3, which nibble runs but does not convert", path.string(),
                        spec.name);
@@ -317,14 +355,17 @@ TensorSource open_source(const fs::path& path, ExpertRounding rounding) {
           .name = path.string(),
           .dtype =
               [opened, checkpoint](const TensorSpec& spec) {
-                return checkpoint->locate_experts(spec) ? DType::kU8
-                                                        : used_dtype(spec, checkpoint->locate(spec).dtype);
+                if (checkpoint->locate_experts(spec)) return DType::kU8;
+                if (checkpoint->locate_foreign(spec)) return DType::kBf16;
+                return used_dtype(spec, checkpoint->locate(spec).dtype);
               },
           .read =
               [opened, checkpoint, experts](const TensorSpec& spec, Buffer& room) {
-                const auto stored = checkpoint->locate_experts(spec);
-                return stored ? experts->read(spec, *stored, room)
-                              : in_room(spec, checkpoint->locate(spec), room, opened->pool);
+                if (const auto stored = checkpoint->locate_experts(spec))
+                  return experts->read(spec, *stored, room);
+                if (const auto foreign = checkpoint->locate_foreign(spec))
+                  return in_room(spec, *foreign, room, opened->pool);
+                return in_room(spec, checkpoint->locate(spec), room, opened->pool);
               }};
 }
 
@@ -334,12 +375,14 @@ Weights open_weights(const fs::path& path, FileAccess access) {
   if (is_gguf(path)) return open_gguf_weights(path, access);
   const bool is_folder = fs::is_directory(path, error);
   const Container container = is_folder ? open_container_folder(path, access) : open_container(path, access);
-  const Config config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
+  const fs::path folder = is_folder ? path : fs::absolute(path).parent_path();
+  const Config config = config_beside(folder);
 
-  Checkpoint checkpoint(container, config, path.string());
+  Checkpoint checkpoint(container, config, rules_beside(folder), path.string());
   std::vector<Buffer> vectors;
   Weights weights = bind_weights(config, [&](const TensorSpec& spec) -> DescribedTensor {
     if (auto experts = checkpoint.locate_experts(spec)) return experts;
+    if (auto foreign = checkpoint.locate_foreign(spec)) return foreign;
     return as_used(spec, checkpoint.locate(spec), vectors);
   });
   checkpoint.refuse_unused();

@@ -5,11 +5,12 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "formats/ggml_blocks.h"
+#include "model/checkpoint/expert_modules.h"
 
 namespace nibble {
 namespace {
 
-constexpr std::string_view kExpertBias{"_bias"}, kRouter{".mlp.router."};
+constexpr std::string_view kExpertBias{"_bias"}, kModuleBias{".bias"}, kRouter{".mlp.router."};
 
 std::optional<GgmlType> float_type(DType dtype) {
   switch (dtype) {
@@ -24,6 +25,18 @@ std::optional<GgmlType> float_type(DType dtype) {
   }
 }
 
+const Tensor& bias_of(const Container& container, const std::string& module, const Shape& shape) {
+  const std::string name = module + std::string(kModuleBias);
+  const Tensor* tensor = container.find(name);
+  if (!tensor)
+    throw InputError("{}: tensor '{}' is missing: config.json says how many experts a layer has",
+                     container.files[0].string(), name);
+  if (!float_type(tensor->dtype) || tensor->shape != shape)
+    throw InputError("{}: tensor '{}' is {} {}; config.json requires BF16, F16 or F32 {}",
+                     container.files[tensor->file_index].string(), name, tensor->dtype, tensor->shape, shape);
+  return *tensor;
+}
+
 }  // namespace
 
 std::string split_name(std::string_view name) {
@@ -33,29 +46,28 @@ std::string split_name(std::string_view name) {
   return split;
 }
 
-std::string split_expert_name(std::string_view experts, int expert) {
-  return fmt::format("{}s.{}.weight", experts, expert);
-}
-
 std::optional<SplitBiases> find_split_biases(const Container& container, const TensorSpec& spec) {
   if (!spec.name.ends_with(kExpertBias) || spec.shape.size() != 2) return std::nullopt;
   const std::string experts = spec.name.substr(0, spec.name.size() - kExpertBias.size());
-  const auto name_of = [&](uint64_t expert) { return fmt::format("{}s.{}.bias", experts, expert); };
-  if (!container.find(name_of(0))) return std::nullopt;
   const uint64_t count = spec.shape[0], rows = spec.shape[1];
+  const auto modules = find_expert_modules(container, experts, count, {kModuleBias});
+  if (!modules) return std::nullopt;
   SplitBiases biases{Buffer(count * rows * sizeof(float)), {}};
-  for (uint64_t expert = 0; expert < count; ++expert) {
-    const Tensor* tensor = container.find(name_of(expert));
-    if (!tensor)
-      throw InputError("{}: tensor '{}' is missing: config.json says that a layer has {} experts",
-                       container.files[0].string(), name_of(expert), count);
-    const std::optional<GgmlType> type = float_type(tensor->dtype);
-    if (!type || tensor->shape != Shape{rows})
-      throw InputError("{}: tensor '{}' is {} {}; config.json requires BF16, F16 or F32 {}",
-                       container.files[tensor->file_index].string(), tensor->name, tensor->dtype,
-                       tensor->shape, Shape{rows});
-    dequantise(*type, tensor->data, {biases.values.as<float>() + expert * rows, rows});
-    biases.tensors.push_back(tensor);
+  const uint64_t parts = modules->odd_rows.empty() ? 1 : 2, part_rows = rows / parts;
+  const Shape shape = modules->has_all ? Shape{count, part_rows} : Shape{part_rows};
+  const uint64_t in_module = modules->has_all ? count * part_rows : part_rows;
+  std::vector<float> values(in_module);
+  for (uint64_t part = 0; part < parts; ++part) {
+    float* to = biases.values.as<float>() + part;
+    for (const std::string& module : part == 0 ? modules->rows : modules->odd_rows) {
+      const Tensor& tensor = bias_of(container, module, shape);
+      dequantise(*float_type(tensor.dtype), tensor.data, values);
+      for (const float value : values) {
+        *to = value;
+        to += parts;
+      }
+      biases.tensors.push_back(&tensor);
+    }
   }
   return biases;
 }

@@ -1,6 +1,8 @@
-// Reads the names that unsloth gives to a layer's experts, each of which is a module of its own:
-//   mlp.experts.gate_up_projs.N.weight [2I, H], .bias [2I]
-//   mlp.experts.down_projs.N.weight [H, I], .bias [H]
+// Reads the biases of experts that are modules of their own (model/checkpoint/expert_modules.h), and the name
+// that unsloth gives to the router:
+//   mlp.experts.gate_up_projs.N.bias [2I], mlp.experts.down_projs.N.bias [H]
+//   mlp.experts.N.gate_proj.bias [I], mlp.experts.N.up_proj.bias [I], ...
+//   mlp.experts.gate_proj.bias [E, I], ...
 //   mlp.router.linear.weight, .bias
 #pragma once
 
@@ -18,9 +20,6 @@ namespace nibble {
 // Name of the router's tensor: "mlp.router.weight" becomes "mlp.router.linear.weight". Other names are
 // unchanged.
 std::string split_name(std::string_view name);
-
-// Name of the weight of one expert: "mlp.experts.gate_up_proj" becomes "mlp.experts.gate_up_projs.3.weight".
-std::string split_expert_name(std::string_view experts, int expert);
 
 struct SplitBiases {
   Buffer values;  // F32 [E, rows]

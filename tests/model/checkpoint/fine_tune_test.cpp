@@ -119,7 +119,7 @@ TEST_F(FineTune, UnslothsRouterAndBiasesAreTheSameModel) {
 TEST_F(FineTune, ACheckpointOfAnotherProgramIsNamedByItsTensors) {
   rename("model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.q_proj.qweight");
   EXPECT_THAT(error_of_opening(),
-              AllOf(HasSubstr("q_proj.qweight' is one of a GPTQ or AWQ checkpoint: nibble"),
+              AllOf(HasSubstr("q_proj.qweight' is BF16 [96, 64]; 4-bit weights of a GPTQ or AWQ checkpoint"),
                     HasSubstr("model.safetensors: ")));
 }
 
