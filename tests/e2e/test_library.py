@@ -12,6 +12,7 @@ import pytest
 
 NIBBLE = os.environ["NIBBLE_BINARY"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TINY = ROOT / "models/tiny-gpt-oss"  # a bundled model is found near the file that contains the library
 QUESTION = "What is 17 + 25?"
 ANSWER = "17 + 25 = 42.\n"
 
@@ -84,6 +85,24 @@ def test_a_cpp_program_built_with_find_package_remembers_the_conversation(prefix
     known = [int(count) for count in re.findall(r"\((\d+) of \d+ tokens of the prompt were known\)", told.stderr)]
     assert len(known) == 2 and known[1] > 0
     assert "loading tiny: done" in told.stderr
+
+
+def test_a_cpp_program_built_with_find_package_can_contain_the_library(prefix, tmp_path):
+    shutil.copy(ROOT / "examples/library.cpp", tmp_path)
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE.replace("nibble::nibble)", "nibble::nibble_static)"))
+    succeed("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    succeed("cmake", "--build", tmp_path / "build")
+    program = tmp_path / "build/library"
+    assert "libnibble" not in succeed("readelf", "-d", program)
+    assert run(program, TINY, input=f"{QUESTION}\n").stdout.startswith(ANSWER)
+
+
+def test_a_c_program_built_with_pkg_config_can_contain_the_library(prefix, tmp_path):
+    environment = {**os.environ, "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"}
+    flags = succeed("pkg-config", "--cflags", "--libs", "nibble-static", env=environment).split()
+    succeed("cc", "-std=c99", ROOT / "examples/library.c", *flags, "-o", tmp_path / "library")
+    assert "libnibble" not in succeed("readelf", "-d", tmp_path / "library")
+    assert succeed(tmp_path / "library", TINY, QUESTION) == ANSWER.rstrip("\n")
 
 
 def test_only_the_functions_of_the_header_are_exported_each_with_a_version(prefix):
