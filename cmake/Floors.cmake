@@ -41,7 +41,9 @@ function(nibble_floor folder)
   if(NOT sources)
     return()
   endif()
-  if(NIBBLE_FUZZ AND NOT name MATCHES "^(setup|turn|library|cli)$")  # no fuzz target reaches these
+  # Only floors whose functions are fuzz targets: counting edges and recording comparisons for libFuzzer makes code twice
+  # as slow, and the unit tests run the same objects.
+  if(NIBBLE_FUZZ AND name MATCHES "^(core|formats|text|grammar|harmony|model|nodes|engine|server)$")
     target_compile_options(nibble_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(NIBBLE_WHOLE_FLOORS)

@@ -1,6 +1,10 @@
 # Run by cmake --install (see Install.cmake): writes the manual pages share/man/man1/nibble.1 and nibble-COMMAND.1, and the
 # completions of bash, zsh and fish. Variables: nibble, the command that runs the program; work, a folder to write to.
 
+# Installations may run at the same time: each has a folder of its own.
+string(RANDOM LENGTH 12 own)
+string(APPEND work "-${own}")
+
 function(ask variable)
   execute_process(COMMAND ${nibble} ${ARGN} OUTPUT_VARIABLE text RESULT_VARIABLE result ERROR_VARIABLE error
                   COMMAND_ERROR_IS_FATAL ANY)
@@ -34,3 +38,4 @@ foreach(file bash:share/bash-completion/completions:nibble zsh:share/zsh/site-fu
   ask(completions completions ${shell})
   install_text("${completions}" ${destination} ${name})
 endforeach()
+file(REMOVE_RECURSE "${work}")

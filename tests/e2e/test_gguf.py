@@ -145,7 +145,7 @@ def test_synthetic_weights_are_the_same_in_either_file(tmp_path):
 def test_logits_have_the_same_bits_from_either_file(tiny_gguf):
     reports = []
     for model in ["tiny", tiny_gguf]:
-        report = json.loads(answer("eval", model, "--golden", GOLDEN / "golden.json", "--limit", 12, "--json"))
+        report = json.loads(answer("eval", model, "--golden", GOLDEN / "golden.json", "--limit", 7, "--json"))  # the 8th has 1,000 tokens
         of_the_run = {"date", "command_line", "machine", "model"}
         reports.append({key: value for key, value in report.items() if key not in of_the_run})
     assert reports[0] == reports[1]

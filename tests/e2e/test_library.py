@@ -12,6 +12,7 @@ import pytest
 
 NIBBLE = os.environ["NIBBLE_BINARY"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TINY = ROOT / "models/tiny-gpt-oss"  # a bundled model is found near the file that contains the library
 QUESTION = "What is 17 + 25?"
 ANSWER = "17 + 25 = 42.\n"
 
@@ -93,7 +94,7 @@ def test_a_cpp_program_built_with_find_package_can_contain_the_library(prefix, t
     succeed("cmake", "--build", tmp_path / "build")
     program = tmp_path / "build/library"
     assert "libnibble" not in succeed("readelf", "-d", program)
-    assert run(program, "tiny", input=f"{QUESTION}\n").stdout.startswith(ANSWER)
+    assert run(program, TINY, input=f"{QUESTION}\n").stdout.startswith(ANSWER)
 
 
 def test_a_c_program_built_with_pkg_config_can_contain_the_library(prefix, tmp_path):
@@ -101,7 +102,7 @@ def test_a_c_program_built_with_pkg_config_can_contain_the_library(prefix, tmp_p
     flags = succeed("pkg-config", "--cflags", "--libs", "nibble-static", env=environment).split()
     succeed("cc", "-std=c99", ROOT / "examples/library.c", *flags, "-o", tmp_path / "library")
     assert "libnibble" not in succeed("readelf", "-d", tmp_path / "library")
-    assert succeed(tmp_path / "library", "tiny", QUESTION) == ANSWER.rstrip("\n")
+    assert succeed(tmp_path / "library", TINY, QUESTION) == ANSWER.rstrip("\n")
 
 
 def test_only_the_functions_of_the_header_are_exported_each_with_a_version(prefix):

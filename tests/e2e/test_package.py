@@ -44,6 +44,11 @@ def only(packages, ending):
     return package
 
 
+def deb(packages, name):
+    [package] = [path for path in packages if path.name.startswith(f"{name}_") and path.suffix == ".deb"]
+    return package
+
+
 @pytest.fixture(scope="module")
 def packages():
     """Builds the packages from the objects of the release build and returns their paths."""
@@ -101,14 +106,15 @@ def test_the_list_of_parts_names_every_licence(unpacked):
 
 def test_the_sizes_are_those_of_the_promise(packages):
     """The CPU program in less than 10 MB; the miniature, which hardly compresses, is a package of its own."""
-    assert only(packages, "_amd64.deb").stat().st_size < 10_000_000
+    assert deb(packages, "nibble").stat().st_size < 10_000_000
     assert all(path.stat().st_size < 20_000_000 for path in packages)
 
 
 def test_a_second_build_has_the_same_bytes(packages):
     before = (PACKAGES / "SHA256SUMS").read_text()
-    for path in (ROOT / "build/release/tools/packaging").rglob("*nibble_portable*"):
-        if path.is_file(): path.unlink()  # compiled and linked again; ccache must not help
+    built = ROOT / "build/release/tools/packaging"
+    for path in built.rglob("*"):  # compiled and linked again; ccache must not help
+        if path.is_file() and re.search("nibble_portable|libnibble", str(path.relative_to(built))): path.unlink()
     environment = {**os.environ, "CCACHE_DISABLE": "1"}
     succeed(ROOT / "tools/package", "--cpu", env=environment)
     assert (PACKAGES / "SHA256SUMS").read_text() == before
@@ -160,7 +166,7 @@ find . -name '*nibble*' ! -path './var/lib/dpkg/*'
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can mount")
 def test_the_debian_package_installs_and_leaves_nothing(packages, tmp_path):
-    package, model = only(packages, "_amd64.deb"), only(packages, "_all.deb")
+    package, model = deb(packages, "nibble"), deb(packages, "nibble-tiny")
     if run("unshare", "-m", "bash", "-c", IN_A_COPY.partition("mount -t proc")[0], "bash", tmp_path).returncode:
         pytest.skip("overlays cannot be mounted here")
     told = succeed("unshare", "-m", "bash", "-c", IN_A_COPY, "bash", tmp_path, package, model)
@@ -174,9 +180,40 @@ def test_the_debian_package_installs_and_leaves_nothing(packages, tmp_path):
     assert set(left.splitlines()) <= backups
 
 
+# Compiles the examples with the library of the Debian packages, in a copy of this machine's system.
+WITH_THE_LIBRARY = """
+set -e
+mount -t tmpfs none "$1"
+mkdir "$1/upper" "$1/work" "$1/system"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/system"
+mount -t proc proc "$1/system/proc"
+cp "$2" "$3" "$4" "$5/library.c" "$5/library.cpp" "$1/system/"
+cd "$1/system"
+chroot . dpkg -i "/${2##*/}" "/${3##*/}" "/${4##*/}" >&2
+chroot . sh -c 'cc -std=c99 /library.c $(pkg-config --cflags --libs nibble) -o /with-pkg-config' >&2
+chroot . c++ -std=c++17 /library.cpp -lnibble -o /plain >&2
+chroot . /with-pkg-config tiny 'What is 17 + 25?'
+echo
+echo 'What is 17 + 25?' | chroot . /plain tiny
+chroot . dpkg -P libnibble-dev libnibble0 nibble-tiny >&2
+chroot . ldconfig
+cd "$1/upper"
+find . -name '*libnibble*' ! -name '*.deb' ! -path './var/lib/dpkg/*'
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can mount")
+def test_programs_are_compiled_with_the_debian_packages_of_the_library(packages, tmp_path):
+    if run("unshare", "-m", "bash", "-c", IN_A_COPY.partition("mount -t proc")[0], "bash", tmp_path).returncode:
+        pytest.skip("overlays cannot be mounted here")
+    files = [deb(packages, name) for name in ("libnibble0", "libnibble-dev", "nibble-tiny")]
+    told = succeed("unshare", "-m", "bash", "-c", WITH_THE_LIBRARY, "bash", tmp_path, *files, ROOT / "examples")
+    assert told == ANSWER + ANSWER, "both programs answer, and purging leaves nothing"
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
 def test_the_unit_of_the_debian_package_is_valid_and_hardened(packages, tmp_path):
-    succeed("dpkg-deb", "-x", only(packages, "_amd64.deb"), tmp_path)
+    succeed("dpkg-deb", "-x", deb(packages, "nibble"), tmp_path)
     unit = tmp_path / "lib/systemd/system/nibble.service"
     text = unit.read_text()
     assert "\nExecStart=/usr/bin/nibble serve --config /etc/nibble/nibble.conf\n" in text and "\nUser=nibble\n" in text
@@ -220,6 +257,18 @@ def test_python_starts_a_server_and_gets_its_url(venv):
     answer, ended, error = succeed(venv / "python", "-c", SERVER).splitlines()
     assert answer + "\n" == ANSWER and ended == "ended"
     assert error.startswith("nibble: model 'no-such-model' not found")
+
+
+LIBRARY = """
+from nibble_gpt_oss import library
+
+with library.Model("tiny", temperature=0, context=1024) as model, model.session() as session:
+    print("".join(event.text for event in session.ask("What is 17 + 25?") if event.kind == "text"))
+"""
+
+
+def test_python_runs_a_model_with_the_library_of_the_wheel(venv, tmp_path):
+    assert succeed(venv / "python", "-c", LIBRARY, cwd=tmp_path) == ANSWER
 
 
 # The image
@@ -321,12 +370,21 @@ def test_the_archive_and_the_debian_package_answer_on_aarch64(aarch64_packages, 
     succeed("tar", "-C", tmp_path, "-xf", archive)
     system = ROOT / "build/aarch64-root"
     assert emulated(system, tmp_path / archive.name.removesuffix(".tar.zst") / "bin/nibble", *QUESTION) == ANSWER
-    package, model = only(aarch64_packages, "_arm64.deb"), only(aarch64_packages, "_all.deb")
+    package, model = deb(aarch64_packages, "nibble"), deb(aarch64_packages, "nibble-tiny")
     assert package.stat().st_size < 10_000_000
     assert succeed("dpkg-deb", "-f", package, "Architecture") == "arm64\n"
     for path in (package, model):
         succeed("dpkg-deb", "-x", path, tmp_path / "installed")
     assert emulated(system, tmp_path / "installed/usr/bin/nibble", *QUESTION) == ANSWER
+
+
+@needs_aarch64
+def test_a_c_program_with_the_library_answers_on_aarch64(aarch64_packages, tmp_path):
+    for name in ("libnibble0", "libnibble-dev", "nibble-tiny"):
+        succeed("dpkg-deb", "-x", deb(aarch64_packages, name), tmp_path)
+    flags = ["-I", tmp_path / "usr/include", "-L", tmp_path / "usr/lib", "-lnibble", f"-Wl,-rpath,{tmp_path}/usr/lib"]
+    succeed("aarch64-linux-gnu-gcc", "-std=c99", ROOT / "examples/library.c", *flags, "-o", tmp_path / "library")
+    assert emulated("/usr/aarch64-linux-gnu", tmp_path / "library", "tiny", "What is 17 + 25?") == ANSWER.rstrip("\n")
 
 
 @needs_aarch64
