@@ -58,7 +58,8 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// Kernels for an instruction set. By format: the table's first supported row up to this set; null if absent.
+// The kernels of a backend, by weight format: for each, the table's first row that the machine supports and
+// that is not above the chosen instruction set; null without such a row.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};

@@ -21,7 +21,7 @@ struct PackedLayer {
   std::optional<PackedMatrix> o;         // [H, Nq D]
 };
 
-// A model is packed layer by layer: at most one layer is in memory twice, unless others hold the weights.
+// Packing goes layer by layer. So at most one layer is in memory twice, unless others own `weights` too.
 struct PackedModel {
   std::shared_ptr<const Weights> weights;  // packed matrices keep only their shapes here
   std::vector<PackedLayer> layers;         // one per layer; empty if the model is not packed

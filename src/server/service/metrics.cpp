@@ -22,7 +22,7 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using Bounds = std::vector<double>;
 
-// Histogram bounds, times in seconds: vLLM's, and smaller ones for fast machines and small models.
+// Bounds of histograms of times, in seconds: vLLM's, and smaller ones for fast machines and small models.
 const Bounds kShortTimes{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
                          0.2,    0.3,   0.4,    0.5,   0.75, 1,     2.5,  5,     10,  40};
 const Bounds kFirstTokenTimes{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
@@ -88,7 +88,7 @@ struct Metrics::Impl {
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait to be scheduled.");
   prometheus::Family<Gauge>& page_share =
       gauges("nibble:kv_cache_usage_perc", "Share of the KV cache pages held by running answers, 0 to 1.");
-  // The full-attention layers' share, because their pages run out first. Gateways expect it without a label.
+  // Gateways expect a series without labels: it is the full-attention layers', whose pages run out first.
   Gauge& share = page_share.Add({});
   Gauge& full_share = page_share.Add({{"layers", "full"}});
   Gauge& sliding_share = page_share.Add({{"layers", "sliding"}});

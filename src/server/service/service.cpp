@@ -183,12 +183,14 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 
 namespace {
 
-// Returns the client's salt, made different for each owner. The length separates owner and salt.
+// Returns a cache salt that differs between owners, even if clients send the same salt. The length of the
+// owner's name separates owner and salt.
 std::string salt_of(const std::string& owner, const std::string& said) {
   return fmt::format("{}:{}{}", owner.size(), owner, said);
 }
 
-// Ends answers at the request timeout; returns bytes for a stream. Throws HttpError (504) if no token came.
+// Ends answers at the request timeout. Returns the text that a stream sends. Throws HttpError (504) if no
+// token was generated.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
   log::warn("{} ran longer than --request-timeout", exchange.id());
@@ -237,7 +239,7 @@ class ReplyEvents {
     RequestRecord& record = exchange_.record();
     note_times(record.times, token);
     ++counts_.num_output;
-    // The choices of a prompt share its cached tokens.
+    // Count cached tokens once per prompt, because the choices of a prompt share them.
     if (!has_begun_[choice] && choice % static_cast<size_t>(params_.num_choices) == 0)
       counts_.num_cached += token.num_cached_tokens;
     has_begun_[choice] = true;

@@ -31,7 +31,7 @@ struct ExpertsArgs {
   IndexRange own;               // the experts whose weights this rank has; other experts add nothing
   float swiglu_limit;
   View<float, 2> gated;  // [T K, I*], scratch for float activations: h
-  // Scratch for int8 activations. Rows are sorted by expert, so rows with the same weights are adjacent.
+  // Scratch for int8 activations. Rows are sorted by expert: rows with the same weights are adjacent.
   View<Q8Block, 2> normed_q8;  // [T K, H / 32]: normed rows
   View<Q8Block, 2> gated_q8;   // [T K, I / 32]: h
   View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch: products with W2
