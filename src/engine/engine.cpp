@@ -143,7 +143,7 @@ struct Engine::Impl {
   std::optional<StepResult> collect(Launched& step);  // returns nullopt if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
   int hand_out(Launched& step, StepResult& result);  // returns the number of tokens added
-  // Puts PromptEvents of waiting requests, and of the prompts in a step: before it (`is_done`: after it).
+  // Queue PromptEvents: of waiting requests; of the prompts in a step, before it or (`is_done`) after it.
   void report_places();
   void report_prompts(const std::vector<Slice>& slices, bool is_done);
   void fail_step(const std::exception& error);
@@ -186,7 +186,7 @@ struct Engine::Impl {
   std::string last_fault;  // message of the last failed step
   int num_same_faults{0};  // consecutive failures with that message
   std::string lost;        // EngineState::lost
-  // Requests with reports_prompt that have not ended. 0: no time is spent on reports.
+  // Number of requests with reports_prompt that have not ended. If it is 0, no time is spent on reports.
   int num_reporting{0};
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
@@ -466,7 +466,7 @@ void Engine::Impl::report_prompts(const std::vector<Slice>& slices, bool is_done
     const int num_done = slice.first_position + (is_done ? slice.num_tokens : 0);
     if (const auto event = slice.sequence->report_prompt(num_done)) put(*event);
   }
-  if (!is_done) publish();  // the client learns it while the step runs
+  if (!is_done) publish();  // so that clients get the events while the step runs
 }
 
 // Fails all running sequences: each may share pages that the step was to write. Waiting ones have no pages.

@@ -157,8 +157,8 @@ class Scheduler {
   // Adds a token that no planned step announced: a forced token, or the token of a row after a draft. Report
   // earlier tokens first. Ignored if the sequence has been removed.
   void append(RequestId request, TokenId token);
-  // Reports how many drafts were accepted in the oldest slice with unsettled drafts, after their tokens
-  // (push(), append()). Ignored if the sequence has been removed or preempted.
+  // Reports the number of accepted drafts of the oldest slice with unsettled drafts. Call it after push() and
+  // append() of the slice's tokens. Ignored if the sequence has been removed or preempted.
   void accept(RequestId request, int num_drafts);
 
   // Limits the prompt rows of later steps in which a sequence decodes. `most`: at least 1.

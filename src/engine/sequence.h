@@ -68,8 +68,8 @@ class Sequence {
   }
 
   bool wants_reports() const { return reports_prompt_; }
-  // These return a report if there is news and no token of the answer is known: the place of a waiting
-  // sequence, and the number of the prompt's first tokens that have run or are cached.
+  // Report the place of a waiting sequence, or the number of the prompt's first tokens that have run or are
+  // cached. Return nullopt if nothing has changed, or if a token of the answer is known.
   std::optional<PromptEvent> report_place(int place);
   std::optional<PromptEvent> report_prompt(int num_done);
 

@@ -20,7 +20,7 @@ inline constexpr int kPageTokens{32};
 // kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
-  // Index of pages[0] among the sequence's pages. Earlier ones were given back: no sliding window needs them.
+  // Index of pages[0] among the sequence's pages. Earlier pages were given back: no window reaches them.
   int first_page{0};
 };
 
@@ -98,7 +98,7 @@ struct DraftRequest {
 struct Run {                          // new tokens of one sequence, at consecutive positions
   std::span<const TokenId> tokens{};  // if `ahead` is set, only the number of tokens is read
   int first_position{0};
-  // Pages for the positions of all tokens, in case all Ahead::num_unsure drafts are accepted.
+  // Pages for the positions that the tokens have if all Ahead::num_unsure drafts are accepted.
   PageTableView full{}, sliding{};
   std::span<const OutputRow> outputs{};  // in ascending order of token_index
   DraftedTokens drafted{};

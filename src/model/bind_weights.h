@@ -18,7 +18,7 @@ struct StoredTensor {
   const float* row_scales{nullptr};  // [rows], for F8_E4M3 only
 };
 // Storage of a tensor. Vectors are in memory; matrices may also be ggml blocks, or generated. For experts,
-// the Blocks or StoredExperts of kCodes include the scales, and the description of kScales is ignored.
+// Blocks or StoredExperts of kCodes include the scales; the description of kScales is then ignored.
 using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords, std::shared_ptr<const StoredExperts>>;
 
 // Calls `describe` once for every tensor of the configuration, in the order of tensor_specs().

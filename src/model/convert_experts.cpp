@@ -21,8 +21,8 @@
 namespace nibble {
 namespace {
 
-// Calls visit(rows, values) for all rows of all experts, kExpertRows at a time, on all threads. Skips the
-// rest once visit() returned false; returns whether that did not happen.
+// Calls visit(rows, values) for all rows of all experts, kExpertRows at a time, on all threads. Once visit()
+// has returned false, skips the rest and returns false; otherwise returns true.
 template <typename Visit>
 bool for_each_rows(const StoredExperts& stored, const Matrix& first, int num_experts, ThreadPool& pool,
                    const Visit& visit) {
@@ -43,7 +43,7 @@ bool for_each_rows(const StoredExperts& stored, const Matrix& first, int num_exp
   return goes_on;
 }
 
-// The format that has the values of the file's type; nullopt if there is none.
+// Returns the format that stores the same values as the file's type; nullopt if no format does.
 std::optional<Format> own_format(const StoredExperts& stored) {
   if (stored.odd_rows && stored.odd_rows->type != stored.rows.type) return std::nullopt;
   if (const auto* ggml = std::get_if<GgmlType>(&stored.rows.type)) {
@@ -68,7 +68,7 @@ std::optional<Format> own_format(const StoredExperts& stored) {
 constexpr std::pair<std::string_view, Format> kTargets[]{
     {"mxfp4", Format::kMxfp4}, {"fp8", Format::kE4m3}, {"q8_0", Format::kQ8_0}, {"bf16", Format::kBf16}};
 
-// "mxfp4 (12.7 GB), fp8 (23.9 GB)": the formats that the backend runs.
+// Returns the formats that the backend runs, as "mxfp4 (12.7 GB), fp8 (23.9 GB)".
 std::string targets_text(const Config& config, const ExpertRules& rules) {
   std::string text;
   for (const auto& [flag, format] : kTargets)
@@ -111,7 +111,7 @@ class Decider {
   }
 
  private:
-  // Views the experts without a copy; false if that is not possible.
+  // Makes `first` a view of the experts in the file. Returns false if they can't be used without a copy.
   static bool place(const StoredExperts& stored, Matrix& first) {
     if (const auto elements = as_elements(stored, first))
       first.stored = *elements;
@@ -123,7 +123,7 @@ class Decider {
     return true;
   }
 
-  // A format that the backend runs without rounding.
+  // Returns a format that the backend runs and to which no value is rounded.
   Format native(const StoredExperts& stored, const std::optional<Format>& own) const {
     if (own && rules_.runs(*own)) return *own;
     if (rules_.runs(Format::kF32)) return Format::kF32;
@@ -138,7 +138,7 @@ class Decider {
   ThreadPool& pool_;
 };
 
-// The experts of one layer's matrix in another format.
+// The experts of one of a layer's matrices, converted to `format`.
 class ConvertedExperts {
  public:
   ConvertedExperts(const Matrix& first, int num_experts, Format format) : first_(first), format_(format) {
@@ -248,7 +248,7 @@ void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool
                     const ReportProgress& report) {
   check_asked(rules, weights.config);
   const Decider decider(weights, rules, pool);
-  bool has_read = false;  // whether a whole matrix was checked: otherwise there is nothing to wait for
+  bool has_read = false;  // whether the whole of a matrix was read to check it; else no progress is shown
   size_t done = 0;
   for (LayerWeights& layer : weights.layers) {
     decider.decide(layer.gate_up.first);

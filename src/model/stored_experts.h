@@ -13,16 +13,16 @@ namespace nibble {
 // Bytes of an expert of `rows` rows in the file, without the scales of U8.
 size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols);
 
-// Returns pointers to `count` ranges of `bytes` bytes that follow each other.
+// Returns pointers to `count` ranges of `bytes` bytes that follow each other without gaps.
 std::vector<const std::byte*> consecutive(const void* first, size_t bytes, int count);
 
 // Describes experts that are views of a file: MXFP4 elements, or blocks. Null for any other matrix.
 std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts);
-// The same experts as views, without a copy; nullopt if their type or their order needs one.
+// Return the experts as views of the file; nullopt if their type or order requires a copy.
 std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first);
 std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first);
 
-// Rows that read_rows() reads at a time: a cache line of a transposed 16-bit matrix.
+// Maximum number of rows per call of read_rows(): of a transposed 16-bit matrix, a cache line of each column.
 inline constexpr int kExpertRows{32};
 
 struct ExpertRows {

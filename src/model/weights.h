@@ -84,7 +84,7 @@ struct StoredExperts {
   ExpertTensor rows{};                     // all rows; if `odd_rows` is set, only the even ones
   std::optional<ExpertTensor> odd_rows{};  // up, if gate and up are two tensors
   Format becomes{Format::kBf16};           // format after convert_experts()
-  bool is_exact{false};                    // whether this changes no value
+  bool is_exact{false};                    // whether convert_experts() changes no value
 };
 std::string_view type_name(const ExpertTensor& tensor);  // "BF16", "Q8_0", "MXFP4"
 std::string type_name(const StoredExperts& stored);      // "Q4_1 and MXFP4" if gate and up differ
@@ -127,8 +127,8 @@ struct LayerWeights {
   Vector router_bias;      // [E]
   ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
   ExpertMatrices down;     // [E, H, I]
-  // Keeps the experts' codes and scales alive, if allocated per layer: a backend that has packed a layer can
-  // then free that layer's. Null: Weights::storage keeps them alive.
+  // Keeps the experts' codes and scales alive, if they are allocated per layer: a backend that has packed a
+  // layer can then free its originals. Null: Weights::storage keeps them alive.
   std::shared_ptr<const void> experts_storage;
 };
 
@@ -159,7 +159,7 @@ struct TensorSpec {  // one tensor of a model, in Hugging Face's naming
 std::vector<TensorSpec> tensor_specs(const Config& config);
 size_t total_bytes(const std::vector<TensorSpec>& specs);
 
-// Numbers of parameters, without scales. `active`: read by one token, with one row of the embedding.
+// Numbers of parameters, without scales. `active`: those that one token reads, with one row of the embedding.
 struct ParameterCount {
   size_t total, active;
 };

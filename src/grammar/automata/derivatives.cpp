@@ -150,7 +150,7 @@ Expression Expressions::derive(Expression a, char32_t c) {
   }
 }
 
-// Handles leading parts that accept the empty text in a loop: recursion could be as deep as their number.
+// A loop handles the leading parts that accept the empty text: recursion could be as deep as their number.
 Expression Expressions::derive_concat(Expression a, char32_t c) {
   std::vector<Expression> alternatives;
   while (node(a).kind == Kind::kConcat) {

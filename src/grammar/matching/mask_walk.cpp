@@ -24,7 +24,7 @@ class AutomatonPath {
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
-  // False at depth 0: the parser's row already contains what may follow the item's text there.
+  // False at depth 0: what may follow the item's text at its start is already in the parser's row.
   bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
   Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
 

@@ -3,8 +3,8 @@
 //   mlp.experts.gate_up_proj   [E, H, 2I], transposed; column 2i is gate i, column 2i+1 is up i
 //   mlp.experts.down_proj      [E, I, H], transposed
 //   mlp.experts.gate_up_projs.N.weight   [2I, H] of expert N, mlp.experts.down_projs.N.weight [H, I]: unsloth
-// The names of transformers with [E, 2I, H] and [E, H, I]: not transposed. If a matrix is square (down_proj
-// of the released models, with H = I), the other one of the layer shows the order.
+// Tensors with transformers' names but the shapes [E, 2I, H] and [E, H, I] are not transposed. If a matrix is
+// square (down_proj of the released models, with H = I), the layer's other matrix shows the order.
 #pragma once
 
 #include <optional>

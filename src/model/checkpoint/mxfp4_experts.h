@@ -14,8 +14,8 @@ class Mxfp4Experts {
   Mxfp4Experts(std::string source, ExpertRounding rounding)
       : source_(std::move(source)), rounding_(rounding) {}
 
-  // Throws InputError if the experts of `spec`, their codes or scales, would have to be rounded but must not
-  // be.
+  // `spec` describes the codes or scales of experts. Throws InputError if they are not exact in MXFP4 and
+  // must not be rounded.
   void check(const TensorSpec& spec, const StoredExperts& stored);
   // Writes the codes or the scales to `room`, which grows if necessary.
   StoredTensor read(const TensorSpec& spec, const StoredExperts& stored, Buffer& room);
