@@ -45,8 +45,8 @@ class Descriptor {
   int fd_;
 };
 
-// The copies, so that release_pages(), which has only addresses, finds their files. Global, because weights
-// are views of memory that know no file.
+// All files that are copied into memory (kRead). release_pages() gets only an address, and finds its file
+// here. The list is global, because weights are views of memory that know no file.
 struct CopiedFile {
   std::span<const std::byte> bytes;
   int descriptor;

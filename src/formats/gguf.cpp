@@ -246,7 +246,7 @@ void check_version(uint32_t version, const fs::path& path) {
 uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   const GgufValue* value = gguf.value("general.alignment");
   if (!value) return kGgufAlignment;
-  // kLeast is the size of the widest element: tensors are used in place. kMost is more than any page size.
+  // kLeast: size of the widest element, because tensors are used in place. kMost: more than any page size.
   constexpr int64_t kLeast{8}, kMost{1 << 20};
   const std::optional<int64_t> alignment = value->integer();
   if (!alignment || *alignment < kLeast || *alignment > kMost ||

@@ -47,7 +47,7 @@ class PagePool {
   bool is_held(PageId page) const { return at(page).num_holders > 0; }
   bool is_kept(PageId page) const { return at(page).is_kept; }
 
-  // Chosen among 9, 6, 4, 3 and 2 by simulations: the share of requests that found their prefix
+  // Chosen from 9, 6, 4, 3 and 2 by the share of requests that found their prefix in simulations
   // (docs/decisions/0023).
   static constexpr int kPagesPerUnused{6};
 

@@ -70,7 +70,7 @@ class Session {  // used by one thread at a time, except for cancel()
 
   std::shared_ptr<LoadedModel> model_;
   Settings settings_;
-  // Set by set_form(), replaces the files of the settings. The inner optional is absent: no grammar.
+  // The grammar given to set_form(), which replaces that of the settings. Inner optional absent: no grammar.
   std::optional<std::optional<grammar::Source>> source_;
   std::vector<harmony::ChatMessage> messages_;
   std::vector<harmony::Tool> tools_;

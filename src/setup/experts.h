@@ -30,7 +30,7 @@ std::string smaller_experts(const Model& model, const ResolvedSettings& setup);
 std::shared_ptr<const Weights> converted(std::shared_ptr<const Weights> weights,
                                          const ResolvedSettings& setup, const std::string& name,
                                          const decltype(ResolvedSettings::show_progress)& report = {});
-// Synthetic weights, which are made with MXFP4 experts, in the format of --experts.
+// Converts synthetic weights, which are made with MXFP4 experts, to the format of --experts.
 std::shared_ptr<const Weights> synthetic_with_experts(Weights made, const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -24,7 +24,8 @@ constexpr int kStepsToPlain{128}, kStepsToProbe{128};
 // a decaying average (kKeptGain), falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// Number of tokens that the head drafts: in a trial; otherwise in addition to the drafts worth verifying.
+// kDraftsToTry: tokens that the head drafts in a trial. kMoreDrafts: otherwise, tokens that it drafts in
+// addition to the drafts worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
 // A probe assumes that a draft for every sequence costs this share of a plain step.
