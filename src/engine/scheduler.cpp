@@ -274,8 +274,8 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Keeps cached sliding pages from early eviction: those that a later prompt needs to continue after the first
-// `num_tokens` tokens of this sequence. Also keeps the next page: the prompts may share a few tokens more.
+// Protects cached sliding pages from early eviction: the pages that a later prompt needs to continue after
+// the first `num_tokens` tokens of this sequence, and the next page: prompts may share a few tokens more.
 void Scheduler::mark_end(const Running& sequence, int num_tokens) {
   const int last = num_tokens / kPageTokens;
   const int first = first_reached_page(last * kPageTokens, options_.window);

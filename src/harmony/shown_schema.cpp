@@ -214,8 +214,8 @@ class Rewriter {
     for (const char* keyword : {"patternProperties", "additionalProperties"}) remove_member(out, keyword);
   }
 
-  // Rewrites anyOf and oneOf. Variants also get the schema's own properties, but a union that only lists
-  // required properties is dropped. So is an anyOf next to a type other than object: only the type is shown.
+  // Rewrites anyOf and oneOf. Adds the schema's own properties to each variant. Drops a union that only lists
+  // required properties. Drops an anyOf next to a type other than object: only the type is shown.
   void rewrite_union(Json& out, size_t level) {
     const bool is_any_of = !array_of(out, "oneOf");
     const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");

@@ -25,7 +25,7 @@ void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& 
                     const ReportProgress& report = {});
 
 // Converts weights for a backend. With `takes_blocks`, matrices that a backend can use or repack stay blocks:
-// the embedding and experts in any type, and the others except the router if they are Q8_0 or MXFP4.
+// embedding and experts in any type; other matrices, except the router, if they are Q8_0 or MXFP4.
 std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,
                                              ThreadPool& pool, const ReportProgress& report = {});
 

@@ -1,9 +1,9 @@
-// Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up. Special
-// tokens share the ids, with their name as bytes; so do added tokens, which are text that no merge produces.
-// The bytes of all tokens are in one string. A hash table with open addressing and linear probing, at most
-// half full, maps bytes to ids. A slot has 32 bits of the hash, so that usually only equal bytes are
-// compared. It also has the position of the bytes: reading that from the id's entry would cost another cache
-// miss (8 % of the time to encode English).
+// Maps ids to bytes and bytes to ids. Text tokens are the tokens that merging produces and that find() looks
+// up. Special tokens (whose bytes are their names) and added tokens (texts that no merge produces) have ids
+// too. The bytes of all tokens are in one string. A hash table with open addressing and linear probing, at
+// most half full, maps bytes to ids. A slot has 32 bits of the hash, so that usually only equal bytes are
+// compared. A slot also has the position of the bytes: reading it from the id's entry would cost another
+// cache miss (8 % of the time to encode English).
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ class Answerer {
  public:
   virtual ~Answerer() = default;
 
-  // Streams the answer to the last message of `chat`. Throws InputError if there can be none.
+  // Streams the answer to the last message of `chat`. Throws InputError if no answer can be started.
   virtual ChatAnswer answer(const harmony::Chat& chat, const Settings& settings,
                             const Listener& listener) = 0;
 };

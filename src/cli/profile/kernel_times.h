@@ -24,10 +24,10 @@ struct KernelTime {
 };
 
 // Returns the kernels in the order of their first launches. Each time is what a launch adds to the step, so
-// the kernels of a part add up to the part (apart from medians). The cost of an operation is assigned to the
-// longest of its kernels. If it has none, because a kernel of another operation computes it too, the cost is
-// assigned to the longest kernel of its part. Kernels of a draft head have no bytes of their own. Needs at
-// least one repetition.
+// the times of a part's kernels add up to the part's time (apart from medians). The cost of an operation is
+// assigned to the longest of its kernels. If an operation has no kernel, because a kernel of another
+// operation computes it too, its cost is assigned to the longest kernel of its part. Kernels of a draft head
+// have no bytes of their own. Needs at least one repetition.
 std::vector<KernelTime> kernel_times(std::span<const std::vector<TimedWork>> repetitions,
                                      std::span<const OperationCost> costs);
 

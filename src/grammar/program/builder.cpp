@@ -205,9 +205,9 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// Returns for each index whether the item that `array.needed` demands can be there. The last entry stands for
-// all later indices. An index is possible only if usual items can be at all indices before it, and at those
-// after it up to `array.min`.
+// Returns for each index whether the item that `array.needed` demands can be there; the last entry stands for
+// all later indices. An index is possible only if usual items can be at all indices before it, and at all
+// later indices below `array.min`.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());

@@ -1,5 +1,5 @@
-// Experts of a safetensors checkpoint that are BF16, F16 or F32: of a model that was expanded from MXFP4, or
-// trained further, and saved by transformers.
+// Experts of a safetensors checkpoint that are BF16, F16 or F32. transformers saves such experts after a
+// model was expanded from MXFP4, or trained further.
 //   mlp.experts.gate_up_proj   [E, H, 2I], transposed; column 2i is gate i, column 2i+1 is up i
 //   mlp.experts.down_proj      [E, I, H], transposed
 //   mlp.experts.gate_up_projs.N.weight   [2I, H] of expert N, mlp.experts.down_projs.N.weight [H, I]: unsloth

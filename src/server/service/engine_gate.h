@@ -62,7 +62,7 @@ class EngineGate {
   std::unordered_map<RequestId, Listener> choices_;
 };
 
-// The answers to one HTTP request. The destructor cancels those still running.
+// The answers to one HTTP request. The destructor cancels answers that have not ended.
 class Generation {
  public:
   // Submits `num_choices` answers for each prompt, in order. If the engine can't run one (400), or if they

@@ -26,7 +26,7 @@ uint64_t hash(std::string_view text) {  // FNV-1a
   return sum;
 }
 
-// At least 2, so that one thread is free for short jobs; at most 4, because the engine needs processors.
+// Returns at least 2, to keep a thread free for short jobs, and at most 4: the engine needs processors too.
 size_t num_parse_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 2u, 4u); }
 
 struct Count {

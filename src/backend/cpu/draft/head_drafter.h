@@ -48,7 +48,7 @@ class HeadDrafter {
     std::vector<BatchRow> rows;   // input row of each chain for its next draft
     std::vector<int> outputs;     // indices into `rows`: all rows
   };
-  // One Run per chain, of which only the page table is used; `pages` holds the tables' storage.
+  // One Run per chain; only its page table is used. `pages` holds the tables' storage.
   struct ChainRuns {
     std::vector<std::vector<PageId>> pages;
     std::vector<Run> runs;
