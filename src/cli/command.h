@@ -61,6 +61,6 @@ std::string command_line(const CLI::App& command);
 // Returns one line: what the parser refused, and what would be accepted.
 std::string explain(const CLI::App& program, const CLI::ParseError& error);
 
-std::string path_of(const CLI::App& command);  // such as "nibble harmony render"
+std::string path_of(const CLI::App& command);  // the command's full name: "nibble harmony render"
 
 }  // namespace nibble::cli

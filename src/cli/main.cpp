@@ -93,7 +93,8 @@ Examples:
 
 const std::string kOutputFailed{"cannot write the output: "};
 
-void print_error(std::string message) {  // on one line
+// Prints the message on one line.
+void print_error(std::string message) {
   for (char& letter : message)
     if (letter == '\n' || letter == '\r') letter = ' ';
   print_to(stderr, "nibble: {}\n", message);

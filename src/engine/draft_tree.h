@@ -23,8 +23,8 @@ struct DraftTree {
     std::unique_ptr<AllowedTokens> allowed{};  // null: every token may be sampled
   };
   std::vector<TokenId> drafts{};
-  std::vector<int> parents{};  // for each draft: index of its parent draft, or -1
-  std::vector<Row> rows{};     // in ascending order of Row::draft
+  std::vector<int> parents{};  // [draft]: index of its parent draft, or -1
+  std::vector<Row> rows{};     // sorted by Row::draft, ascending
 
   void cut(int num_drafts) {
     drafts.resize(static_cast<size_t>(num_drafts));

@@ -586,7 +586,7 @@ int Engine::Impl::add_tokens(Sequence& sequence, const Slice& slice, const Draft
 }
 
 // Adds a sampled token, then the tokens forced after it. `is_first`: whether `token` is the sequence's first
-// token of the step, which the scheduler awaits.
+// token of the step: the scheduler awaits that token.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);

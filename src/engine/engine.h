@@ -23,7 +23,7 @@ namespace nibble {
 struct EngineState {
   int num_running{0}, num_waiting{0};
   PageCounts pages_held{};  // pages of running sequences
-  int num_pages{0};         // of all KV caches, for full and sliding layers together
+  int num_pages{0};         // pages of all KV caches, for full and sliding layers together
   uint64_t num_faults{0};   // failed steps, in the backend or in the engine
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};

@@ -43,7 +43,7 @@ enum class FinishReason {
   kContextFull,
   kCancelled,
 };
-std::string_view name(FinishReason reason);  // for example "stop token"
+std::string_view name(FinishReason reason);  // "stop token", for example
 
 struct FinishedEvent {
   RequestId request{};

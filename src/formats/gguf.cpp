@@ -490,7 +490,7 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_values = reader.number<uint64_t>("the number of metadata entries");
 
-  // Reserve no memory for these counts, which may be wrong: the loops then throw at the end of the file.
+  // Reserve no memory for these counts: if they are too large, the loops throw at the end of the file.
   Gguf gguf;
   gguf.files = {path};
   for (uint64_t i = 0; i < num_values; ++i) {

@@ -28,7 +28,7 @@ struct Entry {  // a tensor's entry in the header, before its sizes are checked
   std::string_view name;
   DType dtype{};
   Shape shape;
-  uint64_t begin = 0, end = 0;  // in bytes, from the start of the data
+  uint64_t begin = 0, end = 0;  // offsets in bytes, from the start of the data
 };
 
 // Refuses a name that occurs twice in a JSON object, because readers disagree about which value counts.

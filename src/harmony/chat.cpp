@@ -117,7 +117,7 @@ ToolCall call_from(const Field& field) {
   return call;
 }
 
-// Reads the images of Ollama's messages, which are outside the content.
+// Reads the images that Ollama's messages have next to their content.
 void read_images(const Field& field, ChatMessage& message) {
   const auto images = field.find("images");
   if (!images || images->value().empty()) return;

@@ -41,7 +41,7 @@ class PagePool {
 
   int num_pages() const { return static_cast<int>(pages_.size() - kNumLists); }
   PageId page_at(size_t index) const { return static_cast<PageId>(first_page_ + index); }
-  size_t index_of(PageId page) const;         // for a page of this pool; below num_pages()
+  size_t index_of(PageId page) const;         // index of a page of this pool; below num_pages()
   int num_free() const { return num_free_; }  // pages without a holder: take() can succeed this many times
   int num_held(LayerKind kind) const { return num_held_[static_cast<size_t>(kind)]; }
   bool is_held(PageId page) const { return at(page).num_holders > 0; }

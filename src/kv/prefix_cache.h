@@ -64,7 +64,7 @@ class PrefixCache {
   struct TokenRun {  // stored at the pool's index of its full-attention page
     uint64_t hash;
     std::optional<PageId> before, sliding;
-    std::string salt;  // only set for the first page of a text
+    std::string salt;  // salt of the text's requests; set only for the first page of a text
     std::array<TokenId, kPageTokens> tokens;
     int num_after;  // number of cached TokenRuns whose `before` is this one
   };

@@ -110,7 +110,7 @@ Format converted_format(const Matrix& matrix);
 struct ExpertMatrices {  // E consecutive matrices of one shape and format, each with its bias vector
   Matrix first;          // matrix of expert 0; the other experts' matrices follow without gaps
   Vector first_bias;     // bias of expert 0; the other experts' biases follow without gaps
-  Matrix matrix(int expert) const;  // not for generated weights (Recipe)
+  Matrix matrix(int expert) const;  // not available for generated weights (Recipe)
   Vector bias(int expert) const;
 };
 
@@ -142,7 +142,7 @@ struct Weights {
   // Mapped files of the matrices. A backend can drop pages that it has copied (core/mapped_file.h).
   MappedFiles files;
   bool is_mapped() const { return !files.empty(); }
-  std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"
+  std::string source;                   // the model's name in messages: a path, or "synthetic:gpt-oss-20b"
   std::shared_ptr<const void> storage;  // keeps mapped files and allocated bytes alive
 };
 bool has_blocks(const Weights& weights);  // whether any matrix is stored as Blocks

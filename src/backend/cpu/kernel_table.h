@@ -64,7 +64,7 @@ struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
   struct Strips {
-    const StripRow *of_one{nullptr}, *of_many{nullptr};  // for few and for many tokens; may be equal
+    const StripRow *of_one{nullptr}, *of_many{nullptr};  // kernels for few and for many tokens; may be equal
     int many{1};                                         // number of tokens from which of_many is used
   };
   std::array<Strips, kNumFormats> strips{};  // set for MXFP4 and Q8_0

@@ -16,7 +16,7 @@ struct PackedExperts {
   PackedMatrix gate_up, down;  // [E, 2I, H], [E, H, I]
 };
 struct PackedLayer {
-  std::optional<PackedExperts> experts;  // absent if they are BF16 or FP8, which take float activations
+  std::optional<PackedExperts> experts;  // absent for BF16 and FP8: such experts take float activations
   std::optional<PackedMatrix> qkv;       // [(Nq + 2 Nkv) D, H]: q, then k, then v
   std::optional<PackedMatrix> o;         // [H, Nq D]
 };

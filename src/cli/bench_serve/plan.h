@@ -20,7 +20,7 @@ namespace nibble::cli {
 struct LoadPlan {
   std::vector<BenchLoad> loads;  // empty: a search
   std::optional<RequestCount> requests, warmup;
-  double timeout_seconds{0};  // per request
+  double timeout_seconds{0};  // limit per request
   bool keeps_answers{false};  // set by --token-times
   double min_seconds{0};
   std::optional<Slo> slo;

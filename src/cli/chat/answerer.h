@@ -12,7 +12,7 @@ namespace nibble::cli {
 struct ChatAnswer {
   std::string text, reasoning;
   std::string stats;  // token counts and speed, in one line
-  std::string cut;    // why it ended early, in one line; empty if the model ended it
+  std::string cut;    // reason why the answer ended early, in one line; empty if the model ended it
 };
 
 class Answerer {

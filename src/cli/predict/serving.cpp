@@ -45,7 +45,7 @@ double found_share(const CacheRoom& room, const Request& request, double num_pre
   const int pages = request.prefix_tokens / kPageTokens;  // only whole pages are in the prefix cache
   const double own = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int in_window = pages - first_reached_page(pages * kPageTokens, room.window);
-  // Sliding pages of the windows at the end of prompt and answer, which are kept as long as the full pages.
+  // Sliding pages of the windows at the ends of prompt and answer. They are kept as long as the full pages.
   const int window_pages = max_sliding_pages(room.window, 1);
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));

@@ -17,10 +17,10 @@ struct KernelTime {
   std::string_view kernel, part;
   Operation operation{};
   int num_launches{0};                     // launches per step
-  double microseconds{0};                  // per step: median of the repetitions
+  double microseconds{0};                  // time per step: median of the repetitions
   double launch_median{0}, launch_p99{0};  // microseconds, over all launches of all repetitions
   size_t bytes{0};                         // weights and KV cache that the kernel has to read per step
-  uint64_t flops{0};                       // per step
+  uint64_t flops{0};                       // operations per step
 };
 
 // Returns the kernels in the order of their first launches. Each time is what a launch adds to the step, so

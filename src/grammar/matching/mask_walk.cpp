@@ -82,7 +82,7 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
              &within);
 }
 
-// Finds the bytes that may follow the text of an item, which can end at many depths of a walk. Computes the
+// Finds the bytes that may follow an item's text. The text can end at many depths of a walk. Computes the
 // parser's row after such an end on first use. `is_same_everywhere`: the row is the same for all ends.
 class Behind {
  public:
@@ -109,7 +109,7 @@ class Behind {
   Rows& rows_;
   uint32_t before_;
   bool is_same_everywhere_, has_row_{false};
-  std::array<int8_t, 256> allows_;  // by byte: 1, 0, or -1 if not computed yet
+  std::array<int8_t, 256> allows_;  // [byte]: 1, 0, or -1 if not computed yet
 };
 
 template <typename Path>

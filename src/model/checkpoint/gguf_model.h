@@ -59,7 +59,7 @@ class GgufModel {
     uint64_t first_row{0};
     const GgufTensor* up{nullptr};
   };
-  std::string name_in_file(const std::string& name) const;  // of a tensor that llama.cpp names `name`
+  std::string name_in_file(const std::string& name) const;  // name of the tensor that llama.cpp names `name`
   GgufRows rows_of(const TensorSpec& spec) const;
   const GgufTensor* find(const std::string& name, const Shape& shape) const;
   void check(const TensorSpec& spec, const GgufRows& rows) const;

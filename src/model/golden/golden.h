@@ -60,7 +60,7 @@ struct GoldenTolerance {
   // because rounding often changes an expert. From there to tied_margin that is rarer: the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
-  // Replaces top_gap at all positions after a near tie, which attend to the keys and values of that position.
+  // Replaces top_gap at all positions after a near tie: they attend to the keys and values of that position.
   double top_gap_after_tie{1e-3};
   // Standard deviation of the error of a router margin; 0: no error. It gives the expected number of
   // positions with another expert although their top 5 is compared.

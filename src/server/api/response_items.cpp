@@ -10,7 +10,7 @@ namespace nibble::server {
 
 struct ItemKind {  // a kind of item, and the names in its JSON and in its events
   AnswerDelta::Kind kind;
-  ToolKind tool;  // for kCall: the tool's kind
+  ToolKind tool;  // kCall only: the tool's kind
   const char *id_prefix, *type;
   const char* part;  // type of the item's only content part; null: none
   // If `part` is null: the item's member that holds the text. If `text` is null too, the arguments become an

@@ -25,7 +25,7 @@ class HangUpWatch : public std::enable_shared_from_this<HangUpWatch> {
   void call();
 
   boost::asio::posix::stream_descriptor epoll_;
-  std::unordered_map<int, std::function<void()>> functions_;  // by socket
+  std::unordered_map<int, std::function<void()>> functions_;  // key: the socket
 };
 
 }  // namespace nibble::server

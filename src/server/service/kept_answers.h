@@ -68,9 +68,9 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
 
     // Waits until the answer has grown or ended, or wake(). Returns false after `patience`.
     boost::asio::awaitable<bool> wait(std::chrono::milliseconds patience);
-    void wake();  // for a client that has disconnected
+    void wake();  // ends wait(); called when the client has disconnected
     const std::shared_ptr<KeptAnswer>& answer() const { return answer_; }
-    size_t number() const { return number_; }  // of the first event that the client has not received
+    size_t number() const { return number_; }  // number of the first event that the client has not received
     void advance(size_t number);               // the client has received the events before `number`
 
    private:

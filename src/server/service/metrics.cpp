@@ -33,7 +33,7 @@ const Bounds kOverheadTimes{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4
 const Bounds kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 const Bounds kBatchSizes{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 
-constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};  // in Outcome's order
+constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};  // order: as in Outcome
 
 }  // namespace
 

@@ -39,7 +39,7 @@ struct ServerOptions {
   bool has_page{true};                       // GET / shows the page
   std::vector<std::string> mcp_origins{};    // MCP servers that the page may call: content_policy.h
   bool has_open_metrics{false};              // /metrics needs no key
-  RequestDefaults defaults{};                // for fields that a request leaves out
+  RequestDefaults defaults{};                // values of fields that a request leaves out
   std::optional<std::string> date{};         // date in the prompt; absent: today's
   bool is_strict{false};                     // refuse requests with ignored fields
   bool log_bodies{false};                    // log request bodies, which contain users' text
@@ -64,7 +64,7 @@ struct ServerOptions {
   // Time for the engine to cancel answers after shutdown_timeout. If the engine hangs, the server takes this
   // time once more to send errors.
   std::chrono::milliseconds last_words{2'000};
-  // Limit on the time to destroy engine and backend at the end, which a hanging GPU would delay forever.
+  // Limit on the time to destroy engine and backend at the end. A hanging GPU would delay the end forever.
   std::chrono::milliseconds teardown{4'000};
 };
 

@@ -320,7 +320,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       record.finish_reason = name(Outcome::kAbort);
       co_return std::nullopt;
     }
-    // The wait was shorter than keep_alive, so it ended at the request timeout, which the next round handles.
+    // The wait was shorter than keep_alive, so it ended at the request timeout. The next round handles that.
     if (!next && *patience < service.options.keep_alive) continue;
     std::string events = next ? reply.on(*next) : params.stream ? listener.on_silence() : "";
     // One write for all tokens that have arrived: with drafts, a step adds several.

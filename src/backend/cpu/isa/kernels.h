@@ -31,8 +31,8 @@ inline constexpr int kBlock{32};  // elements of a row decoded together: the siz
 // set, so y[t][r] has the same bits for any number of tokens and rows.
 struct DotArgs {
   const void* weights;      // [rows, cols], row-major: BF16, E4M3, or MXFP4 codes (16 bytes per 32 elements)
-  const uint8_t* scales;    // for MXFP4: E8M0, [rows, cols / 32]
-  const float* row_scales;  // for E4M3: [rows], factor of the finished sum; null: all are 1
+  const uint8_t* scales;    // MXFP4 only: E8M0, [rows, cols / 32]
+  const float* row_scales;  // E4M3 only: [rows], factor of the finished sum; null: all factors are 1
   int cols;
   int first_row, num_rows;
   const float* const* x;  // [num_tokens]: pointers to rows of `cols` elements in split order
