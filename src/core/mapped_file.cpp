@@ -71,7 +71,7 @@ std::span<const std::byte> whole_pages(std::span<const std::byte> bytes) {
 void replace_by_file(const CopiedFile& copy, std::span<const std::byte> pages) {
   const auto offset = static_cast<off_t>(pages.data() - copy.bytes.data());
   void* at = const_cast<std::byte*>(pages.data());
-  // If it fails, the memory stays in use, which is harmless.
+  // If mmap() fails, the memory stays in use, which is harmless.
   if (!pages.empty()) ::mmap(at, pages.size(), PROT_READ, MAP_PRIVATE | MAP_FIXED, copy.descriptor, offset);
 }
 

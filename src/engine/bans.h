@@ -24,8 +24,8 @@ class BannedSampling {
            sample_.presence_penalty != 0 || sample_.frequency_penalty != 0;
   }
   bool has_bans() const { return !runs_.empty() || min_tokens_ > 0; }
-  // How to sample the token after `output`, the answer so far. `index` is the answer's number of tokens; if
-  // needs_output() is false, `output` may be shorter. The result is valid until the next call.
+  // Returns how to sample the token after `output`, the answer so far. `index` is the answer's number of
+  // tokens; if needs_output() is false, `output` may be shorter. The result is valid until the next call.
   const SampleParams& at(std::span<const TokenId> output, int index);
 
  private:

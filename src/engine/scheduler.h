@@ -2,13 +2,13 @@
 // text nor time: its decisions are deterministic.
 //
 // Order: by priority (lower first), then by arrival. This order decides which sequences are admitted, get
-// rows and keep their pages. A running sequence loses its place only if pages run out, not to a new sequence
-// that comes before it.
+// rows and keep their pages. A running sequence loses its place only if pages run out, not because a new
+// sequence comes before it in this order.
 // Admission: a waiting sequence is admitted if a KV cache has pages for its prompt, after the pages that
 // running sequences need for their known tokens and one spare page of each kind for each of them. Future
 // tokens of answers are not counted, because most answers are shorter than their limit. A KV cache without
 // running sequences admits any sequence. Up to kMaxOvertaking later sequences may overtake one without room;
-// then all wait until it has room.
+// then all later sequences wait until it has room.
 // Preemption: if pages run out, the running sequence that is last in order gives back its pages and waits.
 // Later its prompt and its answer so far are recomputed, except pages in the prefix cache. The first sequence
 // in order is never preempted, and alone it has room for its worst case. So the first one advances in every

@@ -29,7 +29,7 @@ class Sequence {
   RequestId id() const { return id_; }
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
-  // How to sample the token with this index in the answer. `output`: the known tokens of the answer.
+  // Returns how to sample the answer's token with this index. `output`: the known tokens of the answer.
   const SampleParams& sample(std::span<const TokenId> output, int index);
   TokenMask* mask() { return allowed_.are_all() || !forced_.empty() ? nullptr : &allowed_; }
   // Builds a tree of at most `most` drafts from `proposed` (`parents` as in parent_of()): the proposed tokens

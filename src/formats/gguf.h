@@ -82,7 +82,7 @@ struct GgufValue {
   uint64_t count{0};                 // number of elements; arrays only
   std::span<const std::byte> bytes;  // a string without its length, or the elements of an array
 
-  // These return nullopt if the value has another type, or is an integer that does not fit int64_t.
+  // The following return nullopt if the value has another type, or is an integer that does not fit int64_t.
   std::optional<int64_t> integer() const;
   std::optional<double> number() const;  // also converts an integer
   std::optional<bool> boolean() const;

@@ -49,7 +49,7 @@ bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
 // Makes a schema that is shown as the TypeScript type `name`. A list of types may contain any name.
 Json named_type(std::string name) { return {{"type", Json::array({std::move(name)})}}; }
 
-// "#/$defs/Node" -> "Node"
+// Returns "Node" for "#/$defs/Node".
 std::string name_of(std::string_view reference) {
   std::string name(reference.substr(reference.find_last_of("/#") + 1));
   for (char& c : name)

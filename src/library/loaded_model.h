@@ -30,7 +30,7 @@ class LoadedModel {  // thread-safe
   const Tokenizer& tokenizer() const { return tokenizer_; }
   int context() const { return capacity_.context; }
 
-  // Like AnswerFormat::constraint().
+  // Returns the constraint of answers of this form, as AnswerFormat::constraint() does.
   std::shared_ptr<const grammar::Constraint> constraint(const AnswerForm& form, bool is_chat,
                                                         std::vector<harmony::TurnTool> tools);
   // Throws InputError if the request can't be run.

@@ -22,7 +22,7 @@ void decide_experts(Model& model, const ResolvedSettings& setup);
 // The format in which the experts run; the largest one if layers differ.
 Format experts_format(const Model& model, const ResolvedSettings& setup);
 
-// "; --experts mxfp4 makes the experts 12.7 GB" if that is smaller than they are; else empty. For messages.
+// For messages: returns "; --experts mxfp4 makes the experts 12.7 GB" if that is smaller; else "".
 std::string smaller_experts(const Model& model, const ResolvedSettings& setup);
 
 // Converts the weights of decide_experts() for the backend: experts, and blocks that it does not take.

@@ -13,15 +13,15 @@ namespace nibble {
 // looked to `tried`.
 using Tried = std::vector<std::string>;
 
-// "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag, or
-// the beginning of a commit's hash; without one, refs/main, else the newest snapshot.
+// Finds "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag
+// or the beginning of a commit's hash; without one, refs/main, else the newest snapshot.
 std::optional<std::filesystem::path> find_in_hugging_face(const std::string& name, Tried& tried);
 
-// "OWNER/NAME" in the folder of LM Studio.
+// Finds "OWNER/NAME" in the folder of LM Studio.
 std::optional<std::filesystem::path> find_in_lm_studio(const std::string& name, Tried& tried);
 
-// "gpt-oss:20b", "OWNER/NAME:TAG" or "HOST/OWNER/NAME:TAG" in Ollama's store; without a tag, "latest". Throws
-// ContainerError for a damaged manifest.
+// Finds "gpt-oss:20b", "OWNER/NAME:TAG" or "HOST/OWNER/NAME:TAG" in Ollama's store; without a tag, "latest".
+// Throws ContainerError for a damaged manifest.
 std::optional<std::filesystem::path> find_in_ollama(const std::string& name, Tried& tried);
 
 struct StoredModel {

@@ -123,7 +123,8 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   return drafts;
 }
 
-// While the head is on or tried, the balance may be negative: one trial can cost more than the balance.
+// Returns whether the balance is too low. While the head is on or tried, it may be negative, because one
+// trial can cost more than the balance.
 bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }

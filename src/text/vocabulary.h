@@ -23,7 +23,8 @@ class Vocabulary {
 
   explicit Vocabulary(size_t max_text_tokens);
 
-  // Both return false if the id, or a text token's bytes, are taken. Ids: 0 to kMaxId; bytes: not empty.
+  // The add functions return false if the id, or a text token's bytes, are taken. Ids are 0 to kMaxId, and
+  // bytes must not be empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
   [[nodiscard]] bool add_added(TokenId id, std::string_view text);

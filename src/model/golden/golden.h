@@ -71,7 +71,7 @@ struct GoldenTolerance {
 
 // Tolerance for a backend that rounds only keys and values, to BF16. golden_tolerance.cpp derives it.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// Like bf16_cache_tolerance(), if inputs of matrix products are BF16 too, but not the residual stream.
+// Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
 // The matrix products whose input is quantised to int8, with a scale per 32 elements. int8_tolerance() also
 // covers a BF16 KV cache, but not quantised weights: golden data must be computed with the same weights.
@@ -79,7 +79,8 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// Like bf16_tolerance(), for experts with MXFP8 or MXFP4 inputs. `error`: largest relative error of an input.
+// Tolerance for a backend as in bf16_tolerance() whose experts have MXFP8 or MXFP4 inputs. `error`: largest
+// relative error of an input.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
 // Tolerance if the golden data have the same roundings. `tolerance`: tolerance for exact golden data.

@@ -47,7 +47,7 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: the answer was cancelled, but the engine has not confirmed it
     size_t choice;
-    // How the metrics count a cancelled answer. kAbort: by the reason in the engine's last event.
+    // What the metrics count for a cancelled answer. kAbort: the reason in the engine's last event decides.
     Outcome dropped_as{Outcome::kAbort};
     Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};

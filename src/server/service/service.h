@@ -91,7 +91,8 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 class ChoiceListener {
  public:
   virtual ~ChoiceListener() = default;
-  // These also return the text that a stream sends. on_queued(): the engine has accepted the request.
+  // The functions with a string as result return the text that a stream sends. on_queued() is called when the
+  // engine has accepted the request.
   virtual std::string on_queued() { return {}; }
   virtual std::string on_prompt(size_t /*choice*/, const PromptEvent& /*event*/) { return {}; }
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;

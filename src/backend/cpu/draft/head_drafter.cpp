@@ -199,7 +199,7 @@ void HeadDrafter::add_mlp(Rows& residuals) {
 }
 
 // Runs the head's layer. Stores keys and values of all rows, and computes out_ for the rows with indices
-// `outputs`. The token of each row must be that of the position after the row's.
+// `outputs`. Each row must have the token of the position after its own.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;
