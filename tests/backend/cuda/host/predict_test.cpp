@@ -40,7 +40,7 @@ PredictedTime operation_of(const std::vector<PredictedTime>& operations, Operati
 
 constexpr PredictedStep kDecode{1, 64, true};
 
-// Sequences share weights (more experts, the more sequences run), but not their KV caches.
+// Sequences share the weights that they read, but not their KV caches. More sequences need more experts.
 TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
   for (const std::string& gpu : known_gpu_names()) {
     double last = 0;
