@@ -42,7 +42,7 @@ CLI::Option* add_model(CLI::App& command, std::string& model);
 // Adds the flags of all settings in `groups`, in the order of the table of settings.
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups);
 
-// applies NIBBLE_* variables to settings whose flag is not given
+// Applies NIBBLE_* variables to settings whose flag is not given.
 void read_environment(const CLI::App& command, Settings& settings);
 
 // Returns the innermost subcommand on the command line, or `program` if it has none.

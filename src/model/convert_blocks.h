@@ -14,7 +14,7 @@ namespace nibble {
 bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPool& pool);
 // Destination of to_mxfp4(), which separates the codes and scales of blocks without changing a number.
 struct Mxfp4Output {
-  uint8_t *codes{nullptr}, *scales{nullptr};  // null: not unpacked
+  uint8_t *codes{nullptr}, *scales{nullptr};  // null: not written
 };
 void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output& to, ThreadPool& pool);
 

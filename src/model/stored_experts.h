@@ -16,7 +16,7 @@ size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols);
 // Returns pointers to `count` ranges of `bytes` bytes that follow each other without gaps.
 std::vector<const std::byte*> consecutive(const void* first, size_t bytes, int count);
 
-// Describes experts that are views of a file: MXFP4 elements, or blocks. Null for any other matrix.
+// Describes experts that are views of a file: MXFP4 elements, or blocks. nullopt for any other matrix.
 std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts);
 // Return the experts as views of the file; nullopt if their type or order requires a copy.
 std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first);

@@ -49,7 +49,7 @@ struct FlagRule {
   std::string_view flag;
   bool (*is_given)(const Settings&);
   bool (*holds)(const FlagFacts&);
-  // rest of the error message, after the flag; {value} is the flag's value, {backend} the backend's name
+  // Rest of the error message, after the flag. {value} is the flag's value, {backend} the backend's name.
   std::string_view reason;
 };
 

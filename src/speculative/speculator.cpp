@@ -17,8 +17,9 @@ constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // The counts of one sequence cover about five drafts, so they are often randomly below those of all
 // sequences. If each such case paused drafting, drafts that should gain 5 % would lose half of the gain. So a
 // difference below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations at p = 0.5. A
-// larger difference counts, because sequences differ and bad phases are short. A higher count always counts:
-// ignoring it lost two thirds of the gain of drafts that are right for 50 tokens, then wrong for 50.
+// larger difference is used, because sequences differ and bad phases are short. Counts above those of all
+// sequences are always used: ignoring them lost two thirds of the gain of drafts that are right for 50
+// tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 

@@ -1,4 +1,4 @@
-// Experts of any type as the MXFP4 tensors that are written to a file.
+// Converts experts of any type to the MXFP4 tensors that are written to a file.
 #pragma once
 
 #include <string>

@@ -180,7 +180,7 @@ asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
     response->exchange.keep_events(reader->answer());
   }
   const std::string first = response->answer.object().queue();
-  if (reader) reader->answer()->append(first);  // no wait: this request is the reader
+  if (reader) reader->answer()->append(first);  // needs no wait for the reader, which is this request
   const Json queued = response->answer.object().json();
   service.background.emplace(id, response);
   asio::co_spawn(executor, run_in_background(service, response, std::move(prompts), failure), asio::detached);

@@ -97,7 +97,7 @@ struct Metrics::Impl {
   Gauge& full_used = pages_used.Add({{"layers", "full"}});
   Gauge& sliding_used = pages_used.Add({{"layers", "sliding"}});
   Gauge& pages = gauges("nibble:kv_cache_pages", "KV cache pages, for both kinds of layer.").Add({});
-  // created when the first state arrives, because its labels come from that state
+  // Created when the first state arrives, because its labels come from that state.
   Gauge* cache_config{nullptr};
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Prompt tokens, including cached ones.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked up in the prefix cache.");
