@@ -22,7 +22,7 @@ struct LastEnd {
 // before its first event, or if the event `number` is not kept any more.
 asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
                                 std::shared_ptr<KeptAnswer> answer, size_t number);
-// As the first send_kept(), for a reader that exists already: from its next event on.
+// Like send_kept() above, for an existing reader: begins with the first event that it has not received.
 asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, KeptAnswer::Reader& reader);
 
 // Generates an answer that does not end with the client's connection. `generate` writes it to the exchange
