@@ -11,7 +11,7 @@ struct CpuTuning {
   // Weight rows per work item in steps of fewer than kManyTokens tokens. Small work items balance the load
   // among threads; large work items read longer contiguous parts of memory.
   int panel_rows{32};
-  // Weight rows per work item in larger steps. Every item reads all activations from a shared cache, so few
+  // Weight rows per work item in larger steps. Every item reads all activations from a shared cache: a few
   // large items read less than many small ones.
   int large_panel_rows{96};
   // AMX multiplies panels of at least this number of tokens. 0: the number in the kernel table.
