@@ -290,7 +290,7 @@ void print(const Report& report) {
 void print_metadata(const Json& metadata) {
   constexpr size_t kMaxShown{80};  // a chat template has thousands of characters
   for (const auto& [key, value] : metadata.items()) {
-    // Escapes all other characters to ASCII, so that the text can be cut at any byte.
+    // Escapes characters beyond ASCII, so that the text can be cut at any byte.
     const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
     fmt::print("{:<60} {}{}\n", key, text.substr(0, kMaxShown), text.size() > kMaxShown ? "..." : "");
   }
