@@ -25,7 +25,7 @@ struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // limit of pages to prefetch per row, from its last page back; 0: no prefetch
+  int max_pages{0};  // prefetch at most this number of each row's last pages; 0: no prefetch
 };
 
 struct RopeInput {

@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   // earlier steps, none of which depend on the previous launch.
   const RowShare share = share_of_cta<chunks>(args);
   if (share.first_chunk < 0) return;  // the grid has CTAs for the chunks of the launch's longest row
-  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether each CTA has only one chunk
+  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether this CTA has only one chunk
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);

@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
     __syncthreads();
-    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // into stages that all warps have read
+    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // overwrites stages that all warps have read
     const int page = tile.first_page + n;
     const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
     const bool sees_first = lane.sees(page), sees_second = lane.sees(page + 1);

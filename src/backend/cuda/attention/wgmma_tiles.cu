@@ -282,8 +282,8 @@ __device__ void for_scores_again(uint32_t keys, const uint32_t (&queries)[4][4],
   }
 }
 
-// Returns the mailbox in which a CTA leaves a tile's totals for the CTA after it. `before`: 0 for the mailbox
-// of this CTA, -1 for that of the previous CTA.
+// Returns the mailbox in which a CTA leaves a tile's totals for the next CTA. `before`: 0 for the mailbox of
+// this CTA, -1 for that of the previous CTA.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }

@@ -38,7 +38,8 @@ struct StreamSteps {
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 StreamSteps(Load, Prepare, Take, AtEnd) -> StreamSteps<Load, Prepare, Take, AtEnd>;
 
-// Computes one pass of a matrix in this CTA: streams the CTA's share of the weights, and passes on the sums.
+// Computes one pass of a matrix in this CTA: streams the CTA's share of the weights, and passes the sums to
+// steps.take().
 template <Layout layout, int warps, int slots, bool is_short, typename Steps>
 __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix& matrix,
                               const Steps& steps) {
@@ -80,7 +81,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, row % kStripRows, column);
-      if constexpr (layout == Layout::kE4m3)  // no FMA: prefill rounds the product before the addition
+      if constexpr (layout == Layout::kE4m3)  // no FMA, because prefill rounds the product before it adds
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       steps.take(row, first_column + column, sum,

@@ -226,9 +226,9 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// Runs the head's layer for draft number `draft` of every chain, on the inputs in the workspace. Returns g
-// (reference/draft_head.h). Stores K and V of the drafts' rows, except for the first draft, whose row
-// fill_slots() has stored.
+// Runs the head's layer for draft number `draft` of every chain, on the inputs in the workspace. Returns the
+// layer's output (g in reference/draft_head.h). Stores K and V of the drafts' rows, except for the first
+// draft: fill_slots() has stored those of its row.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

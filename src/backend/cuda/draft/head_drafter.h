@@ -28,8 +28,8 @@ struct HeadWorkspace {
   DraftSlot* slots{nullptr};      // [T]: the token after each row, and its chain
   int32_t* kv_slots{nullptr};     // [T], for trees: slot of each row's K and V in the head's cache
   RowInput* chain_rows{nullptr};  // [drafts, N]: position and pages of each draft's row
-  // For a slice of S rows: f (each sum in one or two parts), the sums of keys and values, and the layer's
-  // input.
+  // For a slice of S rows: the features f (each sum in one or two parts), the sums of keys and values, and
+  // the layer's input.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
   // For N chains: the layer's input, and the activations of the operations after it.

@@ -16,14 +16,14 @@ struct UpWeights {
   Strips weights;
   const float* bias;  // [E, 2 I]: the bias b; gate and up alternate
   int hidden, intermediate;
-  float limit;  // of both inputs of swiglu()
+  float limit;  // swiglu() clamps both of its inputs to this magnitude
 };
 
 // experts_up() computes gated = swiglu(W[e] normed + b[e]) for each pair of a token and a chosen expert e.
 struct ExpertsUpArgs {
   Activations normed;  // [T, H]: the norm of each token
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: limit of the number of groups
+  int num_tokens, experts_per_token, max_groups;  // max_groups: largest possible number of groups
   UpWeights up;
   Activations gated;  // [T K, I], output, in the layout of `normed`; image rows are in the order of groups
   Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): the norm of each pair

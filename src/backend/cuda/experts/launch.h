@@ -63,9 +63,9 @@ struct ExpertsDownLaunch {
   TurnShares shares() const { return TurnShares(grid.x, slope); }
 };
 
-// Returns the slope of TurnShares for launches with `mean` strips per CTA: on Hopper, the first CTA gets 1.4
-// strips more than `mean`, the last CTA 1.4 fewer (measured on an H100). Steps of more than kOwnNorms tokens
-// gained nothing; other chips were not measured.
+// Returns the slope of TurnShares for launches with `mean` strips per CTA. On Hopper, the first CTA gets 1.4
+// strips more than `mean` (but at most 25 % more), and the last CTA 1.4 fewer (measured on an H100). Unequal
+// shares gained nothing in steps of more than kOwnNorms tokens, and were not measured on other chips.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;

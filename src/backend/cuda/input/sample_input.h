@@ -24,8 +24,8 @@ struct Adjustment {
   float raw;      // the model's logit, saved by the device while the adjusted logit replaces it
 };
 
-// The position of a token to sample. If the host does not know the position, SamplePosition holds the step's
-// row after which the token comes: the device knows the position of that row.
+// The position of a token to sample. If the host does not know the position, SamplePosition instead holds the
+// index of the row after which the token comes: the device knows the position of that row.
 struct SamplePosition {
   int32_t bits;  // the position, or -1 - index of the row
 

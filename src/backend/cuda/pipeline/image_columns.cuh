@@ -80,9 +80,9 @@ struct ImageShape {
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // Whether the copying warps give registers to the multiplying warps. For that, two idle warps complete
-  // their warpgroup. Sums of 64 rows x 128 columns take 64 registers per thread, and their totals another
-  // 64.
+  // Whether the two copying warps give registers to the multiplying warps. Only a whole warpgroup can do so:
+  // two idle warps complete it. In the multiplying warps, sums of 64 rows x 128 columns take 64 registers
+  // per thread, and their totals another 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},

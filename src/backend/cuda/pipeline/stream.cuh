@@ -321,8 +321,9 @@ __device__ CtaMemory cta_memory(int cols, int columns) {
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
 }
 
-// Returns the end of the batch of units from `from` on whose sums fit in memory: `last`, or the end of the
-// last strip that ends within `capacity` units.
+// Returns the end of the batch of units that begins at `from`. Shared memory has room for the sums of
+// `capacity` units. If the units up to `last` fit, the batch ends at `last`; otherwise it ends with the last
+// whole strip that fits.
 __device__ inline int batch_end(int from, int last, int num_segments, int capacity) {
   return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }

@@ -35,7 +35,7 @@ constexpr int slots_ahead(int slots) { return slots - 1; }
 
 // Warps per CTA and slots per ring, best first: a launch takes the first entry that fits. On an H100, 16
 // warps are 1 % slower with 2 slots than with 3; 12, 18, 20 and 24 warps and other slot counts were slower
-// (docs/decisions/0005). Chips with room for only 8 warps need no more.
+// (docs/decisions/0005). On chips whose shared memory has room for only 8 warps, 8 are enough.
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 // Returns whether kernels are compiled for these warps and slots: for MXFP4, only with 2 slots.
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }

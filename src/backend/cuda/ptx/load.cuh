@@ -5,8 +5,8 @@
 
 namespace nibble::cuda {
 
-// These loads take a shared address (shared_address()). From a pointer, the compiler would compute it at
-// each load.
+// These loads take a shared address (shared_address()). If they took a pointer, the compiler would compute
+// the shared address at each load.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"

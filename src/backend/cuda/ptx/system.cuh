@@ -23,8 +23,8 @@ __device__ inline TwoWords load_relaxed_system(const uint64_t* from) {
   return words;
 }
 
-// A thread that acquires the number sees everything stored earlier by the thread that released it, and by the
-// threads of its CTA that it had synchronised with.
+// A thread that acquires the number sees everything that the releasing thread stored before its release, and
+// what the other threads of the releasing CTA stored before they last synchronised with the releasing thread.
 __device__ inline void store_release_system(uint32_t* to, uint32_t number) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
 }

@@ -12,12 +12,12 @@ namespace nibble::cuda {
 
 size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // 0 for a single rank
 
-// Returns the most rows that one rank owns in a sum (Links::own_room). A row's owner adds it up.
+// Returns the largest number of rows that one rank owns, that is adds up, in a sum (Links::own_room).
 int own_room(int num_ranks, int max_batch_tokens);
 
 class OwnedInbox {
  public:
-  // Allocates the inbox on the calling thread's GPU, and enqueues in `stream` a fill with zeros.
+  // Allocates the inbox on the calling thread's GPU, and enqueues in `stream` the work that zeros the inbox.
   OwnedInbox(const Config& config, int num_ranks, int max_batch_tokens, Stream stream);
   const Inbox& operator*() const { return inbox_; }
 
@@ -38,7 +38,8 @@ class StepNumbers {
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:
-  // A launch of logits has at least this number of rows, except a step's last, so numbers are unique.
+  // Each launch of logits of a step has at least this number of rows, except the last one. So no two launches
+  // get the same numbers.
   static constexpr int kMeetingOutputs{64};
   int sums_of_half_, num_sums_, num_meetings_;
 };

@@ -58,15 +58,17 @@ class RankSum {
 
   // The next four functions enqueue work. All ranks must call them in the same order and for the same rows.
 
-  // Adds the terms of all ranks. Every rank gets all sums, except of a sum with a norm and more than
-  // tagged_rows() rows: then every rank gets all norms, but only the sums of rows that it owns (sum.h).
+  // Adds the terms of all ranks. Every rank gets the sums of all rows, with one exception: with a norm and
+  // more than tagged_rows() rows, every rank gets all norms, but only the sums of rows that it owns (sum.h).
   virtual void sum(const LaunchContext& gpu, const HalfOutput& of, const SumLaunch& launch,
                    Turn turn) const = 0;
   // Gathers the logits of `outputs` on the first rank: each rank has the columns of its share of lm_head.
   virtual void gather_logits(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const = 0;
-  // Sends chosen tokens from the first rank to this process's others, which may then overwrite logits().
+  // Sends chosen tokens from the first rank to the other ranks of this process. After that, those ranks may
+  // overwrite logits().
   virtual void send_tokens(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const = 0;
-  // Tests the links by `sums` and one of each other exchange, before the first step and graph capture.
+  // Tests the links: runs the given sums and one of each other exchange. Call it before the first step and
+  // before graph capture.
   virtual void run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn turn) const = 0;
 
   // Throws if another rank is lost. Call it repeatedly while waiting for the GPU.

@@ -58,7 +58,8 @@ void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 
-// A barrier of all ranks: each then sees all earlier writes to its memory. The first rank can send words.
+// A barrier of all ranks. After it, each rank sees all earlier writes to its memory. The first rank can also
+// send words to all ranks.
 struct MeetArgs {
   Links links;
   int number;

@@ -28,7 +28,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Each thread serves the rank of its number. Returns whether that rank exists and is not this rank.
+// Thread n serves rank n. Returns whether rank n exists and is not this rank.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -86,7 +86,8 @@ __device__ void add_up(const SumArgs& args, uint32_t tag, int row, float4 (&sum)
   }
 }
 
-// Adds up the rows that this rank owns, and sends each row's norm to all ranks or, without `has_norm`, its x.
+// Adds up the rows that this rank owns, and sends to all ranks each row's norm or, without `has_norm`, the
+// row's sum.
 template <bool has_norm>
 __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   __shared__ __align__(16) SharedNorm normed;

@@ -42,8 +42,9 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // one warp's lanes can hold one value of each warp
 
-// Tokens with weights below exp(-kReach) of the largest are never drawn, because that is less than half a
-// unit. A search for top_k begins with the tokens whose logits are within kReach of the largest.
+// A token whose weight is below exp(-kReach) times the largest weight is never drawn, because its weight is
+// less than half a unit. A search for top_k begins with the tokens whose logits are within kReach of the
+// largest logit.
 constexpr float kReach{32};
 
 // The CTAs that work on one row: a cluster, or a single CTA.
@@ -326,8 +327,8 @@ class LogitRow {
     }
     Cluster::sync();
     if (row.follows < 0) return;
-    // If no adjustment has the last token, the extra one applies to it. The extra one's count is 0 if another
-    // adjustment has the token.
+    // If none of the row's adjustments is for the token `last`, the extra adjustment is applied to it. The
+    // extra adjustment's count is 0 if another adjustment is for `last`.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);

@@ -46,7 +46,7 @@ class SampleRows {
   SampleRow *rows_{nullptr}, *next_{nullptr};
   bool are_greedy_{true};
   std::vector<Adjustment> adjustments_;
-  std::vector<int> index_;  // [V], index in `adjustments_` of each token; -1: the row has no adjustment of it
+  std::vector<int> index_;  // [V]: index in `adjustments_` of each token's adjustment; -1: none in this row
   struct Mask {
     SampleRow* row;
     TokenMask* source;

@@ -13,8 +13,9 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent (at most 2^0) with bounds. A kernel's exponent differs by up to `error`, and by rounding: up to
-// kUlp * |exponent|. Its exp2 errs by 2 ulp (PTX ISA: ex2.approx.ftz.f32); 4 ulp are allowed.
+// 2^exponent, at most 1, and the bounds of a kernel's result. A kernel's exponent differs by at most `error`
+// plus kUlp * |exponent|, its rounding error. A kernel's exp2 errs by at most 2 ulp (PTX ISA:
+// ex2.approx.ftz.f32); power() allows 4 ulp.
 struct Power {
   double value, low, high;
 };
@@ -141,8 +142,9 @@ void attend_head(const Head& h, Attended* out) {
 }  // namespace
 
 // Rotates elements i and i + D / 2 of q and k by the angle position * frequency_i, a float32 product. The
-// kernels' cosf and sinf err by up to 2 ulp; multiplying by the concentration, the product and the sum are
-// each rounded. For queries the multiplication by kQueryFactor is rounded too, as is the factor.
+// kernels' cosf and sinf err by up to 2 ulp. The kernels round after multiplying by the concentration, after
+// the product with the element, and after the sum. For queries, kQueryFactor and the product with it are
+// rounded too.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

@@ -41,8 +41,8 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
 struct Attended {
   double value, bound;
 };
-// Returns expected outputs [rows, heads, D] and their bounds. The cache must hold all keys and values. Those
-// that attend() itself writes may differ by their slack; the others are exact.
+// Returns expected outputs [rows, heads, D] and their bounds. The cache must hold all keys and values. Keys
+// and values that attend() itself writes may differ by their slack; all others are exact.
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks);
 

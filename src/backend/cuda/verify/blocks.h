@@ -32,7 +32,8 @@ BlockScales scales_of_block(const float (&x)[4][8]);
 // Quantises rows by the code of the kernels, compiled for the host.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// Returns what a block-scaled product multiplies. is_native: the instruction computes it, not its twin.
+// Returns the numbers that a block-scaled product multiplies. `is_native`: whether the instruction computes
+// the product; if false, its twin does.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 class DeviceBlocks {  // HostBlocks in GPU memory

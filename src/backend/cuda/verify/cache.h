@@ -34,7 +34,7 @@ struct AttendCase {
 
   int num_tokens() const;
   int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row's q, k and v
-  bool writes_kv() const;  // each row is of another sequence, so attend() writes K and V
+  bool writes_kv() const;  // whether all rows are of different sequences; attend() then writes K and V
   bool has_trees() const;
   std::string text() const;
 };
@@ -46,7 +46,8 @@ struct CacheRow {
   std::vector<int> path;  // slots of the positions before the row, in order (draft_tree.h)
 };
 
-// A run has the pages that its rows see. Earlier positions hold random data; all other slots hold poison.
+// The cache with the pages that the rows of all runs see. Positions before a run hold random data; all other
+// slots hold poison.
 class TestCache {
  public:
   explicit TestCache(const AttendCase& c);

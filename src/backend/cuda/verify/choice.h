@@ -36,10 +36,11 @@ struct GroupsRead {
 class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
-  // Filled with the groups that route() stores for these choices, one for each token.
+  // Fills the arrays with the groups that route() stores for these choices. `choices`: one entry per token.
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
-  // Rows of an image with room for any routing; each pair's row in it (empty if there are no choices).
+  // image_pairs() returns the number of rows of an image of pairs that has room for any routing.
+  // image_row_of_pair() returns each pair's row in this image; it is empty without `choices`.
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
@@ -59,7 +60,7 @@ class DeviceGroups {
 class DeviceRoutingMailbox {  // a RoutingMailbox on the GPU
  public:
   DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // before any step
-  // As after the launch that chooses the experts.
+  // Fills the mailbox as the launch that chooses the experts does.
   explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;

@@ -61,7 +61,8 @@ cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& act
 DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
   return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
 }
-// Returns what the kernel multiplies: exactly (slack 0) if it gets the norm as input.
+// Returns the activations that the kernel multiplies. They are exact (slack 0) if the kernel gets the norm as
+// input.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
   if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);

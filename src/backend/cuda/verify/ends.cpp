@@ -54,7 +54,8 @@ class PlacesInTurn {
 // Returns a step number, even or odd, so that cases use either of the two buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Returns the number of bytes after the rows. With up to 4 rows, embed's threads copy them in two iterations.
+// Returns the number of bytes that follow the rows in the step's input. With up to 4 rows, embed's threads
+// copy these bytes in two iterations.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
@@ -75,7 +76,7 @@ EmbedRows embed_rows(const Case& c) {
   std::vector<size_t> tokens;
   for (size_t t = 0; t < T; ++t) {
     tokens.push_back(t == 0 ? vocab - 1
-                            : random_bits(c.seed + 1, t) % vocab);  // row 0: the last token; others: random
+                            : random_bits(c.seed + 1, t) % vocab);  // row 0 has the vocabulary's last token
     const auto token = static_cast<int32_t>(tokens.back());
     const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // its output row in the previous step
     results[static_cast<size_t>(chosen_as)].token = token;
@@ -86,7 +87,8 @@ EmbedRows embed_rows(const Case& c) {
   return {rows, results, tokens};
 }
 
-// Two inputs in host memory: this step's rows and the bytes after them; another step's rows, never read.
+// The inputs of two steps in host memory: this step's rows and the bytes after them, and the rows of another
+// step, which embed must not read.
 class HostInputs {
  public:
   HostInputs(const Case& c, const std::vector<RowInput>& rows)

@@ -14,7 +14,7 @@ namespace nibble::cuda::verify {
 class TestResidual {
  public:
   // Terms that kernels add to x: a matrix product's second part (has_rest), the outputs of num_experts
-  // experts, both, or none. Of several rows with typical values, the last row of x is huge.
+  // experts, both, or none. If there are several rows with typical values, the last row of x has huge values.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};

@@ -35,7 +35,7 @@ struct BlockMachine {  // this GPU or, in tests, a simulated one
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  ProbeFinding::Result expected_answer() const {  // answer of a kNative probe without faults
+  ProbeFinding::Result expected_answer() const {  // result of a probe of kNative that finds no fault
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };
