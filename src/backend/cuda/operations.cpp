@@ -140,8 +140,8 @@ void append(const Step& step, size_t layer) {
                     step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
-// Attention of tiles of a sequence's rows, and of single rows. Several CTAs share the positions of a single
-// row. Their partial softmaxes need scratch memory, which limits the rows of a launch.
+// Launches attention: of tiles of a sequence's rows, and of single rows. Several CTAs share the positions of
+// a single row. Their partial softmaxes need scratch memory, which limits the number of rows per launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;

@@ -1,4 +1,5 @@
-// Launches the operations of a step, with arguments from its recipe. forward.cpp calls a layer's in order.
+// Launches the operations of a step, with arguments from the step's recipe. forward.cpp calls the operations
+// of a layer in order.
 #pragma once
 
 #include "backend/cuda/memory/device_weights.h"

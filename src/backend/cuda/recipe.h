@@ -44,7 +44,7 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // for the first layer; for all others
+  NormIn first_attention_norm, attention_norm;  // before attention of the first layer; of all other layers
   // true: the norm kernel reads only the rank's own rows of the residual stream, and does not write it.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read
@@ -61,7 +61,7 @@ struct StepRecipe {
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
-  int group_size, max_groups;  // most pairs of a group; most groups of a step
+  int group_size, max_groups;  // largest number of pairs of a group, and of groups of the step
 
   // Shapes of launches that stream weights and multiply them by few columns. Other kernels have fixed shapes.
   std::optional<DenseLaunch> qkv, project;

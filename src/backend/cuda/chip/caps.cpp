@@ -45,7 +45,7 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
 }
 
 // A known chip. Sizes are from the vendor's datasheet, except the H200's memory, which its driver reports. A
-// GB is 1e9 bytes. known_gpu() also takes a family's name (sm_89) and returns its first row of kChips.
+// GB is 1e9 bytes. If known_gpu() gets a family's name (sm_89), it returns the family's first row of kChips.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;
@@ -64,7 +64,8 @@ constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpe
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, source};
 }
-// Speeds of a chip with an estimated read bandwidth. Measured chips reach 0.91 to 0.96 of their datasheet's.
+// Speeds of a chip with an estimated read bandwidth. Measured chips reach 0.91 to 0.96 of the bandwidth in
+// their datasheets.
 constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, source};
 }

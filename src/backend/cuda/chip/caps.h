@@ -17,7 +17,7 @@ struct DeviceProperties {  // properties of a GPU, as reported by its driver
   std::string name;
   int compute_capability{0};  // 10 * major + minor: 90 for sm_90
   int num_multiprocessors{0};
-  size_t shared_bytes{0};  // most shared memory that a CTA can request (opt-in limit)
+  size_t shared_bytes{0};  // largest shared memory that a CTA can request (opt-in limit)
   size_t total_bytes{0};
   bool is_integrated{false};  // the GPU shares the host's memory
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
@@ -30,7 +30,7 @@ struct DeviceCaps : DeviceProperties {
   bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); false: emulated in software
   bool has_wgmma{false};           // wgmma instructions (ptx/wgmma.cuh)
 
-  // False for a chip without a family of its own: it runs the code of an older family.
+  // Whether the chip has a family of its own. If false, it runs the code of an older family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
@@ -56,8 +56,9 @@ struct ChipSpeeds {
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 
-// A link between GPUs of one kind, within a host or (GB10) by a cable between machines. sum_seconds: time of
-// NCCL's all-reduce of a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its bytes.
+// A link between GPUs of one kind, within a host or (GB10) by a cable between machines. sum_seconds: time
+// that NCCL takes for an all-reduce of one row of the residual stream over 2, 4 or 8 GPUs, apart from the
+// time to transfer the row's bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second in one direction; 0: unknown
@@ -67,7 +68,8 @@ struct ChipLink {
 };
 ChipLink known_link(std::string_view name);  // throws like known_gpu()
 
-// Returns a chip by its name ("gb10"), or the first of a family ("sm_121"). Throws InputError if unknown.
+// Returns the known chip with this name ("gb10"), or the first known chip of a family ("sm_121"). Throws
+// InputError if the name is unknown.
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();
 // Returns the name of the known chip with the compute capability and multiprocessors of `properties`; "" if

@@ -17,12 +17,14 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-// Parses CMake's syntax with commas, "80,90a-real". -real means machine code only, -virtual means PTX only.
+// Parses a list of architectures in CMake's syntax, but separated by commas: "80,90a-real". -real means
+// machine code only, -virtual means PTX only.
 std::vector<Image> parse_images(std::string_view architectures);
 std::string describe(std::span<const Image> images);  // for example "sm_80 (also PTX), sm_90a"
 
-// The image that the CUDA runtime selects. Machine code runs on its compute capability and, unless it is
-// specific, on later ones of the same major version. Otherwise the driver compiles PTX of an older chip.
+// The image that the CUDA runtime selects for a GPU. Machine code runs on the compute capability that it is
+// compiled for and, unless it is specific, on later ones of the same major version. If no machine code runs
+// on the GPU, the driver compiles the PTX of an older chip.
 struct SelectedImage {
   Image image;
   bool is_compiled_at_start{false};

@@ -6,10 +6,11 @@
 
 namespace nibble::cuda {
 
-// Whether a profiler records ranges in this process.
+// Returns whether a profiler records ranges in this process.
 bool has_profiler();
 
-// A range of the calling thread, in the domain "nibble". The profiler assigns the launches inside it to it.
+// A range of the calling thread, in the domain "nibble": from construction to destruction. The profiler
+// assigns to the range the kernels that are launched inside.
 class ProfilerRange {
  public:
   explicit ProfilerRange(const char* name);

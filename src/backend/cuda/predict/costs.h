@@ -1,7 +1,8 @@
-// Fractions of a chip's rates that nibble's kernels reach, for predictions (predict.h). They were fitted
-// together to records of one H100 and one H200 (records/cuda-bench.jsonl, records/cuda-profile.jsonl; commit
-// 2494259) and to launches for 48 to 96 multiprocessors (records/cuda-predict.jsonl, commit 4fa7ba9).
-// tools/predict_records prints the errors. Fit them again only after a change that makes most steps faster.
+// Fractions of a chip's rates that nibble's kernels reach, for predictions (predict.h). The constants were
+// fitted together to records of one H100 and one H200 (records/cuda-bench.jsonl, records/cuda-profile.jsonl;
+// commit 2494259) and to launches for 48 to 96 multiprocessors (records/cuda-predict.jsonl, commit 4fa7ba9).
+// tools/predict_records prints the errors of the predictions. Fit the constants again only after a change
+// that makes most steps faster.
 #pragma once
 
 namespace nibble::cuda {

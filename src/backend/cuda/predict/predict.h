@@ -3,9 +3,9 @@
 //
 //  t = max(bytes / B, weights / W, operations / F) + launches * l
 //
-// bytes: weights, KV cache, activations. B, W, F: bytes read, weights converted and operations done per
-// second: the chip's rates (chip/caps.h) times the fractions reached by kernels (costs.h). l: seconds per
-// launch.
+// bytes: those of weights, KV cache and activations. B, W, F: bytes read, weights converted and operations
+// done per second, that is the chip's rates (chip/caps.h) times the fractions that kernels reach (costs.h).
+// l: seconds per launch.
 #pragma once
 
 #include <string_view>

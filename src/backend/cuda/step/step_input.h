@@ -16,23 +16,26 @@ namespace nibble::cuda {
 inline constexpr int kSparePages{1};
 
 inline constexpr int kMaxGraphTokens{64};
-// Returns the number of rows of the graph that runs num_tokens rows. It is rounded up, so that few graphs
-// serve all steps. Padding rows have token 0 and K and V in a spare page; their results are not used.
+// Returns the number of rows of the graph that runs num_tokens rows: num_tokens, rounded up so that few
+// graphs serve all steps. Padding rows have token 0, and their K and V are in a spare page; their results are
+// not used.
 constexpr int graph_rows(int num_tokens) {
   const int step = num_tokens <= 8 ? 1 : num_tokens <= 32 ? 4 : 8;
   return (num_tokens + step - 1) / step * step;
 }
 
-// Fewest attention rows of a rank with its own KV cache. With fewer, kernels would compute norms themselves,
-// for which rows must be contiguous. Padding rows repeat the step's first row, with K and V in a spare page.
+// Smallest number of attention rows of a rank with its own KV cache; padding rows fill up to it. With fewer
+// rows, kernels would compute norms themselves, for which rows must be contiguous. A padding row repeats the
+// step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
-// Decides which kernels a step launches, with which grids. Steps of equal shape share a CUDA graph.
+// The shape of a step decides which kernels the step launches, with which grids. Steps of equal shape share a
+// CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
   // Rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
   int num_own_rows{0};
-  // Rows that attention processes singly come first in the step, and then the rows in tiles.
+  // Number of rows that attention processes singly, and of tiles. The single rows come first in the step.
   int num_single_rows{0}, num_tiles{0};
   bool any_tiles{false};  // any rank has tiles; all ranks must launch a step in the same way
   bool are_greedy{false};
@@ -40,7 +43,8 @@ struct StepShape {
   bool writes_kv{false};   // no two rows share a sequence, so attend_rows() writes K and V
   bool have_trees{false};  // some drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // number of DraftRuns; 0 without draft head and trees
-  // With a draft head: number of chains, most drafts of a chain, most chunks of the head's attention.
+  // With a draft head: number of chains, largest number of drafts of a chain, and of chunks of a row in the
+  // head's attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool draft_trees{false};  // some run requests several drafts per position (DraftRequest::topk)
   // Whether the step runs as a graph. Steps that decode or verify drafts do: they have few different shapes.
@@ -76,7 +80,7 @@ InputParts parts_of(uint8_t* input, const StepShape& shape);
 
 size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
 
-int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
+int chunks_for(int num_pages);  // number of chunks of attend_rows() for `num_pages` pages of a row
 
 // A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {
@@ -86,7 +90,7 @@ struct TreeOfStep {
 };
 
 // Writes batches to the buffers that embed reads: buffer n % 2 for step n (step_exchange.h). `step_` counts
-// the steps whose embed was enqueued: batches without tokens and failed launches have none.
+// the steps whose embed was enqueued, so neither batches without tokens nor failed launches.
 class InputUpload {
  public:
   // `device_step`: number of steps, counted by embed on the GPU. `rank`: selects one of several KV caches.
@@ -104,7 +108,8 @@ class InputUpload {
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  // A step's shape, padded to that of a graph, and counts of the batch, without padding unless stated.
+  // `shape`: the step's shape, padded to that of a graph. The other members are counts of the batch, without
+  // padding unless stated.
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};

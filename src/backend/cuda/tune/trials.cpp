@@ -27,8 +27,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Layers of the trial model. Four are enough to make a layer's weights leave L2 before they are read again:
-// four layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads an eighth.
+// Number of layers of the trial model. With four, a layer's weights leave L2 before they are read again: four
+// layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -38,7 +38,8 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Returns the numbers in ascending order. Numbers of rows that run as graphs are rounded up to a graph's.
+// Returns the numbers of rows in ascending order. Numbers of steps that run as graphs are rounded up to the
+// number of rows of a graph.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)
@@ -163,7 +164,8 @@ class TrialModel {
   InputUpload input_;
 };
 
-// Checks kernels at any number of rows, also where the table does not use them; each once per number.
+// Checks kernels at any number of rows, including numbers for which the table does not use them. A kernel is
+// checked only once per number.
 class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
@@ -193,7 +195,7 @@ class Trials {
   Trials(std::vector<StepKernels> candidates, std::vector<int> num_rows, const ReportProgress& report)
       : candidates_(std::move(candidates)),
         num_rows_(std::move(num_rows)),
-        meter_(2 * num_rows_.size(), report) {}  // two parts of progress per number: check, time
+        meter_(2 * num_rows_.size(), report) {}  // 2 units of progress per number of rows: check, time
 
   std::span<const StepKernels> candidates() const { return candidates_; }
   std::span<const StepTrial> times() const { return times_; }
