@@ -93,7 +93,7 @@ class CudaBackend final : public Backend {
   Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
-  // Whether this GPU samples tokens. Only rank 0's GPU does.
+  // Returns whether this GPU samples tokens. Only rank 0's GPU does.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect(int max_batch_tokens);
   void try_links();

@@ -56,7 +56,7 @@ enum class MatrixEngine {
 
 struct Pass {               // how a kernel reads its weights once: its columns, its input and its output
   int columns{0};           // tokens, or pairs of a token and an expert, that share a pass; 0: no weights
-  bool takes_norm{false};   // reads a norm from another launch; false: computes it or needs none
+  bool takes_norm{false};   // reads a norm that another launch computes; false: computes it or needs none
   bool leaves_parts{true};  // stores each sum in two parts, which the next kernel adds (dense/args.h)
   bool takes_image{false};  // reads activations from an image (layout/activations.h)
   bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)

@@ -179,11 +179,12 @@ void attend(const Step& step, size_t layer) {
                           args);
 }
 
-// Stores the residual stream after attention in parts or, if ranks share the model, this rank's terms of it.
+// Stores the residual stream after attention in parts or, if ranks share the model, this rank's terms of the
+// stream.
 void project(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const DeviceLayer& weights = layer_of(step, layer);
-  // If a separate launch computes the norm before qkv, it also adds the experts' outputs to x.
+  // If a separate launch computes the norm before qkv, that launch also adds the experts' outputs to x.
   const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
   ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
   if (!step.recipe.project_adds_stream) x.x = nullptr;

@@ -50,7 +50,8 @@ Activations attended_of(const Step& step);
 ResidualInput stream_after_attention(const Step& step);
 ResidualInput stream_after_layer(const Step& step);
 
-// Returns half a layer's result for the sum over ranks. If the sum computes a norm, it goes to work.normed.
+// Returns this rank's result of half a layer, for the sum over ranks. If the sum computes a norm, the norm is
+// stored in work.normed.
 HalfOutput output_of_half(const Step& step, int half);
 
 // Compute the logits of outputs first to first + count - 1 (at most kOutputRows), and choose their tokens.

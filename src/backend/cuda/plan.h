@@ -24,8 +24,8 @@ struct PlanOptions {
   std::vector<TunedSteps> tuned_steps{};  // steps that run other kernels than the table gives for their rows
 };
 
-// Operations whose kernels `nibble tune` tries. A norm has only one kernel, or other operations' kernels
-// compute it.
+// Operations whose kernels `nibble tune` tries. kRmsNorm has only one kernel, but sets of kernels differ in
+// whether they need it: kernels of other operations may compute the norm.
 inline constexpr Operation kTriedOperations[]{
     Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};

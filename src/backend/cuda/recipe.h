@@ -29,10 +29,10 @@ enum class StreamIn {
 };
 
 struct Sharing {
-  bool is_shared{false};  // ranks share the model, and add up their results of each half layer
-  // true: kernels sum over ranks and can also compute norms (ranks/sum.h). false: NCCL moves the terms.
+  bool is_shared{false};  // whether ranks share the model, and add up their results of each half layer
+  // Whether the sums over ranks can also compute norms (ranks/sum.h). If false, NCCL moves the terms.
   bool sums_can_norm{false};
-  // true: each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
+  // Whether each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
   bool has_own_sequences{false};
 };
 
@@ -45,7 +45,8 @@ struct StepRecipe {
   StepRows rows;
 
   NormIn first_attention_norm, attention_norm;  // before attention of the first layer; of all other layers
-  // true: the norm kernel reads only the rank's own rows of the residual stream, and does not write it.
+  // Whether the norm kernel reads only the rank's own rows of the residual stream, and does not write the
+  // stream.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read
   int num_parts;                           // parts in which qkv and project each store a result: 1 or 2
@@ -54,8 +55,8 @@ struct StepRecipe {
 
   StreamIn stream_after_attention;
   int num_stream_parts;      // parts of the stream after attention, which its reader adds: 1 or 2
-  bool project_adds_stream;  // true: project adds the residual stream; false: the all-reduce does
-  // true: the kernel that next reads the stream adds the experts' outputs. false: the all-reduce adds them.
+  bool project_adds_stream;  // whether project adds the residual stream; if false, the all-reduce does
+  // Whether the kernel that next reads the stream adds the experts' outputs; if false, the all-reduce does.
   bool reader_adds_experts;
 
   NormIn experts_norm;

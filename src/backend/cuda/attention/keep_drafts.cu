@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Up to kKeepThreads drafts of a run, which a CTA examines at once, and the moves of the accepted ones.
+// Up to kKeepThreads drafts of a run, which a CTA examines at once, and the moves of the accepted drafts.
 struct KeptTile {
   int parents[kKeepThreads];  // parent_of_row() of each draft
   bool fit[kKeepThreads];     // fits() of each draft (input/draft_slots.h)

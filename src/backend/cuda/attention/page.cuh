@@ -82,7 +82,7 @@ struct Rotation {
 };
 
 // Returns a query element as it is multiplied with keys: divided by sqrt(D) = 8, and multiplied by log2(e),
-// so that softmax needs powers of two. The result is rounded only once, after both factors.
+// so that the softmax can use powers of two. The result is rounded only once, after both factors.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
@@ -183,9 +183,8 @@ __device__ uint32_t bits_of_row(const Exponentials& exponentials) {
   return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
          exponentials[1][2 + half];
 }
-// Returns the reference R of a row on a page. `exponentials` were computed from `scores` relative to
-// `reference`. If one of them is 2 or more, they are recomputed relative to the page's own R, which is
-// returned.
+// Returns the reference R of a row on a page. `exponentials`: those of `scores`, relative to `reference`. If
+// any of them is 2 or more, recomputes all of them relative to the page's own R, and returns that R.
 template <int half>
 __device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
   const float largest = reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum());

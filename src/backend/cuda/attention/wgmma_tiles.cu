@@ -340,7 +340,7 @@ class StepSoftmax {
       note_references(sums);
     }
   }
-  // Call it whenever the references of the sums have changed.
+  // Notes whether the references of the sums are the head's normal one. Call it whenever they have changed.
   __device__ void note_references(const TileSums& sums) {
     is_raised_ = sums.reference(0) == of_head_ && sums.reference(1) == of_head_ ? 0 : kTooLarge;
   }
@@ -381,9 +381,9 @@ class StepSoftmax {
       }
     });
   }
-  // For row `half` (0 or 1): makes the exponentials of the iteration's pages up to i and the row's sums
-  // relative to the larger of the two references, that of page i and that of the sums. Returns the factor by
-  // which the caller must multiply the row's totals.
+  // Raises the reference of row `half` (0 or 1) to `reference`, that of page i of the iteration, if that is
+  // larger. Rescales the row's sums, and the row's exponentials of the pages up to i, accordingly. Returns
+  // the factor by which the caller must multiply the row's totals.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);

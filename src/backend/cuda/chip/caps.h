@@ -30,7 +30,7 @@ struct DeviceCaps : DeviceProperties {
   bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); false: emulated in software
   bool has_wgmma{false};           // wgmma instructions (ptx/wgmma.cuh)
 
-  // Whether the chip has a family of its own. If false, it runs the code of an older family.
+  // Returns whether the chip has a family of its own. If not, the chip runs the code of an older family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 

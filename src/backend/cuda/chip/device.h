@@ -1,4 +1,5 @@
-// The GPU that the calling thread has selected (ranks/cards.h); the first GPU if it has selected none.
+// The GPU that the calling thread has selected (ranks/cards.h), or the first GPU if the thread has selected
+// none.
 #pragma once
 
 #include <cuda_runtime_api.h>

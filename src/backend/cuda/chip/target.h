@@ -20,7 +20,7 @@ int compute_capability_of(Family family);  // for example 90 for kSm90
 std::string name(Family family);           // for example "sm_90"
 
 // A budget is the shared memory that a CTA may use. The shapes of kernels (warps, ring slots, columns per
-// pass) follow from it, so a large chip with a small budget uses exactly the shapes of a small chip.
+// pass) follow from the budget, so a large chip with a small budget uses exactly the shapes of a small chip.
 
 // KB of shared memory per CTA. Chips have 99 (sm_86, 89, 120, 121), 163 (sm_80) or 227 (sm_90, sm_100).
 enum class Budget { k99, k163, k227 };

@@ -159,7 +159,7 @@ ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const 
   return y;
 }
 
-// Computes W norm(x) for the current row of each chain, and stores it in `parts`.
+// Computes W norm(x) for the current row of each chain, and stores the result in `parts`.
 ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights,
                                              int num_rows, float* parts) const {
   if (num_rows > kFewTokens) {

@@ -64,11 +64,11 @@ class HeadDrafter {
   HeadDrafter(const Weights& model, const DeviceWeights& device, const BackendOptions& options,
               const Target& target, Stream stream);
 
-  // Call it after each layer of a step. If the head reads the residual stream after this layer (a tap),
-  // stores it.
+  // Stores the residual stream `x` after a layer, if the head reads it (a tap). Call keep() after each layer
+  // of a step.
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
-  // Call it after the sampling of a step. Fills the head's KV cache, and makes drafts for runs that request
-  // them.
+  // Fills the head's KV cache, and makes drafts for runs that request drafts. Call draft() after the sampling
+  // of a step.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
   // Returns where on the device draft() leaves the starts of chains and the drafts, for the next step's
   // embed().

@@ -42,8 +42,8 @@ struct PlaceDraftsArgs {
   DraftSlot* slots;                          // [T], output: the token after each row, and its chain
   // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
-  // [num_drafts, num_chains], output: a row per draft. Positions are at most max_position; drafts beyond it
-  // are not used.
+  // [num_drafts, num_chains], output: a row per draft. Positions are at most max_position; drafts at later
+  // positions are not used.
   RowInput* chain_rows;
   ChainStart* starts;  // [num_chains], output: where each chain's drafts begin
 };

@@ -51,8 +51,8 @@ struct RouteAndExpertsUpArgs {
   __nv_bfloat16* gated;  // [T K, I], output
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
-// Returns whether route_and_experts_up() can run: it needs a warp per segment of the router, and all CTAs
-// resident.
+// Returns whether route_and_experts_up() can run. The launch must have a warp for each segment of the router,
+// and all its CTAs must be resident.
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 

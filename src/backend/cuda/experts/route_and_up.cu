@@ -43,8 +43,8 @@ struct RouterShare {
   uint32_t tag;
   float bias;  // the router's bias for the expert whose logit this thread adds up
 };
-// Shared memory for all sums and logits of the router. It may overlap the rings, which are not in use before
-// the logits are known.
+// Shared memory for all sums and logits of the router. This memory may overlap the rings, which are not in
+// use before the logits are known.
 struct RouterMemory {
   float *sums, *logits;
 };

@@ -169,8 +169,8 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. The kernel requests weights as soon as route_and_experts_up() has published
-// the chosen experts.
+// Computes experts_down() of one token. Requests weights as soon as route_and_experts_up() has published the
+// chosen experts.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -210,7 +210,7 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   cta.multiply(stream, units_of_slot(share), {expert, 1, nullptr, 0, cta.slot}, true, [] {});
 }
 
-// experts_down() of several tokens.
+// Computes experts_down() of several tokens.
 template <int warps, typename Cta>
 __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;

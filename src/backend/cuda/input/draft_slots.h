@@ -44,8 +44,8 @@ struct MadeDrafts {
 };
 
 // Returns `row` with the token and position that its draft chain gives. row.position is 0 for the token
-// before the drafts, n for draft n - 1. If the chain's drafts are not used, the row gets token 0; it has
-// pages for its position, and its results are not used either.
+// before the drafts, n for draft n - 1. If the chain's drafts are not used, the row gets token 0 and a
+// position for which it has pages, and its results are not used.
 constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];

@@ -20,7 +20,7 @@ inline constexpr uint64_t kAllTokens{~uint64_t{0}};
 struct Adjustment {
   int32_t token;
   float bias;
-  int32_t count;  // how often it was output; 0: it is in the prompt; -1: no penalties apply
+  int32_t count;  // how often the token was output; 0: it is in the prompt only; -1: no penalties apply
   float raw;      // the model's logit, saved by the device while the adjusted logit replaces it
 };
 

@@ -112,8 +112,8 @@ constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
 }
 
 // Returns the first unit of CTA n if `num` CTAs divide `count` units evenly. The product `count` * n must fit
-// in 32 bits. It always does: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a
-// few hundred CTAs.
+// in 32 bits. The largest products fit: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256
+// columns, for a few hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // The units [first, last) of one CTA. A unit is one segment of one strip; units are numbered strip by strip.
 // share_of() returns a CTA's share, which may begin at any segment or, if `whole_strips` is true, only at the

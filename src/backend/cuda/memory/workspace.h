@@ -64,8 +64,8 @@ struct Workspace {
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox; zero before the first step
   uint32_t* step{nullptr};  // number of the current step; zero before the first
-  // Counters, zero before the first step. Their numbers: embed and route 1, experts_down kMaxExpertsPerToken,
-  // sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.
+  // Counters of kernels, zero before the first step: embed and route have one each, experts_down has
+  // kMaxExpertsPerToken, sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
   float* attend_mailbox{nullptr};  // AttendArgs: [mailbox_partials, kPartialFloats]; zero before step 1

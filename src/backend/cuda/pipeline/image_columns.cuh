@@ -1,8 +1,7 @@
 // Matrix products of many tokens (pipeline.cuh) on Hopper. The products use wgmma or, if columns are few,
 // mma.sync, which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image
 // (activations.h). Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns.
-// One more warp makes the copy engine fill the stages with weights, and another warp makes it fill the stages
-// with activations.
+// Two more warps make the copy engine fill the stages: one with weights, the other with activations.
 //
 // The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
 // the first stages while that kernel ends. So this warp also reads the items before that kernel has ended

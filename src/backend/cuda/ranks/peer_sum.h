@@ -12,9 +12,9 @@ namespace nibble::cuda {
 
 class PeerSum final : public RankSum {
  public:
-  // Allocates the rank's inbox on the calling thread's GPU, and enqueues in `stream` the work that zeros it.
-  // `work` must outlive this object. Construct the PeerSums of all ranks, wait for their streams, then call
-  // link() of each.
+  // Allocates the rank's inbox on the calling thread's GPU, and enqueues in `stream` the work that zeros the
+  // inbox. `work` must outlive this object. Construct the PeerSums of all ranks, wait for their streams, then
+  // call link() of each.
   PeerSum(const Config& config, int num_ranks, int max_batch_tokens, const Workspace& work, Stream stream);
   // `all`: the PeerSums of all ranks, in rank order. All ranks share one `failure`.
   void link(int rank, std::span<PeerSum* const> all, std::shared_ptr<FailureFlag> failure);

@@ -6,11 +6,11 @@
 //
 // Both add float32 terms in rank order, so all ranks get the same bits.
 //
-// CPU ranks use another interface, RankLinks (backend/rank_links.h): it sums an array in host memory over
+// CPU ranks use another interface, RankLinks (backend/rank_links.h), which sums an array in host memory over
 // TCP, sends all terms to all ranks, and blocks the caller. A sum of GPU ranks is a launch, so a CUDA graph
-// can contain it. It adds several parts and x, sends each row only to its owner, and computes the next norm.
-// An earlier version sent all terms to all ranks and left norms to other kernels: 64 rows took 12.3 us
-// instead of 7, and a prompt of 2,048 tokens 45.2 ms instead of 38.7 (docs/decisions/0017).
+// can contain it. This launch adds several parts and x, sends each row only to its owner, and computes the
+// next norm. An earlier version sent all terms to all ranks and left norms to other kernels: 64 rows took
+// 12.3 us instead of 7, and a prompt of 2,048 tokens 45.2 ms instead of 38.7 (docs/decisions/0017).
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class RankSum {
   RankSum& operator=(const RankSum&) = delete;
   virtual ~RankSum() = default;
 
-  // Whether sum() can compute a norm. If false, SumTerms::norm must have no weights.
+  // Returns whether sum() can compute a norm. If not, SumTerms::norm must have no weights.
   virtual bool leaves_norms() const = 0;
   // Returns the buffer to which this rank writes its columns of the logits before gather_logits().
   virtual float* logits() const = 0;

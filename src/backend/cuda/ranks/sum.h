@@ -24,7 +24,8 @@ struct Inbox {
   uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last meeting at which it arrived
 };
 
-// Where one rank gets the results of sums, for all rows of a step. Owners of rows write them on all ranks.
+// Where one rank gets the results of sums, for all rows of a step. The owner of a row writes the row's
+// results to the SumOutputs of all ranks.
 struct SumOutputs {
   float* x{nullptr};               // [T, H]
   __nv_bfloat16* normed{nullptr};  // [T, H]

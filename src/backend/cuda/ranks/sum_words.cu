@@ -60,8 +60,8 @@ __device__ float2 own_pair(const SumTerms& terms, int row, int col) {
   return loaded[0];
 }
 
-// Sums one or two rows, without a norm: the kernels that read the sums compute it. Each thread adds up two
-// adjacent elements.
+// Sums one or two rows, without a norm: the kernels that read the sums compute the norm. Each thread adds up
+// two adjacent elements.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
     sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {

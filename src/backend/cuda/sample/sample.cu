@@ -95,7 +95,8 @@ struct Likeliest {
   float logit{-INFINITY};
   int token{-1};
 
-  // Call it in ascending order of token ids, so that the lowest of equally likely tokens stays.
+  // Takes the token if it is likelier than the current one. Call consider() in ascending order of token ids:
+  // of equally likely tokens, the one with the lowest id stays.
   __device__ void consider(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
@@ -194,7 +195,8 @@ __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint
   return shared.place;
 }
 
-// A row of logits. All threads of the row's CTAs must call each function, unless its comment names fewer.
+// A row of logits. All threads of the row's CTAs must call each function, unless the function's comment names
+// fewer threads.
 class LogitRow {
  public:
   __device__ LogitRow(float* logits, int vocab, Shared& shared)
@@ -345,7 +347,7 @@ class LogitRow {
       logits_[__ldcg(&extra->token)] = __ldcg(&extra->raw);
     __syncthreads();
   }
-  // From now on, tokens outside the mask have logit -infinity. null: no mask.
+  // Sets the mask: tokens outside of it have logit -infinity from then on. null: no mask.
   __device__ void allow_only(const uint32_t* mask) { mask_ = mask; }
   __device__ float logit(int token) const { return masked(token, __ldcg(logits_ + token)); }
 

@@ -47,7 +47,8 @@ struct StepShape {
   // head's attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool draft_trees{false};  // some run requests several drafts per position (DraftRequest::topk)
-  // Whether the step runs as a graph. Steps that decode or verify drafts do: they have few different shapes.
+  // Returns whether the step runs as a graph. Steps that decode or verify drafts do, because they have few
+  // different shapes.
   bool is_recorded() const {
     return num_tokens > 0 && num_tokens <= kMaxGraphTokens && !any_tiles && num_outputs == num_tokens;
   }
@@ -64,7 +65,7 @@ struct InputParts {
   int* output_rows;      // [num_outputs]: the row of each output
   DraftRun* draft_runs;  // [num_runs]
   // own_rows [num_own_rows]: index in `rows` of each attention row. own_of_rows [num_tokens]: attention row
-  // of each row; -1: another rank's. Both are null if num_own_rows is 0.
+  // of each row; -1: another rank computes the row's attention. Both are null if num_own_rows is 0.
   int *own_rows, *own_of_rows;
   // [num_tokens] if the step has trees, otherwise null. `parents`: see ChosenTokens.
   int32_t *slots, *parents;

@@ -17,7 +17,7 @@ namespace nibble::cuda {
 
 struct StepKernels {
   int of_rows{0};  // a number of rows for which the kernel table chooses these kernels
-  // false: mma.sync kernels on a chip that uses wgmma, tried only for comparison.
+  // If false, these are mma.sync kernels on a chip that uses wgmma, which are tried only for comparison.
   bool may_be_chosen{true};
   // Rows of the kernel table, for a Plan. Rows of tried operations are changed to take any number of rows.
   std::vector<KernelRow> rows{};
@@ -54,9 +54,9 @@ std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
 std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::span<const StepTrial> trials,
                                 int num_layers);
 
-// Returns the steps for which `choices` differ from `now`; both have one entry per tried number of rows. An
-// entry also holds for larger numbers of rows, up to the next entry's; the last entry only for its own
-// number.
+// Returns the steps for which `choices` differ from `now`, the table's choices at the same numbers of rows.
+// An entry of `choices` also holds for larger numbers of rows, up to that of the next entry; the last entry
+// holds only for its own number.
 std::vector<TunedSteps> tuned_steps(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, std::span<const StepChoice> now);
 

@@ -22,7 +22,8 @@ struct HostBlocks {
   double value(int row, int col) const;           // sum of the terms, each with its scale
 };
 
-// Scales of a block of four lanes with 8 elements each. Rounding errors are added in the kernels' order.
+// Scales of a block of 32 elements. In a kernel, four lanes hold 8 elements each; the lanes' errors, by which
+// MXFP4's scale is chosen, are added in the same order here.
 struct BlockScales {
   uint32_t largest;  // float32 bits of the block's largest magnitude
   uint8_t mxfp8, mxfp4;
@@ -54,7 +55,8 @@ class DeviceBlocks {  // HostBlocks in GPU memory
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 
-// A kernel's result before it rounds to bfloat16 and quantises; it is within `bound` of `value`.
+// Expected number before the kernel rounds it to bfloat16 and quantises it. The kernel's own number may
+// differ from `value` by up to `bound`.
 struct Near {
   double value, bound;
 };

@@ -35,7 +35,8 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // Checks that the other step's buffer is still poison, and also this step's from byte `from` on.
+  // Checks that the buffer of the other step is still poison, and the buffer of this step from byte `from`
+  // on.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());

@@ -279,7 +279,8 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
       RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
 }
 
-// Returns the kind of the router's values: that of the case, but typical instead of huge or mixed ones.
+// Returns the kind of the router's values: that of the case, but kTypical if the case has huge or mixed
+// values.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
 }

@@ -22,7 +22,8 @@ class TestResidual {
   TestResidual(const Case& c, int num_tokens, const Parts& parts);
 
   ResidualInput input() const;
-  // Returns element i of a token: all terms, added in float32 in the kernels' order, so the bits are equal.
+  // Returns element i of a token: the sum of all terms, added in float32 in the order of the kernels, whose
+  // result has the same bits.
   float at(int token, int i) const;
 
  private:

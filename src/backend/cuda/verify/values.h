@@ -27,8 +27,9 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// `number`, computed by the host, and a kernel's result within `error` of it, are both rounded. The host's
-// rounded result is `value`; the kernel's may differ by `slack` if a rounding border is between them.
+// A number that the host and a kernel compute and round. Before rounding, the host has `number`, and the
+// kernel's number differs from it by at most `error`. After rounding, the host has `value`, and the kernel's
+// number differs by at most `slack`, which is above 0 if the two may be rounded differently.
 struct Rounded {
   float value, slack;
   double number, error;  // the host's, before rounding; a kernel's largest error
