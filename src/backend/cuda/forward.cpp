@@ -7,7 +7,7 @@ void attention(const Step& step, size_t layer, const Taps& taps) {
   norm_before_attention(step, layer);
   qkv(step, layer);
   append(step, layer);  // rotates q and k, appends k and v
-  attend(step, layer);  // window of 128 on sliding layers
+  attend(step, layer);  // sliding layers see only a window of positions
   if (taps.after_attend) taps.after_attend(layer);
   project(step, layer);  // x += Wo attended + bo
   if (taps.after_project) taps.after_project(layer, stream_after_attention(step));

@@ -65,7 +65,8 @@ class Rank {
   void send_tokens(const OutputRange& outputs, Turn turn, Stream stream) const {
     sum_->send_tokens(on(stream), outputs, turn);
   }
-  void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }  // after all tokens are chosen
+  // Call it after all tokens of the step are chosen.
+  void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }
 
   // Test the links before the first step: run_trial() sums known terms over the ranks, for many rows and for
   // one row, and trial_was_right() checks the sums.

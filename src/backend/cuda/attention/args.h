@@ -29,7 +29,7 @@ struct PagesAhead {
 };
 
 struct RopeInput {
-  const float* frequencies;  // [D / 2]
+  const float* frequencies;  // [D / 2]: radians per position for each pair of elements
   float concentration;
 };
 
@@ -59,7 +59,7 @@ struct AttendArgs {
   RopeInput rope;
   LayerPages pages;
   int window;          // number of positions that a row sees, its own included; 0: all
-  const float* sinks;  // [Nq]
+  const float* sinks;  // [Nq]: the logit of each query head's sink
   // Whether attend_rows() also writes the rows' k and v to the cache. If so, all rows of the step must be of
   // different sequences.
   int writes_kv;
@@ -67,7 +67,7 @@ struct AttendArgs {
   // [rows of the launch, Nkv, max_chunks, kPartialFloats], scratch: a partial softmax per chunk
   float* partials;
   unsigned* tickets;  // [rows of the launch, Nkv]: counts finished CTAs; zero between launches
-  Activations out;    // [T, Nq D]
+  Activations out;    // [T, Nq D]: the result
   // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs of a launch exchange. Zero between
   // launches.
   float* mailbox{nullptr};
@@ -89,7 +89,7 @@ struct AttendTilesArgs {
   int num_heads, num_kv_heads;
   LayerPages pages;
   int window;            // number of positions that a row sees, its own included; 0: all
-  const float* sinks;    // [Nq]
+  const float* sinks;    // [Nq]: the logit of each query head's sink
   Activations attended;  // [T, Nq D]: input: the queries from append(); output: the result
   // [kMostTileCtas, kTileTotals]: sums of an unfinished tile, which one CTA leaves for the CTA that
   // continues the tile (stretch.cuh). Zero between launches.

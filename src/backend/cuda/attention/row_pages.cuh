@@ -247,7 +247,7 @@ class WarpPages {
     const int first = page_of(chunk) * kPagePositions;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const bool has_end = first + kPagePositions - 1 > share_.seen.last;
-    float scores[4][4]{};  // [n][0], [n][1]: head g at positions 8 n + 2 t, 8 n + 2 t + 1
+    float scores[4][4]{};  // scores[n][0], [n][1]: scores of head g at positions 8 n + 2 t, 8 n + 2 t + 1
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll

@@ -65,8 +65,8 @@ void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // reads norm(x
 
 // project() computes parts = x + W attended + b, with W [H, Nq D] and the residual stream x.
 struct ProjectArgs {
-  Activations attended;  // [T, Nq D]
-  int cols;              // Nq D
+  Activations attended;  // [T, Nq D]: output of attention
+  int cols;              // Nq D: columns of W
   // The residual stream. If residual.x is null, no stream is added, and residual.hidden is the number of
   // rows of W.
   ResidualInput residual;
@@ -97,7 +97,7 @@ struct UnembedArgs {
 };
 inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembed_dealt(): one counter each
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
-void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights must be BF16 or E4M3
+void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // for BF16 or E4M3 weights
 
 // Variants for many tokens, by mma.sync. They read the weights once per 64 (MXFP4) or 128 tokens
 // (bf16_columns.cuh).

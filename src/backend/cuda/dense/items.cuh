@@ -62,7 +62,7 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
 // read after the first part of a sum was stored in `out`.
 struct DenseOutput {
   float* out;         // [T, rows], output
-  const float* bias;  // [rows of the matrix] or null
+  const float* bias;  // [rows of the matrix] or null: added to the product
   const float* x;     // [T, rows] or null: the residual stream, added to the product
   int rows;           // floats per token in `out`: the matrix's number of rows, or more
 };

@@ -16,8 +16,8 @@ namespace {
 struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
-  bool whole_strips{false};  // share whole strips among CTAs; false: segments
-  bool spares{false};        // until the activations have arrived, prefetch one slot fewer per ring
+  bool whole_strips{false};  // whether CTAs share the matrix by whole strips; if false, by segments
+  bool spares{false};        // whether to prefetch one slot per ring fewer until the activations have arrived
 };
 
 // The functions that a kernel passes to stream_matrix():

@@ -24,7 +24,7 @@ struct OptionalIndex {
 // still runs.
 enum class TokenSource : uint32_t {
   kKnown = 0,                      // the host knows the token
-  kOutputRow = uint32_t{1} << 30,  // the previous step samples the token, for one of its output rows
+  kOutputRow = uint32_t{1} << 30,  // the previous step samples the token, from one of its output rows
   // The previous step's draft chain has the token: a draft, or the token before the drafts.
   kDraftChain = uint32_t{1} << 31,
 };

@@ -14,7 +14,7 @@ namespace nibble::cuda {
 
 enum class ActivationLayout {
   kRows,   // row by row, in bfloat16
-  kImage,  // an image (below) of bfloat16, for kernels that use wgmma
+  kImage,  // tile by tile and swizzled (an image, see cell_of()), in bfloat16, for kernels that use wgmma
   kBlocks  // row by row, in a block-scaled format (block_rows.h)
 };
 

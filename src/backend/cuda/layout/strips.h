@@ -82,7 +82,7 @@ struct Strips {
   // if the next is past the end of a strip. The host computes them (stream_shape.h), because divisions in
   // kernels are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
-  Divisor by_ctas{};  // divides by the number of CTAs that compute the matrix together
+  Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };

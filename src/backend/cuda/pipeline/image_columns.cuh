@@ -40,7 +40,7 @@ template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  if (index >= count) return begin();  // a rank without any of the chosen experts has no items
+  if (index >= count) return begin();  // on a rank that holds none of the chosen experts, CTAs have no items
   auto next = items.at(index);
   begin();
   for (; index < count; index += step) {
@@ -64,7 +64,7 @@ struct ImageShape {
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
       kStageBytes{(kWeightPlace + kStrips * kStripBytes + 1023) / 1024 * 1024};
   static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
-                               stages_bytes(1, kStageBytes)};  // the driver takes 1 KB per CTA
+                               stages_bytes(1, kStageBytes)};  // 1,024: memory that the driver takes per CTA
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;

@@ -55,7 +55,7 @@ using PromptSums = float[PromptWarps::kWarpTiles][4];
 // pairs.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // row of the first column in the image of activations, if there is one
+  int image_row{0};  // if activations are an image: the image's row of the item's first column
 };
 struct SegmentItem : PromptItem {  // an item that covers only one segment of each strip
   int segment;

@@ -292,8 +292,8 @@ class UnitStream {
   const Strips& strips_;
   const Matrices matrices_;
   const unsigned thread_;                 // index in the CTA; a member, because to read threadIdx is slow
-  int last_;                              // end of the range of units; lowered by a matrix that ends early
-  UnitCursor to_prefetch_, to_multiply_;  // the units to prefetch and to multiply next
+  int last_;                              // end of the range of units; a matrix that ends early lowers it
+  UnitCursor to_prefetch_, to_multiply_;  // the next unit to prefetch, and the next unit to multiply
   const uint8_t* from_{nullptr};          // global address of the unit to prefetch
   int matrix_end_{0};                     // index of the next matrix's first unit
   int next_tile_{0};

@@ -17,8 +17,9 @@ inline constexpr double kMostSpeed{0.9};  // smallest speed of prompts, relative
 bool has_much_memory(const DeviceCaps& caps);
 // Returns the default number of rows of a step. If the GPU's speed is unknown, only its memory decides.
 int default_batch_tokens(const DeviceCaps& caps);
-// Returns the default number of prompt rows in a step with running answers: the smallest, but at least 2,048,
-// with which prompts are predicted to reach kMostSpeed of their speed with default_batch_tokens() rows.
+// Returns the default number of prompt rows in a step with running answers. This is the smallest number, but
+// at least 2,048, with which prompts are predicted to reach kMostSpeed times the speed that they reach with
+// default_batch_tokens() rows.
 int default_rows_with_answers(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

@@ -154,7 +154,7 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // errors of the whole block
+constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // `errors`: of the whole block
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }
 __host__ __device__ inline uint32_t quantise_mxfp4(const float (&x)[8], uint32_t largest, uint8_t scale) {

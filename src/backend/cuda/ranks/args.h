@@ -13,7 +13,7 @@ namespace nibble::cuda {
 enum class Turn { kSendAndWait, kSend, kWait };
 
 struct SumNorm {
-  const float* weights{nullptr};  // [H]; null: no norm
+  const float* weights{nullptr};  // [H]: weights of the norm; null: no norm
   float eps{0};
   int image_rows{0};  // number of rows of SumOutputs::normed, if that is an image; 0: it is plain rows
 };
@@ -23,8 +23,8 @@ struct SumTerms {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;       // at most kMaxExpertsPerToken
   size_t part_stride, row_stride;
-  const float* x;  // [T, H]
-  float* out;      // [T, H]
+  const float* x;  // [T, H]: the residual stream, to which the parts are added
+  float* out;      // [T, H], output
   SumNorm norm;
   // [T, num_parts]: a part of weight 0 is not read and counts as zeros. null: all parts count.
   const float* weights{nullptr};

@@ -10,7 +10,7 @@
 
 namespace nibble::cuda {
 
-size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // 0 for a single rank
+size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // returns 0 for a single rank
 
 // Returns the largest number of rows that one rank owns, that is adds up, in a sum (Links::own_room).
 int own_room(int num_ranks, int max_batch_tokens);
@@ -44,7 +44,7 @@ class StepNumbers {
   int sums_of_half_, num_sums_, num_meetings_;
 };
 
-class FailureFlag {  // word in host memory that any rank can set (Links::failure)
+class FailureFlag {  // a word in host memory, which any rank can set (Links::failure)
  public:
   FailureFlag();
   uint32_t* data() const { return word_.as<uint32_t>(); }

@@ -27,13 +27,13 @@ struct Inbox {
 // Where one rank gets the results of sums, for all rows of a step. The owner of a row writes the row's
 // results to the SumOutputs of all ranks.
 struct SumOutputs {
-  float* x{nullptr};               // [T, H]
-  __nv_bfloat16* normed{nullptr};  // [T, H]
+  float* x{nullptr};               // [T, H]: the residual stream
+  __nv_bfloat16* normed{nullptr};  // [T, H]: norm(x)
 };
 
 struct Links {
   int rank{0}, num_ranks{1};
-  int hidden{0}, own_room{0};  // most rows that a rank owns in a sum
+  int hidden{0}, own_room{0};  // own_room: largest number of rows that a rank owns in a sum
   Inbox inboxes[kMaxRanks];
   SumOutputs outputs[kMaxRanks];
   const uint32_t* step{nullptr};  // number of this rank's step, equal on all ranks

@@ -44,9 +44,9 @@ __device__ int* cleared_counts(const RouteArgs& args) {
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
 // Groups the step's pairs by expert; one CTA calls it. expert_of(pair) returns the pair's expert; a negative
-// number if another rank holds it. The order of an expert's pairs may vary; no result depends on it. A
-// thread keeps its first pair (in a batch, its only one) in registers: to read it again from memory would
-// take two more waits.
+// number if another rank holds the expert. The order of an expert's pairs may vary; no result depends on it.
+// A thread keeps its first pair (in a batch, its only one) in registers: to read the pair from memory again,
+// the thread would have to wait for memory twice.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;

@@ -13,12 +13,12 @@ namespace nibble::cuda {
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]: sampling parameters
   const RowInput* input;  // [T]: rows of the step, with tokens and positions
-  float* logits;          // [rows, V]: biases and penalties change it; it is restored afterwards
+  float* logits;          // [rows, V]: changed by biases and penalties, and restored afterwards
   int vocab;              // at most kMaxVocab
   bool are_greedy;        // whether every row needs only its likeliest token, which saves a launch
   uint64_t* best;         // [rows, kBestCtas], scratch: likeliest token of each CTA, packed with its logit
   unsigned* tickets;      // [rows]: counts finished CTAs; zero between launches
-  SampleResult* results;  // [rows]
+  SampleResult* results;  // [rows], output
   // For reports of results to the host. `step`: number of the step; null: no reports. `exchange`: destination
   // of the reports. `first_output`: output index of the launch's first row.
   const uint32_t* step{nullptr};

@@ -310,7 +310,7 @@ class LogitRow {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // independent of the order in which tokens were found
+    int rank = 0;  // number of likelier tokens, so it does not depend on the order in which they were found
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);

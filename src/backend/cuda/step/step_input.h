@@ -37,16 +37,16 @@ struct StepShape {
   int num_own_rows{0};
   // Number of rows that attention processes singly, and of tiles. The single rows come first in the step.
   int num_single_rows{0}, num_tiles{0};
-  bool any_tiles{false};  // any rank has tiles; all ranks must launch a step in the same way
+  bool any_tiles{false};  // whether any rank has tiles; all ranks must launch a step in the same way
   bool are_greedy{false};
   bool have_masks{false};  // sampling waits for InputUpload::upload_masks()
   bool writes_kv{false};   // no two rows share a sequence, so attend_rows() writes K and V
-  bool have_trees{false};  // some drafts are trees (DraftedTokens::parents)
+  bool have_trees{false};  // whether some drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // number of DraftRuns; 0 without draft head and trees
   // With a draft head: number of chains, largest number of drafts of a chain, and of chunks of a row in the
   // head's attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
-  bool draft_trees{false};  // some run requests several drafts per position (DraftRequest::topk)
+  bool draft_trees{false};  // whether a run requests several drafts per position (DraftRequest::topk)
   // Returns whether the step runs as a graph. Steps that decode or verify drafts do, because they have few
   // different shapes.
   bool is_recorded() const {
@@ -114,7 +114,7 @@ class InputUpload {
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
-    int num_single_rows{0};  // of all ranks, with padding
+    int num_single_rows{0};  // single rows of all ranks, with padding
     bool has_spare_rows{false};
     size_t num_page_ids{0};
   };
@@ -130,7 +130,7 @@ class InputUpload {
   StepExchange exchange_;
   const uint32_t* device_step_;
   uint32_t step_{0};
-  bool is_to_launch_{false};  // an upload is not yet counted as launched
+  bool is_to_launch_{false};  // whether the last upload is not yet counted as launched
   SampleRows sample_rows_;
   // For each output of the last uploaded batch, the draft chain that begins there; -1: none. A chain can
   // begin only at the last row of a run before its drafts.

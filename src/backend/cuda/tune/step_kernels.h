@@ -22,7 +22,7 @@ struct StepKernels {
   // Rows of the kernel table, for a Plan. Rows of tried operations are changed to take any number of rows.
   std::vector<KernelRow> rows{};
 
-  const KernelRow* find(Operation operation) const;  // null: no kernel, as if other kernels compute the norm
+  const KernelRow* find(Operation operation) const;  // null: the set has no kernel for this operation
   int most_rows() const;  // largest number of rows that the kernels of all tried operations can take
 };
 

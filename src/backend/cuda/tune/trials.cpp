@@ -170,7 +170,7 @@ class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
 
-  const std::string& fault_of(const KernelRow& row, int num_rows) {  // empty: the kernel is right
+  const std::string& fault_of(const KernelRow& row, int num_rows) {  // returns "" if the kernel is right
     const auto [found, is_new] = faults_.try_emplace({row.operation, std::string_view(row.kernel), num_rows});
     if (!is_new) return found->second;
     KernelRow checked = row;

@@ -59,7 +59,8 @@ class DeviceGroups {
 
 class DeviceRoutingMailbox {  // a RoutingMailbox on the GPU
  public:
-  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // before any step
+  // Fills the mailbox as it is before the first step.
+  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);
   // Fills the mailbox as the launch that chooses the experts does.
   explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 

@@ -79,7 +79,7 @@ EmbedRows embed_rows(const Case& c) {
     tokens.push_back(t == 0 ? vocab - 1
                             : random_bits(c.seed + 1, t) % vocab);  // row 0 has the vocabulary's last token
     const auto token = static_cast<int32_t>(tokens.back());
-    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // its output row in the previous step
+    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // output row that sampled the token
     results[static_cast<size_t>(chosen_as)].token = token;
     const auto t32 = static_cast<uint32_t>(t);
     rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
@@ -290,7 +290,8 @@ class TestSampling {
   }
 
  private:
-  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // unchanged by disturb()
+  // Returns whether disturb() leaves the row unchanged.
+  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }
   bool is_masked(size_t row) const { return is_plain(row) && row / 8 % 3 == 2; }
 
   size_t num_rows_, vocab_;

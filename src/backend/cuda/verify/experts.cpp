@@ -40,7 +40,7 @@ class TestRouting {
   }
 
   const std::vector<ExpectedRouting>& choices() const { return choices_; }
-  const std::vector<float>& logits() const { return logits_; }  // [T, E]: logits of the choices
+  const std::vector<float>& logits() const { return logits_; }  // [T, E]: the router's logits
   double weight(int pair) const {
     return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
   }

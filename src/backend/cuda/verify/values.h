@@ -32,7 +32,7 @@ std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 // number differs by at most `slack`, which is above 0 if the two may be rounded differently.
 struct Rounded {
   float value, slack;
-  double number, error;  // the host's, before rounding; a kernel's largest error
+  double number, error;  // the host's number before rounding; a kernel's largest error before rounding
 };
 Rounded round_bf16(double number, double error);
 Rounded round_e4m3(double number, double error);
