@@ -25,9 +25,9 @@ struct CudaOptions {
   // test may name a GPU twice.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
-  bool have_whole_experts{false};  // each rank holds whole experts; false: a slice of every expert
-  // true: each rank computes attention for its own sequences, with its own KV cache
-  // (BackendOptions::num_kv_caches). false: each rank computes attention for some heads of all sequences.
+  bool have_whole_experts{false};  // whether each rank holds whole experts; if false, a slice of every expert
+  // Whether each rank computes attention for its own sequences, with its own KV cache
+  // (BackendOptions::num_kv_caches). If false, each rank computes attention for some heads of all sequences.
   bool have_own_sequences{false};
 
   // This process's rank, if each rank is a process with one GPU. Not set: this process has all ranks.

@@ -79,7 +79,7 @@ struct TableRow {
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
-  int max_rows{kAnyRows};  // max_rows and the members below it: see KernelRow in kernel_table.h
+  int max_rows{kAnyRows};  // KernelRow in kernel_table.h describes this and the following members
   size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
   std::string (*why_not)(const Config& config, const Target& target){nullptr};
   const char* kernel;

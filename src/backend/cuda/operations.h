@@ -32,7 +32,8 @@ inline StepRows rows_of(const StepShape& shape) { return {shape.num_tokens, shap
 
 void embed(const Step& step, const MadeDrafts& last_drafts = {});
 
-// Operations of a layer. They launch nothing if the recipe makes the operation part of another launch.
+// Operations of a layer. A function launches nothing if the recipe makes its operation part of another
+// launch.
 void norm_before_attention(const Step& step, size_t layer);
 void qkv(const Step& step, size_t layer);
 void append(const Step& step, size_t layer);

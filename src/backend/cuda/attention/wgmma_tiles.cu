@@ -229,7 +229,7 @@ class PageBringer {
   Eight keys_[format == KvFormat::kBf16 ? 1 : kLoads], values_[format == KvFormat::kBf16 ? 1 : kLoads];
 };
 
-// Keeps the compiler from moving code that uses these sums to before this call.
+// Keeps the compiler from moving code that uses `sums` to before this call.
 template <int tiles>
 __device__ void hold(float (&sums)[tiles][4]) {
 #pragma unroll

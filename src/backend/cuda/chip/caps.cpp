@@ -55,11 +55,12 @@ struct ChipRow {
   ChipLink link{};
 };
 
-// mma.sync.m16n8k16 instructions per SM and clock. kQuarter: sm_86, sm_89 and sm_12x. kThrottled: GeForce,
-// where float32 sums halve the rate (flashinfer#3628: a 5060 Ti reaches 51 TFLOP/s of BF16, 102 of FP8; 3090:
-// Don-Chad/ninfer-3090#17). kAmpereProducts: from the A100's datasheet (312 TFLOP/s); assumed for B200 too,
-// which runs sm_80's code. kHopperProducts: measured by `nibble verify` on an H200. The clocks in kChips are
-// the datasheets' highest or were seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
+// Numbers of mma.sync.m16n8k16 instructions per SM and clock. kQuarter is for sm_86, sm_89 and sm_12x.
+// kThrottled is for GeForce chips, where float32 sums halve the rate (flashinfer#3628: a 5060 Ti reaches 51
+// TFLOP/s of BF16, 102 of FP8; 3090: Don-Chad/ninfer-3090#17). kAmpereProducts follows from the A100's
+// datasheet (312 TFLOP/s), and is assumed for the B200 too, which runs sm_80's code. kHopperProducts was
+// measured by `nibble verify` on an H200. The clocks in kChips are the highest in the datasheets, or were
+// seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
 constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpereProducts{0.5};
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, source};

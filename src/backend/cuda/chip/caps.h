@@ -43,7 +43,8 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line of text
 
-// Throws InputError if the chip has too little shared memory for any budget, or less than options request.
+// Returns the target for the chip and the options. Throws InputError if the chip has too little shared memory
+// for any budget, or less than the options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, used for predictions (predict/predict.h).

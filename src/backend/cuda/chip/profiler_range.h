@@ -1,4 +1,4 @@
-// Ranges on the timelines of profilers (NVTX), e.g. of Nsight Systems. Without a profiler they cost a
+// Ranges on the timelines of profilers (NVTX), such as Nsight Systems. Without a profiler, a range costs one
 // comparison.
 #pragma once
 

@@ -13,9 +13,9 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: a block of rows for a block of tokens. Items are ordered in bands of up to 2,048
-// tokens, because L2 holds the activations of a band, but not, for example, of 8,192 tokens. Within a band,
-// items of the same rows are adjacent, so L2 serves repeated reads of weights as well.
+// Items of a dense matrix. An item is a block of rows for a block of tokens. Items are ordered in bands of up
+// to 2,048 tokens, because L2 holds the activations of a band, but not those of, for example, 8,192 tokens.
+// Within a band, items of the same rows are adjacent, so L2 serves repeated reads of weights as well.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // items of several token blocks read the same weights
@@ -38,8 +38,9 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix: one segment of a block of rows, for all tokens (at most Shape::kColumns).
-// Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent weights.
+// Items of a dense matrix. An item is one segment of a block of rows, for all tokens (at most
+// Shape::kColumns). Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent
+// weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};

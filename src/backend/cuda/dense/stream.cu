@@ -136,11 +136,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Whether project() prefetches one slot per ring fewer until its activations have arrived: while attention
-// still runs, attention's reads queue after the prefetches. With FP8 weights and short attention, steps of 1,
-// 2, 4 and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain.
-// Steps of one row took 0.8 % longer in BF16, and 0.4 % longer in MXFP4, whose rings have only one slot to
-// spare (docs/decisions/0016).
+// Returns whether project() prefetches one slot per ring fewer until its activations have arrived. The
+// reason: while attention still runs, attention's reads queue after the prefetches. With FP8 weights and
+// short attention, this made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with more
+// chunks there was no gain. It made steps of one row 0.8 % slower in BF16, and 0.4 % slower in MXFP4, whose
+// rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};

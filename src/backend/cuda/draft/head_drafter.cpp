@@ -20,8 +20,8 @@ static_assert(kMaxDraftingRuns <= kOutputRows);  // sampling has scratch memory 
 
 // Logit of an absent sink. It is finite, because the difference of two infinite logits would be NaN.
 constexpr float kNoSinkLogit{-1e30f};
-// Number of rows in a slice, whose K and V the head computes at a time: enough for fast products, few enough
-// for a small scratch memory.
+// Number of rows in a slice: the head computes K and V of one slice at a time. 512 rows are enough for fast
+// products, and few enough for a small scratch memory.
 constexpr int kSliceRows{512};
 
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};

@@ -72,8 +72,8 @@ inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
 }
 
-// The work of a launch of experts_down(). `has_mailbox`: the routing arrives in a mailbox; false: as groups
-// in memory.
+// The work of a launch of experts_down(). `has_mailbox`: whether the routing arrives in a mailbox; if false,
+// it is in memory as groups.
 struct ExpertsDownWork {
   int num_tokens, group_size, max_groups;
   bool has_mailbox, has_all_experts;

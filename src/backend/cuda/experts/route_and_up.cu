@@ -89,7 +89,8 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
   __syncthreads();
 }
 
-// Chooses a single token's experts, in the first warp of a CTA. `has_all`: this rank holds all experts.
+// Chooses a single token's experts, in the first warp of a CTA. `has_all`: whether this rank holds all
+// experts.
 template <bool has_all>
 class SlotRouting {
  public:
@@ -141,7 +142,7 @@ class SlotRouting {
   int of_lane_{0};          // chosen expert number lane_
 };
 
-// The kernel for one token. `has_all`: this rank holds all experts.
+// The kernel for one token. `has_all`: whether this rank holds all experts.
 template <int warps, bool has_all>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args, Timestamps timestamps) {

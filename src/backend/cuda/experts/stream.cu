@@ -14,8 +14,9 @@
 namespace nibble::cuda {
 namespace {
 
-// `ranks`: the step has few pairs (are_matched()), and each CTA chooses all tokens' experts itself. Before a
-// CTA knows its groups, it loads the activations of all tokens to shared memory.
+// The kernel of experts_up(). `ranks`: whether the step has few pairs (are_matched()). If so, each CTA
+// chooses all tokens' experts itself and, before it knows its groups, loads the activations of all tokens to
+// shared memory.
 template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -247,8 +248,8 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);
 }
 
-// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: the activations of
-// two groups fit in shared memory (GroupRows).
+// The kernel of experts_down(). `is_single`: whether the step has one token. `has_all`: whether this rank
+// holds all experts. `has_two`: whether the activations of two groups fit in shared memory (GroupRows).
 template <int warps, bool is_single, bool has_all, bool has_two>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,

@@ -64,14 +64,15 @@ constexpr int place_in_cell(int row, int col) {  // byte offset within the cell
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }
-// Returns the index of a row's first element in a tile, in an image; if image_rows is 0, in plain rows.
+// Returns the index at which a row's elements of a tile begin: in an image of image_rows rows or, if
+// image_rows is 0, in plain rows.
 constexpr size_t first_of_tile(int row, int tile, int num_tiles, int image_rows) {
   return image_rows
              ? cell_of(row, tile, image_rows) / 2
              : (static_cast<size_t>(row) * static_cast<size_t>(num_tiles) + static_cast<size_t>(tile)) *
                    kTileCols;
 }
-// Returns the index of the row's element in column `col` of the tile, in an image or in plain rows.
+// Returns the index of a row's element in column `col` of a tile, in an image or in plain rows as above.
 constexpr size_t element_of(int row, int tile, int num_tiles, int image_rows, int col) {
   return first_of_tile(row, tile, num_tiles, image_rows) +
          static_cast<size_t>(image_rows ? place_in_cell(row, col) / 2 : col);

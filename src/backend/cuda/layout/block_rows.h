@@ -25,8 +25,8 @@ constexpr BlockForm form_of(BlockFormat format) {
   return format == BlockFormat::kMxfp4 ? BlockForm::kMxfp4 : BlockForm::kMxfp8;
 }
 constexpr int num_terms(BlockFormat format) { return format == BlockFormat::kMxfp8x2 ? 2 : 1; }
-// eight_bytes(): bytes of the codes of 8 adjacent columns, in one of the format's terms. row_tile_bytes():
-// bytes of a row's codes in one tile of 64 columns, in all its terms.
+// eight_bytes() returns the bytes of the codes of 8 adjacent columns, in one of the format's terms.
+// row_tile_bytes() returns the bytes of a row's codes in one tile of 64 columns, in all terms.
 constexpr int eight_bytes(BlockFormat format) { return form_of(format) == BlockForm::kMxfp8 ? 8 : 4; }
 constexpr int row_tile_bytes(BlockFormat format) { return num_terms(format) * 8 * eight_bytes(format); }
 

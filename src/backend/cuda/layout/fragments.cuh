@@ -1,7 +1,7 @@
-// A lane's operands for the tensor cores: converts the words of a tile (strips.h) to bfloat16 weights. MXFP4
+// Converts the words of a tile (strips.h) to bfloat16 weights, a lane's operands for the tensor cores. MXFP4
 // weights include their scale, so that one sum accumulates a whole segment; mma.sync and wgmma are fastest
-// that way. The product with the scale is exact: a code has two significant bits, and a scale is a power of
-// two (packing rejects scales beyond bfloat16's range). The scales of E4M3 weights are per row, and are
+// that way. The product of a code and its scale is exact: a code has two significant bits, and a scale is a
+// power of two (packing rejects scales beyond bfloat16's range). E4M3 weights have a scale per row, which is
 // applied to the sums.
 #pragma once
 

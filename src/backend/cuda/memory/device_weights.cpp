@@ -77,8 +77,8 @@ size_t device_weight_bytes(const Config& whole, const Share& share, const DenseF
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report) {
   const Config& whole = weights.config;
-  // If GPU and host share memory, the model's files in the page cache take memory that the weights need, so
-  // they are dropped from the page cache. On other machines they stay there, which speeds up the next start.
+  // If GPU and host share memory, the pages of the model's files in the page cache take memory that the
+  // weights need, so these pages are dropped. On other machines they stay, which speeds up the next start.
   const MappedFiles dropped_files = device_caps().is_integrated ? weights.files : MappedFiles{};
   drop_all_pages(dropped_files);
   DeviceBuffer storage(device_weight_bytes(whole, share, dense));

@@ -155,10 +155,10 @@ struct OneMatrix {
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// Streams the units of a CTA's range, and multiplies them. `is_short`: each warp has only one or two units.
-// The tiles of a slot are then multiplied in a loop, because unrolled code that runs only once takes longer
-// to fetch than a loop: one token took 1,402 instead of 1,387 us with MXFP4 weights on an H200
-// (docs/decisions/0016).
+// Streams the units of a CTA's range, and multiplies them. `is_short`: whether each warp has only one or two
+// units. If so, the tiles of a slot are multiplied in a loop, because unrolled code that runs only once takes
+// longer to fetch. With unrolled code, one token took 1,402 us instead of 1,387 us with MXFP4 weights on an
+// H200 (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:

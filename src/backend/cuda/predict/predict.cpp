@@ -54,8 +54,8 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
   }
 }
 
-// Bytes of activations that an operation reads and writes in a step. Each number counts as 4 bytes: a few are
-// float32, most are bfloat16 but read or written twice.
+// Returns the bytes of activations that an operation reads and writes in a step. Each number counts as 4
+// bytes: a few numbers are float32, most are bfloat16 but read or written twice.
 double activation_bytes(Operation operation, const Config& config, const PredictedStep& step) {
   const int h = config.hidden, q = config.num_heads * config.head_dim,
             kv = config.num_kv_heads * config.head_dim, k = config.experts_per_token;

@@ -1,5 +1,5 @@
 // Predicts the time of a step on a chip by a roofline per operation (model/ops.h), without knowledge of the
-// kernels. The chip may be absent: no GPU is needed.
+// kernels. The chip may be absent: no GPU is needed. The time of an operation is
 //
 //  t = max(bytes / B, weights / W, operations / F) + launches * l
 //

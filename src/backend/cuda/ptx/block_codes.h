@@ -36,8 +36,8 @@ constexpr int place_of(BlockForm form, int c) {  // returns the place (0 to 7) o
 }
 
 // Returns four of the eight bytes of x (numbers 0 to 3) and y (4 to 7). Each hex digit of `bytes` is the
-// number of a byte; the lowest digit selects the lowest byte. The compiler does not find __byte_perm in
-// shifts and masks.
+// number of a byte; the lowest digit selects the lowest byte of the result. Shifts and masks would be slower:
+// the compiler does not turn them into __byte_perm.
 __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_t bytes) {
 #ifdef __CUDA_ARCH__
   return __byte_perm(x, y, bytes);

@@ -79,8 +79,8 @@ class RouterStrip {
   float bias_{0};
 };
 
-// Returns the lane's B registers for a group of 32 columns of a token's norm. `is_image`: args.normed is an
-// image; false: plain rows.
+// Returns the lane's B registers for a group of 32 columns of a token's norm. `is_image`: whether args.normed
+// is an image; if false, it is plain rows.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;

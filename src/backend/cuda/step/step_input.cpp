@@ -16,9 +16,9 @@
 namespace nibble::cuda {
 namespace {
 
-// Room in the input for the paths of tree rows, in slots per row of a step. A row that directly follows its
-// parent in memory extends the parent's path by one slot. Other rows, up to 32 per tree
-// (speculative/drafter.h), need a whole path.
+// Room in the input for the paths of tree rows, in slots per row of a step. A row whose parent is the row
+// before it extends the parent's path by one slot. Other rows, up to 32 per tree (speculative/drafter.h),
+// need a whole path.
 constexpr size_t kPathSlots{64};
 
 // Returns an upper bound on the page ids in a step's input, which also holds the paths' slots.

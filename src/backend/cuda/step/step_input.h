@@ -67,7 +67,8 @@ struct InputParts {
   // own_rows [num_own_rows]: index in `rows` of each attention row. own_of_rows [num_tokens]: attention row
   // of each row; -1: another rank computes the row's attention. Both are null if num_own_rows is 0.
   int *own_rows, *own_of_rows;
-  // [num_tokens] if the step has trees, otherwise null. `parents`: see ChosenTokens.
+  // slots, parents, paths: [num_tokens] if the step has trees, otherwise null. `parents`: each row's parent,
+  // as an index in the row's run.
   int32_t *slots, *parents;
   RowPath* paths;
   uint32_t* page_ids;

@@ -83,7 +83,8 @@ std::vector<AttendCase> attend_cases() {
   // Rows of 32, 33 and 66 chunks. The last CTA to finish merges at most 32 chunks at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Rows with more chunks than a CTA merges at once: several CTAs merge them, each for one head.
+  // Rows with more chunks than a CTA merges at once. Several CTAs merge the chunks of such a row, one head
+  // each.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
   // A row of 12 chunks, whose CTAs exchange results, in a step with rows of one chunk.
@@ -91,7 +92,7 @@ std::vector<AttendCase> attend_cases() {
   // Values of 0, because a 0 in the mailbox must not be mistaken for a word that has not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // Each CTA takes several chunks. A row's last chunk has one page, all pages or another number.
+  // Each CTA takes several chunks. A row's last chunk has one page, eight pages or another number of pages.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -131,7 +132,7 @@ struct Step {  // a case's inputs and expected q, k, v, on host and GPU
     const size_t half = parts.size() / 2;
     fill_on_device(device_parts.data() + half, 0xFF, half * sizeof(float), "poisoning the second part");
   }
-  // Whether q, k and v have two parts. If false, the memory of the second part is poisoned.
+  // Returns whether q, k and v have two parts. If not, the memory of the second part is poisoned.
   bool has_rest() const { return c.seed / 2000 % 2 == 0; }
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
 

@@ -23,8 +23,8 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
          static_cast<size_t>(col / kTileCols);
 }
 
-// Place of a code in memory. In a tile, each lane t = 0..3 has the codes of 8 of columns 0-31, and then those
-// of 8 of columns 32-63.
+// Place of a code in memory. In a tile, each lane t = 0..3 has 8 codes of columns 0-31, and then 8 codes of
+// columns 32-63.
 struct CodePlace {
   size_t byte;
   int nibble;  // MXFP4: 0 is the byte's low half, 1 its high half
@@ -196,8 +196,9 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
       }
       const Near& number = expected[static_cast<size_t>(i)];
       const double code = actual.code(row, i, 0);
-      // Two terms equal the number up to half the smallest step of the second term. That step is 2^-9 of the
-      // second scale, which is 2^-4 of the first scale or the smallest possible scale.
+      // The sum of two terms differs from the number by at most half the smallest step of the second term.
+      // That step is 2^-9 of the second scale, which is 2^-4 of the first scale or the smallest possible
+      // scale.
       const double step = actual.format == BlockFormat::kMxfp8x2
                               ? std::max(0x1p-13 * unit, 0x1p-136)
                               : unit * (is_mxfp4 ? step_of_e2m1(code) : step_of_e4m3(code));

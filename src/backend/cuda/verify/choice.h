@@ -11,12 +11,14 @@
 
 namespace nibble::cuda::verify {
 
-// A token's K experts with the largest logits (ties: the lower number), and the softmax of these logits.
+// A token's K experts with the largest logits (of equal logits, that of the lower number first), and the
+// softmax of these logits.
 struct ExpectedRouting {
   std::vector<int> experts;
   std::vector<double> weights, bounds;  // [K]: the experts' weights, and a kernel's largest error
 
-  // Checks the weight at index `slot` of the token's choices. It must be 0 if that expert is not in `own`.
+  // Checks the weight of the expert at index `slot` of the token's choices. The weight must be 0 if this
+  // expert is not in `own`.
   void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                     const IndexRange& own) const;
 };

@@ -192,7 +192,9 @@ int likeliest(const float* logits, size_t vocab) {
   return best;
 }
 
-// Overwrites rows with logits that no sane model has: NaN, -infinity, some NaN, ties, negative, infinity.
+// Overwrites rows with special logits, by row number modulo 8. 1: all NaN. 2: all -infinity. 3: some NaN. 4:
+// all equal (zeros of both signs). 5: all negative. 6: two are infinite. 7: one is huge. Other rows stay
+// unchanged.
 void disturb(std::vector<float>& logits, size_t vocab) {
   constexpr float kNan{std::numeric_limits<float>::quiet_NaN()};
   const size_t num_rows = logits.size() / vocab;
