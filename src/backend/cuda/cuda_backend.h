@@ -15,7 +15,8 @@ namespace nibble::cuda {
 std::string why_not();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
-// Throws InputError if a GPU is missing or too small, or if no kernel takes the model's shapes or formats.
+// Makes a backend and loads the weights. Throws InputError if a GPU is missing or too small, or if no kernel
+// takes the model's shapes or formats.
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CudaOptions& own = {});
 

@@ -65,7 +65,8 @@ class Rank {
   void send_tokens(const OutputRange& outputs, Turn turn, Stream stream) const {
     sum_->send_tokens(on(stream), outputs, turn);
   }
-  // Call it after all tokens of the step are chosen.
+  // Moves accepted drafts to the cache slots of their positions. Call it after all tokens of the step are
+  // chosen.
   void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }
 
   // Test the links before the first step: run_trial() sums known terms over the ranks, for many rows and for

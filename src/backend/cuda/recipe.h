@@ -72,16 +72,16 @@ struct StepRecipe {
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }
 };
 
-// `config`: the config of the rank's share.
+// Returns the recipe of a step. `config`: the config of the rank's share.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
-// Recipe for the logits of `num_rows` rows. A step computes its logits in one or several such launches.
+// The recipe of a launch of logits. A step computes its logits in one or several such launches.
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;
   std::optional<DenseLaunch> launch;  // set if the kernel streams weights and multiplies them by few columns
 };
-// `vocab`: number of rows of lm_head that the rank has.
+// Returns the recipe for the logits of `num_rows` rows. `vocab`: number of rows of lm_head that the rank has.
 UnembedRecipe unembed_recipe(const Plan& plan, int vocab, int hidden, int num_rows);
 
 }  // namespace nibble::cuda

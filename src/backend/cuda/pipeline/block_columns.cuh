@@ -22,8 +22,8 @@ struct WholeBlockRows : BlockRows {  // in global memory; rows are padded to who
 template <BlockFormat format>
 class BlockLane;
 
-// `gathered_bytes`: shared memory after the stages, in which the kernel gathers rows of results
-// (experts_up).
+// `gathered_bytes`: bytes of shared memory after the stages, in which the kernel of experts_up() gathers rows
+// of results.
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};

@@ -80,7 +80,7 @@ struct InputParts {
 };
 InputParts parts_of(uint8_t* input, const StepShape& shape);
 
-size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
+size_t max_input_bytes(const BackendOptions& options);  // returns a multiple of 16
 
 int chunks_for(int num_pages);  // number of chunks of attend_rows() for `num_pages` pages of a row
 
@@ -101,8 +101,9 @@ class InputUpload {
 
   // Writes a batch's input for the next step. Step n - 2, which used the same buffer, must have ended.
   StepShape upload(const Batch& batch, Stream stream);
-  // Call it after launching the uploaded step, unless the step has no tokens. If a failed launch prevents the
-  // call, the next upload() waits for the stream and copies the number of steps from the GPU.
+  // Counts the uploaded step as launched. Call it after launching the step, unless the step has no tokens. If
+  // a failed launch prevents the call, the next upload() waits for the stream and copies the number of steps
+  // from the GPU.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
   const std::vector<TreeOfStep>& trees() const { return trees_; }  // trees of the last batch

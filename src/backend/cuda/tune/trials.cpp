@@ -76,7 +76,7 @@ class TrialStep {
 
   Batch batch() const { return {runs_, false}; }
 
-  static int num_pages(int most_rows) {  // pages for steps of up to most_rows rows
+  static int num_pages(int most_rows) {  // returns the pages that steps of up to most_rows rows need
     return 2 * std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
   }
 

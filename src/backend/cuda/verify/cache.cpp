@@ -96,8 +96,8 @@ size_t TestCache::place(int run, int slot, int kv_head, int which) const {
 }
 
 void TestCache::upload() {
-  // Replaces the start of the page table of the other kind of layer (full or sliding). A kernel that uses the
-  // wrong table then reads far out of bounds.
+  // The cache has page tables for one kind of layer, full or sliding. kNoTable stands for the start of a
+  // table of the other kind: a kernel that uses such a table reads far out of bounds.
   constexpr uint32_t kNoTable{0x80000000u};
   std::vector<uint32_t> page_ids;
   std::vector<uint32_t> first;  // per run: where its page table starts, minus its first page

@@ -23,11 +23,11 @@ struct TestRun {
 
 struct AttendCase {
   int num_heads, num_kv_heads;
-  int window;  // positions that a row sees, with its own; 0: all
+  int window;  // number of positions that a row sees, its own included; 0: all
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
   float sharpness{8};  // factor of queries; the larger, the more one position dominates
-  float sink{0};       // sinks of all heads are logits within 1 of this
+  float sink{0};       // the heads' sinks are logits within 1 of this number
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
   Format kv{Format::kBf16};  // format of the cache: BF16 or E4M3
@@ -71,7 +71,7 @@ class TestCache {
   LayerPages pages() const {
     return {device_bytes_->data(), is_sliding_, kv_ == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
   }
-  std::vector<uint16_t> read(Comparison& comparison) const;  // the GPU's cache, as in bits()
+  std::vector<uint16_t> read(Comparison& comparison) const;  // returns the GPU's cache in the form of bits()
 
  private:
   struct Table {

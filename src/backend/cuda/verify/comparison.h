@@ -59,7 +59,7 @@ class Comparison {
   void near_rounded(const Compared& numbers, double step, double bound);
   void take(const Compared& numbers, double error, double bound) {
     ++finding_.num_compared;
-    if (error <= bound * finding_.worst) return;  // false if error is NaN
+    if (error <= bound * finding_.worst) return;  // does not return if error is NaN
     if (error > 0 || error != error) keep(numbers, error, bound);
   }
   void keep(const Compared& numbers, double error, double bound);
