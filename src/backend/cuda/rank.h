@@ -73,7 +73,7 @@ class Rank {
   // one row, and trial_was_right() checks the sums.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
-  bool trial_was_right(Stream stream) const;  // waits until the trial has ended
+  bool trial_was_right(Stream stream) const;  // waits until the trial has ended, and checks its sums
 
  private:
   Sharing sharing() const {

@@ -100,7 +100,7 @@ inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that one C
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 
-size_t attend_tiles_shared_bytes();  // dynamic shared memory of a CTA
+size_t attend_tiles_shared_bytes();  // returns the bytes of dynamic shared memory of a CTA
 size_t attend_wgmma_shared_bytes();
 
 void prepare_append();

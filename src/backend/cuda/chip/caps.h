@@ -41,7 +41,7 @@ DeviceCaps caps_of(const DeviceProperties& properties);
 // Returns `caps` with the features of code for `compute_capability`, which the GPU must support (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
-std::string describe(const DeviceCaps& caps);  // one line of text
+std::string describe(const DeviceCaps& caps);  // returns one line of text
 
 // Returns the target for the chip and the options. Throws InputError if the chip has too little shared memory
 // for any budget, or less than the options request.

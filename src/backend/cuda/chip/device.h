@@ -13,9 +13,9 @@
 
 namespace nibble::cuda {
 
-std::string why_no_device();  // why no GPU is usable, in one line; empty if a GPU is usable
+std::string why_no_device();  // returns one line that says why no GPU is usable; empty if a GPU is usable
 
-const DeviceCaps& device_caps();  // properties of the thread's GPU; queries the driver once per GPU
+const DeviceCaps& device_caps();  // returns properties of the thread's GPU; queries the driver once per GPU
 // Returns the free GPU memory now. It queries the driver, which is too slow for each step. If host and GPU
 // share memory, returns the host's available memory, because the driver counts the page cache as used.
 size_t free_device_bytes(const DeviceCaps& caps);

@@ -31,7 +31,7 @@ struct SelectedImage {
 };
 std::optional<SelectedImage> choose_image(std::span<const Image> images, int compute_capability);
 
-std::span<const Image> images();  // the images in this program
+std::span<const Image> images();  // returns the images in this program
 std::string images_text();        // for example "cuda 13.0: sm_80 (also PTX), sm_90a"
 
 // Throws InputError if the GPU can run no image, or if the driver would have to compile one and may_compile

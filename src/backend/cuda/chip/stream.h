@@ -36,7 +36,7 @@ struct Stream {
   operator cudaStream_t() const { return handle; }
 };
 
-size_t device_shared_bytes();  // largest shared memory of a CTA, on the calling thread's GPU
+size_t device_shared_bytes();  // returns the largest shared memory of a CTA on the calling thread's GPU
 
 // Counts a launch, and returns the addresses of its timestamps. Call it before each launch.
 Timestamps register_launch(const Stream& stream, const Label& label);

@@ -84,7 +84,8 @@ void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-size_t block_shared_bytes(BlockFormat format);  // dynamic shared memory of a CTA of block-scaled products
+// Returns the dynamic shared memory of a CTA in block-scaled products.
+size_t block_shared_bytes(BlockFormat format);
 
 void prepare_experts();
 void prepare_route_and_experts_up();

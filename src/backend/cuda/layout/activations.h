@@ -55,12 +55,12 @@ constexpr int lane_order(int col) {
 }
 
 constexpr int whole_eights(int rows) { return (rows + kRowsOfSwizzle - 1) / kRowsOfSwizzle * kRowsOfSwizzle; }
-constexpr size_t cell_of(int row, int tile, int image_rows) {  // byte offset of the cell
+constexpr size_t cell_of(int row, int tile, int image_rows) {  // returns the cell's byte offset in the image
   return (size_t{1} * static_cast<size_t>(tile) * static_cast<size_t>(image_rows) +
           static_cast<size_t>(row)) *
          kCellBytes;
 }
-constexpr int place_in_cell(int row, int col) {  // byte offset within the cell
+constexpr int place_in_cell(int row, int col) {  // returns the column's byte offset in the row's cell
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }

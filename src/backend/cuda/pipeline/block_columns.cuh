@@ -12,7 +12,7 @@
 
 namespace nibble::cuda {
 
-struct WholeBlockRows : BlockRows {  // in global memory; rows are padded to whole tiles
+struct WholeBlockRows : BlockRows {  // block-scaled rows in global memory, padded to whole tiles
   __device__ explicit WholeBlockRows(const BlockRows& rows) : BlockRows(rows) {}
   __device__ const uint8_t* row(int i) const { return codes + i * row_bytes(*this); }
   __device__ bool has_piece(int) const { return true; }

@@ -65,7 +65,7 @@ class Stages {
   uint32_t phase_{0};
 };
 
-constexpr int stages_bytes(int num_stages, int stage_bytes) {  // bytes of the stages and their barriers
+constexpr int stages_bytes(int num_stages, int stage_bytes) {  // returns bytes of the stages and barriers
   return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
 }
 

@@ -82,7 +82,7 @@ InputParts parts_of(uint8_t* input, const StepShape& shape);
 
 size_t max_input_bytes(const BackendOptions& options);  // returns a multiple of 16
 
-int chunks_for(int num_pages);  // number of chunks of attend_rows() for `num_pages` pages of a row
+int chunks_for(int num_pages);  // returns the number of attend_rows()'s chunks for `num_pages` pages of a row
 
 // A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {

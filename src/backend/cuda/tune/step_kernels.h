@@ -23,7 +23,7 @@ struct StepKernels {
   std::vector<KernelRow> rows{};
 
   const KernelRow* find(Operation operation) const;  // null: the set has no kernel for this operation
-  int most_rows() const;  // largest number of rows that the kernels of all tried operations can take
+  int most_rows() const;  // returns the largest number of rows that all kernels of tried operations can take
 };
 
 // Returns the sets of kernels to try in steps of two or more rows. Steps of one row have kernels of their

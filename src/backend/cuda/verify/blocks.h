@@ -16,10 +16,10 @@ struct HostBlocks {
   std::vector<uint8_t> codes;
   std::vector<uint32_t> scales;
 
-  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // blocks in a row, with padding
+  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // of a row, including padding
   uint8_t scale(int row, int block, int term) const;
-  double code(int row, int col, int term) const;  // a code's value without its scale
-  double value(int row, int col) const;           // sum of the terms, each with its scale
+  double code(int row, int col, int term) const;  // returns a code's value without its scale
+  double value(int row, int col) const;           // returns the sum of the terms, each with its scale
 };
 
 // Scales of a block of 32 elements. In a kernel, four lanes hold 8 elements each; the lanes' errors, by which
@@ -39,7 +39,7 @@ Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 class DeviceBlocks {  // HostBlocks in GPU memory
  public:
-  DeviceBlocks(BlockFormat format, int rows, int cols);  // filled with poison
+  DeviceBlocks(BlockFormat format, int rows, int cols);  // fills the arrays with poison
   explicit DeviceBlocks(const HostBlocks& blocks);
   BlockRows view() const { return {format_, cols_, codes_.data(), scales_.data()}; }
   HostBlocks read(Comparison& comparison, const char* what) const;

@@ -16,7 +16,7 @@ namespace {
 constexpr uint16_t kPoison{0xFFFF};
 constexpr int kPageElements{kPagePositions * kHeadDim};  // elements of one head's keys in a page
 
-std::vector<uint32_t> scattered(size_t count, uint64_t seed) {  // a random permutation
+std::vector<uint32_t> scattered(size_t count, uint64_t seed) {  // returns 0 to count - 1 in random order
   std::vector<uint32_t> ids(count);
   std::iota(ids.begin(), ids.end(), 0u);
   for (size_t i = count; i > 1; --i) std::swap(ids[i - 1], ids[random_bits(seed, i) % i]);

@@ -37,7 +37,7 @@ struct GroupsRead {
 
 class DeviceGroups {
  public:
-  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
+  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // fills with poison
   // Fills the arrays with the groups that route() stores for these choices. `choices`: one entry per token.
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 

@@ -218,7 +218,7 @@ struct RoutedCase {
   const IndexRange own;
   TestRouting routing;
   const DeviceGroups groups;
-  const int image_pairs;  // rows of an image of pairs; 0: plain rows
+  const int image_pairs;  // number of rows of the image of pairs; 0: pairs are plain rows
 };
 
 void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, const RoutedCase& routed,

@@ -44,7 +44,7 @@ class TestNorm {
   TestNorm(const Case& c, const TestResidual& residual);
   const TestResidual& residual() const { return residual_; }
   NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
-  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;  // expected norms [tokens, H]
+  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;  // returns expected norms [tokens, H]
   Activations normed(const std::vector<int>& tokens) const;
 
  private:

@@ -23,7 +23,7 @@ inline constexpr uint8_t kScaleOfOne{127};
 struct ScaleBytes {
   int a, b;
 };
-std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that an instruction can select
+std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // returns all pairs that an instruction can select
 
 WarpRegisters zeros_with_scales_of_one();
 // Returns random codes except NaN, scales from 2^-spread to 2^spread in all bytes, and d of up to 128.
@@ -35,7 +35,7 @@ struct BlockMachine {  // this GPU or, in tests, a simulated one
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  ProbeFinding::Result expected_answer() const {  // result of a probe of kNative that finds no fault
+  ProbeFinding::Result expected_answer() const {  // returns the result of a kNative probe that finds no fault
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };
