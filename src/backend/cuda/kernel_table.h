@@ -93,7 +93,7 @@ struct KernelRow {
   Operation operation;
   Format weights;  // for append and attend: the format of the KV cache
   Format activations;
-  int from_rows, to_rows;  // rows of a step for which a plan uses the kernel; for attend: rows of a sequence
+  int from_rows, to_rows;  // row counts of steps in which a plan uses the kernel; attend: rows of a sequence
   int max_rows;            // largest number of rows that the kernel can take; the limit for `nibble tune`
   MatrixEngine engine;
   Families families;

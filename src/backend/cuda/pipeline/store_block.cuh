@@ -1,4 +1,5 @@
-// Writes activations that are already rounded to bfloat16 in a block-scaled format (block_rows.h).
+// Quantises activations to a block-scaled format (block_rows.h) and stores them. The activations are already
+// rounded to bfloat16.
 #pragma once
 
 #include <cuda_bf16.h>

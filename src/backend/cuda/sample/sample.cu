@@ -179,7 +179,7 @@ struct Shared {
 // thread, which takes as long as a pass over the logits (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  using Scan = cub::WarpScan<uint64_t>;  // it uses shuffles, no shared memory
+  using Scan = cub::WarpScan<uint64_t>;  // WarpScan uses shuffles, no shared memory
   Scan::TempStorage nothing;
   uint64_t up_to, before_warp, total;
   Scan(nothing).InclusiveSum(amount, up_to);
@@ -277,7 +277,7 @@ class LogitRow {
     };
     uint64_t sum = 0;
     for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
-    cub::WarpReduce<uint64_t>::TempStorage nothing;  // it uses shuffles, no shared memory
+    cub::WarpReduce<uint64_t>::TempStorage nothing;  // empty: WarpReduce uses shuffles, no shared memory
     sum = cub::WarpReduce<uint64_t>(nothing).Sum(sum);
     uint64_t* const segments = next_exchange();
     if (lane_ == 0) segments[warp_] = sum;
