@@ -54,13 +54,13 @@ enum class MatrixEngine {
   kBlockScaled,  // block-scaled mma; KernelRow::activations is the format of the activations
 };
 
-struct Pass {               // how a kernel reads its weights once: its columns, its input and its output
+struct Pass {               // one reading of the weights by a kernel: its columns, its input and its output
   int columns{0};           // tokens, or pairs of a token and an expert, that share a pass; 0: no weights
-  bool takes_norm{false};   // reads a norm that another launch computes; false: computes it or needs none
-  bool leaves_parts{true};  // stores each sum in two parts, which the next kernel adds (dense/args.h)
-  bool takes_image{false};  // reads activations from an image (layout/activations.h)
-  bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
-  bool makes_norm{false};   // with takes_norm: can also compute the norm, for itself and for later kernels
+  bool takes_norm{false};   // whether it reads a norm of another launch; false: computes it or needs none
+  bool leaves_parts{true};  // whether it stores each sum in two parts, which the next kernel adds
+  bool takes_image{false};  // whether it reads activations from an image (layout/activations.h)
+  bool deals_out{false};    // whether fast CTAs take more strips than slow ones (dense/dealt.cuh)
+  bool makes_norm{false};   // whether it can compute the norm too, for itself and for later kernels
 };
 inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};

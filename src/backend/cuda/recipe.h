@@ -44,7 +44,8 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // before attention of the first layer; of all other layers
+  // The norm before attention, in the first layer and in all other layers.
+  NormIn first_attention_norm, attention_norm;
   // Whether the norm kernel reads only the rank's own rows of the residual stream, and does not write the
   // stream.
   bool gathers_own_rows{false};

@@ -76,7 +76,9 @@ struct AttendArgs {
 inline constexpr int kChunkPages{8};     // pages per chunk; a chunk has 256 positions
 inline constexpr int kMaxChunks{512};    // largest number of chunks of a row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};  // largest number of query heads per key/value head
-inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};  // outputs, reference and sum of each head
+// Floats of a partial softmax. Each head has 64 outputs, the maximum that exponents are relative to, and the
+// sum of exponentials.
+inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
 // Smallest number of rows of a run that are computed in tiles. Shorter runs use attend_rows().

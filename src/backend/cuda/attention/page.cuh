@@ -183,8 +183,9 @@ __device__ uint32_t bits_of_row(const Exponentials& exponentials) {
   return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
          exponentials[1][2 + half];
 }
-// Returns the reference R of a row on a page. `exponentials`: those of `scores`, relative to `reference`. If
-// any of them is 2 or more, recomputes all of them relative to the page's own R, and returns that R.
+// Returns the reference R of a row on a page. `exponentials`: the exponentials of `scores`, relative to
+// `reference`. If an exponential is 2 or more, recomputes all of them relative to the page's own R, and
+// returns that R.
 template <int half>
 __device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
   const float largest = reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum());

@@ -68,7 +68,8 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  float reference = -INFINITY, sum = 0;  // of chunk first_of_32 + lane in the loop over first_of_32
+  // The lane's chunk: in the loop over groups of 32 chunks, lane n has chunk first_of_32 + n.
+  float reference = -INFINITY, sum = 0;
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
     sum = c < num_chunks ? __ldcg(&of_row.sum(head) + c * kPartialFloats) : 0;

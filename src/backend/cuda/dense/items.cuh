@@ -68,9 +68,9 @@ struct DenseOutput {
   int rows;           // floats per token in `out`: the matrix's number of rows, or more
 };
 
-// Stores a strip's sums in `out`. With `cuts`, a strip that two CTAs share in the kernels for few tokens has
-// two parts here too: it is cut at the same column, and the parts are added in the order of those kernels,
-// so that the result has the same bits. For a strip that is not cut, 0 is added as the second part.
+// Stores a strip's sums in `out`. `cuts`: whether the bits must equal those of the kernels for few tokens,
+// where two CTAs may share a strip: each computes a part of its sums. If so, a shared strip is cut here at
+// the same column, and its parts are added in the same order. For other strips, 0 is the second part.
 template <typename Shape>
 class DenseSums {
  public:

@@ -24,8 +24,8 @@ struct GroupWeights {
 };
 
 // Unpacks a word of MXFP4 codes to four A registers. As bfloat16, the masked bits are the value times 2^-126;
-// the scale includes a factor of 2^126. `scales`: those of row g = lane / 4 (lower half) and row g + 8 (upper
-// half).
+// the scale includes a factor of 2^126. `scales`: the scales of row g = lane / 4 (lower half of the word) and
+// row g + 8 (upper half).
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),

@@ -40,7 +40,7 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   return kRows * num_kv_heads * chunks;
 }
 
-// Memory for the same activations in any layout that a plan may choose for them.
+// Memory for activations in any of the layouts that a plan may choose for them.
 struct ActivationRoom {
   __nv_bfloat16* data{nullptr};  // plain rows, or an image
   int image_rows{0};
@@ -62,15 +62,16 @@ struct Workspace {
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
-  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox; zero before the first step
+  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // for RoutingMailbox; zero before step 1
   uint32_t* step{nullptr};  // number of the current step; zero before the first
   // Counters of kernels, zero before the first step: embed and route have one each, experts_down has
   // kMaxExpertsPerToken, sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
-  float* attend_mailbox{nullptr};  // AttendArgs: [mailbox_partials, kPartialFloats]; zero before step 1
+  // The mailboxes of AttendArgs and AttendTilesArgs; zero before step 1.
+  float* attend_mailbox{nullptr};  // [mailbox_partials, kPartialFloats]
   int mailbox_partials{0};
-  float* tile_totals{nullptr};       // AttendTilesArgs: [kMostTileCtas, kTileTotals]; zero before step 1
+  float* tile_totals{nullptr};       // [kMostTileCtas, kTileTotals]
   float* rope_frequencies{nullptr};  // [D / 2]: radians per position for each pair of elements
   float rope_concentration{1};
   uint8_t* input{nullptr};  // device copy of a step's input (step_input.h)

@@ -162,7 +162,7 @@ struct OneMatrix {
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
-  // A warp takes units first + warp, first + warp + warps, and so on, below `last`.
+  // Warp number w of the CTA's W warps takes units first + w, first + w + W, and so on, below `last`.
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last,
                         const Ring<layout, slots>& ring)
       : strips_(strips),

@@ -60,8 +60,8 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// Returns the scale byte of the second term: 2^-4 times the first term's scale, or the smallest possible
-// scale.
+// Returns the scale byte of MXFP8x2's second term: 2^-4 times the first term's scale, or the smallest
+// possible scale.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }

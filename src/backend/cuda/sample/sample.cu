@@ -481,7 +481,7 @@ __global__ void __launch_bounds__(kBestThreads)
   Likeliest likeliest;
   for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
-  // valid only in the first thread
+  // Only the first thread gets the result of a CUB reduction.
   const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) bests[cta] = best;

@@ -29,22 +29,23 @@ constexpr int graph_rows(int num_tokens) {
 // step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
-// The shape of a step decides which kernels the step launches, with which grids. Steps of equal shape share a
-// CUDA graph.
+// The shape of a step determines the kernels that the step launches, and their grids. Steps of equal shape
+// share a CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
-  // Rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
+  // Number of rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
   int num_own_rows{0};
-  // Number of rows that attention processes singly, and of tiles. The single rows come first in the step.
+  // Number of rows that attend_rows() processes one by one, and of tiles (several rows of a sequence, which
+  // attend_tiles() processes together). The single rows come first in the step.
   int num_single_rows{0}, num_tiles{0};
   bool any_tiles{false};  // whether any rank has tiles; all ranks must launch a step in the same way
   bool are_greedy{false};
-  bool have_masks{false};  // sampling waits for InputUpload::upload_masks()
-  bool writes_kv{false};   // no two rows share a sequence, so attend_rows() writes K and V
+  bool have_masks{false};  // whether sampling must wait for InputUpload::upload_masks()
+  bool writes_kv{false};   // whether attend_rows() writes K and V: true if no two rows share a sequence
   bool have_trees{false};  // whether some drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // number of DraftRuns; 0 without draft head and trees
-  // With a draft head: number of chains, largest number of drafts of a chain, and of chunks of a row in the
-  // head's attention.
+  // For the draft head (otherwise 0): the number of chains, the largest number of drafts of a chain, and the
+  // largest number of attention chunks of a row.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool draft_trees{false};  // whether a run requests several drafts per position (DraftRequest::topk)
   // Returns whether the step runs as a graph. Steps that decode or verify drafts do, because they have few

@@ -195,7 +195,7 @@ class Trials {
   Trials(std::vector<StepKernels> candidates, std::vector<int> num_rows, const ReportProgress& report)
       : candidates_(std::move(candidates)),
         num_rows_(std::move(num_rows)),
-        meter_(2 * num_rows_.size(), report) {}  // 2 units of progress per number of rows: check, time
+        meter_(2 * num_rows_.size(), report) {}  // each row count has two steps of progress: check and timing
 
   std::span<const StepKernels> candidates() const { return candidates_; }
   std::span<const StepTrial> times() const { return times_; }

@@ -9,7 +9,7 @@
 
 namespace nibble::cuda::verify {
 
-// Factor of queries: 1 / sqrt(D) for D = 64, times log2(e), because exponentials have base 2.
+// Queries are multiplied by 1 / sqrt(D) for D = 64, times log2(e), because exponentials have base 2.
 inline constexpr double kQueryFactor{1.4426950408889634 / 8};
 
 // q, k and v of every row, rounded to the kernels' formats; q and k are rotated by the row's position.

@@ -11,8 +11,8 @@
 
 namespace nibble::cuda::verify {
 
-// A token's K experts with the largest logits (of equal logits, that of the lower number first), and the
-// softmax of these logits.
+// A token's K experts with the largest logits, and the softmax of these logits. Of two experts with equal
+// logits, the expert with the lower number comes first.
 struct ExpectedRouting {
   std::vector<int> experts;
   std::vector<double> weights, bounds;  // [K]: the experts' weights, and a kernel's largest error

@@ -35,8 +35,8 @@ double joined(const Subject& subject, const std::vector<float>& parts, size_t at
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
 
-// Returns the terms that the norm before attention adds to x: none or, in every other case, the outputs of
-// the previous layer's experts.
+// Returns the terms that the norm before attention adds to x: in half of the cases the outputs of the
+// previous layer's experts, otherwise none.
 TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }

@@ -63,7 +63,7 @@ size_t rest_bytes(const Case& c) {
 
 constexpr TokenInput kOtherToken = TokenInput::of(3);  // token of another step, which must not be read
 
-// A step's rows and their tokens, some of which are results of the previous step.
+// A step's rows and their tokens. Some tokens are results of the previous step.
 struct EmbedRows {
   std::vector<RowInput> rows;
   std::vector<SampleResult> results;
@@ -212,8 +212,9 @@ void disturb(std::vector<float>& logits, size_t vocab) {
   }
 }
 
-// Error bounds of log-probabilities: one rounding of the logit minus the largest logit; (4 ln V + 4) 2^-24 of
-// the sum of exponentials (derived in tests/backend/cuda/sample_test.cpp); 2 ulp of the sum's logarithm.
+// Checks the reported log-probabilities. The error bound is the sum of three errors: one rounding of the
+// logit minus the largest logit; a relative error of (4 ln V + 4) 2^-24 of the sum of exponentials (derived
+// in tests/backend/cuda/sample_test.cpp); and 2 ulp of this sum's logarithm.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
   std::vector<size_t> order(vocab);

@@ -34,10 +34,10 @@ struct Activations {
   std::optional<BlockProducts> block_products{};
 };
 
-// The products W x in double precision, and the largest error of a kernel's float32 results.
+// The products W x in double precision, and the largest permitted errors of a kernel's float32 results.
 struct Products {
   int rows;
-  std::vector<double> sums, bounds;  // [rows of x, rows of W]: products; their bounds
+  std::vector<double> sums, bounds;  // [rows of x, rows of W]: the products; the largest permitted errors
   size_t at(int x_row, int row) const {
     return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
   }

@@ -25,7 +25,7 @@ struct Case {
   std::string text() const;
 };
 
-// Returns this rank's experts: all of them or, in every other case, some.
+// Returns the experts that this rank holds. In half of the cases these are all experts, otherwise some.
 IndexRange own_experts(const Case& c);
 
 struct Subject {  // the kernel table row to check, and where to launch it

@@ -90,7 +90,8 @@ ProbeFinding probe_unpacking() {
   return finding_of(comparison, "strips become containers, nibbles and scales");
 }
 
-// Checks that codes equal those of the same functions on the host, and that two terms add up to the number.
+// Checks that the GPU's codes equal the codes that the same functions give on the host, and that the two
+// terms of MXFP8x2 add up to the number.
 ProbeFinding probe_quantising() {
   constexpr int kNumBlocks{1001};  // not a multiple of the blocks per CTA
   const OwnedStream stream;
