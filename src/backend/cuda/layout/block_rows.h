@@ -46,9 +46,9 @@ constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) /
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
-// place_of_codes() and place_of_scale() return the byte offset of the first terms of 8 columns, from column
-// 8 * `eight` on: in a row's codes, and in a row's scales. The codes of the second terms are half a tile
-// later, their scale two bytes later.
+// place_of_codes() returns the byte offset in a row's codes, and place_of_scale() that in a row's scales, of
+// the first terms of the 8 columns from column 8 * `eight` on. The codes of the second terms are half a tile
+// after those of the first terms, and the scale is two bytes after.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

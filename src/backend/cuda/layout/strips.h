@@ -78,9 +78,9 @@ struct Strips {
   int num_segments{0};   // segments per strip
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
-  // Distances from a warp's segment to the warp's next: advance_segments and advance_bytes, plus wrap_bytes
-  // if the next is past the end of a strip. The host computes them (stream_shape.h), because divisions in
-  // kernels are slow.
+  // Distance from a warp's segment to the segment that the warp takes next: advance_segments and
+  // advance_bytes, plus wrap_bytes if this passes the end of a strip. The host computes the three numbers
+  // (stream_shape.h), because divisions in kernels are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
 

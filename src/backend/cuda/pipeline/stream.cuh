@@ -198,8 +198,8 @@ class UnitStream {
   }
 
  private:
-  // With a single column, only every fourth lane has sums that are needed, and only half of that lane's sums
-  // are needed.
+  // `is_single`: whether there is only one column. If so, only every fourth lane holds sums of this column,
+  // in two of its four registers.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),

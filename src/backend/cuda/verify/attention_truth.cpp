@@ -131,7 +131,8 @@ void attend_head(const Head& h, Attended* out) {
   const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // Loss by exponentials and products below the smallest normal float32, which kernels may flush to zero.
+  // The largest error due to exponentials and products below the smallest normal float32, which kernels may
+  // flush to zero.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;

@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kHeadDim{64};
 
-// Returns the error bound of a float32 sum to which a, b and c were added. `bound`: the bound before. Each of
-// the three numbers adds two roundings, 2^-23 times its magnitude.
+// Returns the error bound of a float32 sum after a, b and c were added to it. `bound`: the error bound before
+// these additions. Each of the three numbers adds two roundings, 2^-23 times its magnitude.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }

@@ -41,7 +41,8 @@ double relative_bound(const Strips& strips, const BlockProducts& products) {
   return magnitudes * (of_segment + strips.num_segments * 0x1p-23);
 }
 
-// Returns the loss by products below the smallest normal float32, which tensor cores may flush to zero.
+// Returns the largest error due to products below the smallest normal float32 (2^-126), which tensor cores
+// may flush to zero.
 double absolute_bound(int cols) { return cols * 0x1p-125; }
 
 // Limits a bfloat16's exponent to the largest that an MXFP4 weight may have: kLargestScale plus 2, because
