@@ -42,7 +42,8 @@ bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
 
-// A plan has either wgmma or block-scaled products: they need different layouts of the same activations.
+// Returns the plan's engine. A plan cannot have both wgmma and block-scaled products, because they need
+// different layouts of the same activations.
 MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_activations) {
   if (prompt_activations) return MatrixEngine::kBlockScaled;
   return multiplies_by_wgmma(target) ? MatrixEngine::kWgmma : MatrixEngine::kMma;

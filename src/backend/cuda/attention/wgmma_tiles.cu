@@ -456,7 +456,8 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
 
 #endif
 
-// Without wgmma the body is empty: kernel_table.cpp then has no row that launches this kernel.
+// The kernel of attend_wgmma(). Without wgmma the body is empty: kernel_table.cpp then has no row that
+// launches this kernel.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {

@@ -115,7 +115,7 @@ void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args);
 
-// Dynamic shared memory of a CTA in products of many tokens, dense or of experts.
+// Returns the bytes of a CTA's dynamic shared memory in products of many tokens, dense or of experts.
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 

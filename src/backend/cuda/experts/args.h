@@ -84,7 +84,7 @@ void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-// Returns the dynamic shared memory of a CTA in block-scaled products.
+// Returns the bytes of a CTA's dynamic shared memory in block-scaled products.
 size_t block_shared_bytes(BlockFormat format);
 
 void prepare_experts();

@@ -103,7 +103,8 @@ class OwnRows {
   int num_single_, next_single_{0}, next_tiled_;
 };
 
-// Rows of trees are not computed in tiles, because the keys that they see are not contiguous.
+// Returns whether a run's rows are computed in tiles. Rows of trees are not, because the keys that they see
+// are not contiguous.
 bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.drafted.parents.empty();
 }

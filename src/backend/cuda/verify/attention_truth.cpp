@@ -40,8 +40,8 @@ double head_reference(double sink) {
 struct Score {
   double value, error;
 };
-// The error bound: per 16 elements of a head, the tensor cores truncate 18 numbers (relative_bound() in
-// matrix.cpp).
+// Returns a score and its error bound. Per 16 elements of a head, the tensor cores truncate 18 numbers
+// (relative_bound() in matrix.cpp).
 Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* own_key) {
   double sum = 0, magnitudes = 0, slack = 0;
   for (int i = 0; i < kHeadDim; ++i) {

@@ -26,7 +26,7 @@ struct AttendCase {
   int window;  // number of positions that a row sees, its own included; 0: all
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
-  float sharpness{8};  // factor of queries; the larger, the more one position dominates
+  float sharpness{8};  // queries are multiplied by it; the larger it is, the more one position dominates
   float sink{0};       // the heads' sinks are logits within 1 of this number
   int rows_per_launch{1 << 20};
   uint64_t seed{0};

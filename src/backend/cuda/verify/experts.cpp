@@ -285,7 +285,8 @@ Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
 }
 
-// Choices are compared exactly, because they follow from the kernel's own logits.
+// Checks a case of route_and_experts_up(). Choices of experts are compared exactly: the expected choices are
+// computed from the kernel's own logits.
 void check_route_and_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, T, {.has_rest = true});

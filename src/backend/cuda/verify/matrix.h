@@ -13,7 +13,8 @@
 
 namespace nibble::cuda::verify {
 
-// Terms per number in block-scaled products (ptx/block_mma.cuh), and whether the instruction computes them.
+// How block-scaled products (ptx/block_mma.cuh) are computed: the number of terms of each activation, and
+// whether the instruction computes the products (are_native) or its twin.
 struct BlockProducts {
   int num_terms;
   bool are_native;

@@ -39,7 +39,7 @@ Rounded round_e4m3(double number, double error);
 
 inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 
-// Codes and scales of MXFP4 blocks: two codes per byte, and E8M0 scales.
+// Return random codes (two per byte) and random E8M0 scales for MXFP4 blocks.
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 

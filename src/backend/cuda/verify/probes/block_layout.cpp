@@ -75,7 +75,8 @@ ProbeFinding ask_places(const BlockMachine& machine) {
   return layout_finding(machine, {}, fmt::format("A, B and D as documented: {} products", num_places));
 }
 
-// In each product, one scale byte of one lane is 2, and all other scale bytes are 1.
+// Checks to which rows or columns each lane's scales apply. In each product, one scale byte of one lane is 2,
+// and all other scale bytes are 1.
 ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
   size_t num_products = 0;
   for (const BlockForm form : kBlockForms) {
@@ -95,7 +96,8 @@ ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
       machine, {}, fmt::format("lanes 4 (m % 8) + m / 8 and 4 n, others ignored: {} products", num_products));
 }
 
-// Scale bytes are different small powers of two. D starts at 0, so sums of 32 or 64 products are exact.
+// Checks which scale bytes of a register a product uses. The bytes stand for different small powers of two. D
+// starts at 0, so sums of 32 or 64 products are exact.
 ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   for (const BlockForm form : kBlockForms) {
     WarpRegisters warp = ones(form);
