@@ -58,8 +58,8 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
                               const Columns& columns, const RouterMemory& memory,
                               const Meanwhile& meanwhile) {
   const RouterSegment& segment = share.segment;
-  // A product's columns 0 and 1 are in lanes 4 n, so these lanes have the sums of at most two tokens. One
-  // thread adds up the logit of a token and an expert.
+  // Lanes 0, 4, 8, ... hold columns 0 and 1 of a product, which are the sums of one or two tokens. One thread
+  // adds up the logit of a token and an expert.
   static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;

@@ -21,7 +21,8 @@ namespace {
 // need a whole path.
 constexpr size_t kPathSlots{64};
 
-// Returns an upper bound on the page ids in a step's input, which also holds the paths' slots.
+// Returns an upper bound on the number of page ids in a step's input. The slots of the paths are counted as
+// page ids, because they are in the same array.
 size_t max_page_ids(const BackendOptions& options) {
   return static_cast<size_t>(std::max(options.num_pages, options.max_table_pages)) + kSparePages +
          (options.draft_head ? kMaxDraftingRuns : 0) +
