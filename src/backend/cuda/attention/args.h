@@ -76,8 +76,8 @@ struct AttendArgs {
 inline constexpr int kChunkPages{8};     // pages per chunk; a chunk has 256 positions
 inline constexpr int kMaxChunks{512};    // largest number of chunks of a row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};  // largest number of query heads per key/value head
-// Floats of a partial softmax. Each head has 64 outputs, the maximum that exponents are relative to, and the
-// sum of exponentials.
+// Floats of a partial softmax. Each head has 64 outputs, the reference that its exponentials are relative to
+// (page.cuh), and the sum of exponentials.
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
