@@ -25,11 +25,11 @@ struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // limit of pages to prefetch per row, from its last page back; 0: no prefetch
+  int max_pages{0};  // prefetch at most this number of each row's last pages; 0: no prefetch
 };
 
 struct RopeInput {
-  const float* frequencies;  // [D / 2]
+  const float* frequencies;  // [D / 2]: radians per position for each pair of elements
   float concentration;
 };
 
@@ -59,7 +59,7 @@ struct AttendArgs {
   RopeInput rope;
   LayerPages pages;
   int window;          // number of positions that a row sees, its own included; 0: all
-  const float* sinks;  // [Nq]
+  const float* sinks;  // [Nq]: the logit of each query head's sink
   // Whether attend_rows() also writes the rows' k and v to the cache. If so, all rows of the step must be of
   // different sequences.
   int writes_kv;
@@ -67,7 +67,7 @@ struct AttendArgs {
   // [rows of the launch, Nkv, max_chunks, kPartialFloats], scratch: a partial softmax per chunk
   float* partials;
   unsigned* tickets;  // [rows of the launch, Nkv]: counts finished CTAs; zero between launches
-  Activations out;    // [T, Nq D]
+  Activations out;    // [T, Nq D]: the result
   // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs of a launch exchange. Zero between
   // launches.
   float* mailbox{nullptr};
@@ -76,7 +76,9 @@ struct AttendArgs {
 inline constexpr int kChunkPages{8};     // pages per chunk; a chunk has 256 positions
 inline constexpr int kMaxChunks{512};    // largest number of chunks of a row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};  // largest number of query heads per key/value head
-inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};  // outputs, reference and sum of each head
+// Floats of a partial softmax. Each head has 64 outputs, the reference that its exponentials are relative to
+// (page.cuh), and the sum of exponentials.
+inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
 // Smallest number of rows of a run that are computed in tiles. Shorter runs use attend_rows().
@@ -89,7 +91,7 @@ struct AttendTilesArgs {
   int num_heads, num_kv_heads;
   LayerPages pages;
   int window;            // number of positions that a row sees, its own included; 0: all
-  const float* sinks;    // [Nq]
+  const float* sinks;    // [Nq]: the logit of each query head's sink
   Activations attended;  // [T, Nq D]: input: the queries from append(); output: the result
   // [kMostTileCtas, kTileTotals]: sums of an unfinished tile, which one CTA leaves for the CTA that
   // continues the tile (stretch.cuh). Zero between launches.
@@ -100,7 +102,7 @@ inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that one C
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 
-size_t attend_tiles_shared_bytes();  // dynamic shared memory of a CTA
+size_t attend_tiles_shared_bytes();  // returns the bytes of dynamic shared memory of a CTA
 size_t attend_wgmma_shared_bytes();
 
 void prepare_append();

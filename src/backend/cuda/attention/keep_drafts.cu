@@ -10,10 +10,10 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Up to kKeepThreads drafts of a run, which a CTA examines at once, and the moves of the accepted ones.
+// Up to kKeepThreads drafts of a run, which a CTA examines at once, and the moves of the accepted drafts.
 struct KeptTile {
-  int parents[kKeepThreads];  // parent_of_row() of each draft
-  bool fit[kKeepThreads];     // fits() of each draft (input/draft_slots.h)
+  int parents[kKeepThreads];  // result of parent_of_row() for each draft (input/draft_slots.h)
+  bool fit[kKeepThreads];     // result of fits() for each draft (input/draft_slots.h)
   int right[kKeepThreads];    // the accepted drafts, as rows of the run
   // Source and destination of each accepted draft's move: indices of keys ([D] elements each) in a layer's
   // cache.

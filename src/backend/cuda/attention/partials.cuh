@@ -55,9 +55,9 @@ struct ChunkSums {
 };
 
 // Merges the chunks of one head, all of which are in memory. One warp calls it, in the last CTA of a row and
-// key/value head. Each lane keeps the outputs of kAhead chunks in registers, to hide memory latency: after
-// adding one, the lane loads the output of the chunk kAhead later. `of_row`: partial softmax of the row's
-// first chunk.
+// key/value head. To hide memory latency, each lane keeps the outputs of kAhead chunks in registers: after
+// adding the output of chunk c, the lane loads that of chunk c + kAhead. `of_row`: partial softmax of the
+// row's first chunk.
 template <int kAhead>
 __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
@@ -68,7 +68,8 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  float reference = -INFINITY, sum = 0;  // those of chunk first_of_32 + lane, in the loop below
+  // The lane's chunk: in the loop over groups of 32 chunks, lane n has chunk first_of_32 + n.
+  float reference = -INFINITY, sum = 0;
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
     sum = c < num_chunks ? __ldcg(&of_row.sum(head) + c * kPartialFloats) : 0;
@@ -96,7 +97,7 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
 // The partial softmaxes of one head in shared memory, for up to kTileChunks chunks at a time.
-inline constexpr int kTileChunks{72};  // more than the 64 chunks of a row of 16,384 positions
+inline constexpr int kTileChunks{72};  // a row of 16,384 positions has 64 chunks
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];

@@ -229,7 +229,7 @@ class PageBringer {
   Eight keys_[format == KvFormat::kBf16 ? 1 : kLoads], values_[format == KvFormat::kBf16 ? 1 : kLoads];
 };
 
-// Keeps the compiler from moving code that uses these sums to before this call.
+// Keeps the compiler from moving code that uses `sums` to before this call.
 template <int tiles>
 __device__ void hold(float (&sums)[tiles][4]) {
 #pragma unroll
@@ -282,8 +282,8 @@ __device__ void for_scores_again(uint32_t keys, const uint32_t (&queries)[4][4],
   }
 }
 
-// Returns the mailbox in which a CTA leaves a tile's totals for the CTA after it. `before`: 0 for the mailbox
-// of this CTA, -1 for that of the previous CTA.
+// Returns the mailbox in which a CTA leaves a tile's totals for the next CTA. `before`: 0 for the mailbox of
+// this CTA, -1 for that of the previous CTA.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
@@ -340,7 +340,7 @@ class StepSoftmax {
       note_references(sums);
     }
   }
-  // Call it whenever the references of the sums have changed.
+  // Notes whether the references of the sums are the head's normal one. Call it whenever they have changed.
   __device__ void note_references(const TileSums& sums) {
     is_raised_ = sums.reference(0) == of_head_ && sums.reference(1) == of_head_ ? 0 : kTooLarge;
   }
@@ -381,9 +381,9 @@ class StepSoftmax {
       }
     });
   }
-  // For row `half` (0 or 1): makes the exponentials of the iteration's pages up to i and the row's sums
-  // relative to the larger of the two references, that of page i and that of the sums. Returns the factor by
-  // which the caller must multiply the row's totals.
+  // Raises the reference of row `half` (0 or 1) to `reference`, that of page i of the iteration, if that is
+  // larger. Rescales the row's sums, and the row's exponentials of the pages up to i, accordingly. Returns
+  // the factor by which the caller must multiply the row's totals.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -456,7 +456,8 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
 
 #endif
 
-// Without wgmma the body is empty: kernel_table.cpp then has no row that launches this kernel.
+// The kernel of attend_wgmma(). Without wgmma the body is empty: kernel_table.cpp then has no row that
+// launches this kernel.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {

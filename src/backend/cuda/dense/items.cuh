@@ -13,9 +13,9 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: a block of rows for a block of tokens. Items are ordered in bands of up to 2,048
-// tokens, because L2 holds the activations of a band, but not, for example, of 8,192 tokens. Within a band,
-// items of the same rows are adjacent, so L2 serves repeated reads of weights as well.
+// Items of a dense matrix. An item is a block of rows for a block of tokens. Items are ordered in bands of up
+// to 2,048 tokens, because L2 holds the activations of a band, but not those of, for example, 8,192 tokens.
+// Within a band, items of the same rows are adjacent, so L2 serves repeated reads of weights as well.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // items of several token blocks read the same weights
@@ -38,8 +38,9 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix: one segment of a block of rows, for all tokens (at most Shape::kColumns).
-// Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent weights.
+// Items of a dense matrix. An item is one segment of a block of rows, for all tokens (at most
+// Shape::kColumns). Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent
+// weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};
@@ -62,14 +63,14 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
 // read after the first part of a sum was stored in `out`.
 struct DenseOutput {
   float* out;         // [T, rows], output
-  const float* bias;  // [rows of the matrix] or null
+  const float* bias;  // [rows of the matrix] or null: added to the product
   const float* x;     // [T, rows] or null: the residual stream, added to the product
   int rows;           // floats per token in `out`: the matrix's number of rows, or more
 };
 
-// Stores a strip's sums in `out`. With `cuts`, a strip that two CTAs share in the kernels for few tokens has
-// two parts here too: it is cut at the same column, and the parts are added in the order of those kernels,
-// so that the result has the same bits. For a strip that is not cut, 0 is added as the second part.
+// Stores a strip's sums in `out`. `cuts`: whether the bits must equal those of the kernels for few tokens,
+// where two CTAs may share a strip: each computes a part of its sums. If so, a shared strip is cut here at
+// the same column, and its parts are added in the same order. For other strips, 0 is the second part.
 template <typename Shape>
 class DenseSums {
  public:

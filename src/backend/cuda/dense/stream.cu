@@ -16,8 +16,8 @@ namespace {
 struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
-  bool whole_strips{false};  // share whole strips among CTAs; false: segments
-  bool spares{false};        // until the activations have arrived, prefetch one slot fewer per ring
+  bool whole_strips{false};  // whether CTAs share the matrix by whole strips; if false, by segments
+  bool spares{false};        // whether to prefetch one slot per ring fewer until the activations have arrived
 };
 
 // The functions that a kernel passes to stream_matrix():
@@ -38,7 +38,8 @@ struct StreamSteps {
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 StreamSteps(Load, Prepare, Take, AtEnd) -> StreamSteps<Load, Prepare, Take, AtEnd>;
 
-// Computes one pass of a matrix in this CTA: streams the CTA's share of the weights, and passes on the sums.
+// Computes one pass of a matrix in this CTA: streams the CTA's share of the weights, and passes the sums to
+// steps.take().
 template <Layout layout, int warps, int slots, bool is_short, typename Steps>
 __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix& matrix,
                               const Steps& steps) {
@@ -80,7 +81,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, row % kStripRows, column);
-      if constexpr (layout == Layout::kE4m3)  // no FMA: prefill rounds the product before the addition
+      if constexpr (layout == Layout::kE4m3)  // no FMA, because prefill rounds the product before it adds
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       steps.take(row, first_column + column, sum,
@@ -92,8 +93,8 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether each warp of qkv() and project() has few units. With MXFP4 weights on Hopper it has 1 or 2 units,
-// each of which fills a slot.
+// Whether each warp of qkv() and project() has few units. With MXFP4 weights on Hopper, a warp has 1 or 2
+// units, each of which fills a slot.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
@@ -135,11 +136,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Whether project() prefetches one slot per ring fewer until its activations have arrived: while attention
-// still runs, attention's reads queue after the prefetches. With FP8 weights and short attention, steps of 1,
-// 2, 4 and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain.
-// Steps of one row took 0.8 % longer in BF16, and 0.4 % longer in MXFP4, whose rings have only one slot to
-// spare (docs/decisions/0016).
+// Returns whether project() prefetches one slot per ring fewer until its activations have arrived. The
+// reason: while attention still runs, attention's reads queue after the prefetches. With FP8 weights and
+// short attention, this made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with more
+// chunks there was no gain. It made steps of one row 0.8 % slower in BF16, and 0.4 % slower in MXFP4, whose
+// rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};

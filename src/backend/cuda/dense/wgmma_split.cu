@@ -5,7 +5,8 @@
 //
 // The sums of segments go through memory: 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
 // the order of DenseSums (items.cuh): bias and residual stream, then the segments before the strip's cut,
-// then those after it. So the results have the bits of the other kernels.
+// then the segments after the cut. So the results have the same bits as those of qkv_wgmma() and
+// project_wgmma().
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/dense/launch.h"

@@ -28,8 +28,8 @@ struct HeadWorkspace {
   DraftSlot* slots{nullptr};      // [T]: the token after each row, and its chain
   int32_t* kv_slots{nullptr};     // [T], for trees: slot of each row's K and V in the head's cache
   RowInput* chain_rows{nullptr};  // [drafts, N]: position and pages of each draft's row
-  // For a slice of S rows: f (each sum in one or two parts), the sums of keys and values, and the layer's
-  // input.
+  // For a slice of S rows: the features f (each sum in one or two parts), the sums of keys and values, and
+  // the layer's input.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
   // For N chains: the layer's input, and the activations of the operations after it.
@@ -64,11 +64,11 @@ class HeadDrafter {
   HeadDrafter(const Weights& model, const DeviceWeights& device, const BackendOptions& options,
               const Target& target, Stream stream);
 
-  // Call it after each layer of a step. If the head reads the residual stream after this layer (a tap),
-  // stores it.
+  // Stores the residual stream `x` after a layer, if the head reads it (a tap). Call keep() after each layer
+  // of a step.
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
-  // Call it after the sampling of a step. Fills the head's KV cache, and makes drafts for runs that request
-  // them.
+  // Fills the head's KV cache, and makes drafts for runs that request drafts. Call draft() after the sampling
+  // of a step.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
   // Returns where on the device draft() leaves the starts of chains and the drafts, for the next step's
   // embed().

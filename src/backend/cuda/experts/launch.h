@@ -52,7 +52,7 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 }
 
 struct ExpertsDownLaunch {
-  bool is_single{false};  // the step has one token; each of its experts has its own CTAs
+  bool is_single{false};  // whether the step has one token, each of whose experts has its own CTAs
   bool has_all{true};     // whether this rank holds all experts; read only for one token
   bool has_two{false};    // whether the activations of two groups fit in shared memory (GroupRows)
   // How unequal the CTAs' shares are: (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne.
@@ -63,17 +63,17 @@ struct ExpertsDownLaunch {
   TurnShares shares() const { return TurnShares(grid.x, slope); }
 };
 
-// Returns the slope of TurnShares for launches with `mean` strips per CTA: on Hopper, the first CTA gets 1.4
-// strips more than `mean`, the last CTA 1.4 fewer (measured on an H100). Steps of more than kOwnNorms tokens
-// gained nothing; other chips were not measured.
+// Returns the slope of TurnShares for launches with `mean` strips per CTA. On Hopper, the first CTA gets 1.4
+// strips more than `mean` (but at most 25 % more), and the last CTA 1.4 fewer (measured on an H100). Unequal
+// shares gained nothing in steps of more than kOwnNorms tokens, and were not measured on other chips.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
   return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
 }
 
-// The work of a launch of experts_down(). `has_mailbox`: the routing arrives in a mailbox; false: as groups
-// in memory.
+// The work of a launch of experts_down(). `has_mailbox`: whether the routing arrives in a mailbox; if false,
+// it is in memory as groups.
 struct ExpertsDownWork {
   int num_tokens, group_size, max_groups;
   bool has_mailbox, has_all_experts;

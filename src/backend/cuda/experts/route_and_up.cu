@@ -43,8 +43,8 @@ struct RouterShare {
   uint32_t tag;
   float bias;  // the router's bias for the expert whose logit this thread adds up
 };
-// Shared memory for all sums and logits of the router. It may overlap the rings, which are not in use before
-// the logits are known.
+// Shared memory for all sums and logits of the router. This memory may overlap the rings, which are not in
+// use before the logits are known.
 struct RouterMemory {
   float *sums, *logits;
 };
@@ -58,8 +58,8 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
                               const Columns& columns, const RouterMemory& memory,
                               const Meanwhile& meanwhile) {
   const RouterSegment& segment = share.segment;
-  // A product's columns 0 and 1 are in lanes 4 n, so these lanes have the sums of at most two tokens. One
-  // thread adds up the logit of a token and an expert.
+  // Lanes 0, 4, 8, ... hold columns 0 and 1 of a product, which are the sums of one or two tokens. One thread
+  // adds up the logit of a token and an expert.
   static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;
@@ -89,7 +89,8 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
   __syncthreads();
 }
 
-// Chooses a single token's experts, in the first warp of a CTA. `has_all`: this rank holds all experts.
+// Chooses a single token's experts, in the first warp of a CTA. `has_all`: whether this rank holds all
+// experts.
 template <bool has_all>
 class SlotRouting {
  public:
@@ -141,7 +142,7 @@ class SlotRouting {
   int of_lane_{0};          // chosen expert number lane_
 };
 
-// The kernel for one token. `has_all`: this rank holds all experts.
+// The kernel for one token. `has_all`: whether this rank holds all experts.
 template <int warps, bool has_all>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args, Timestamps timestamps) {
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
+  norm.residual.experts = nullptr;  // it is null already; the compiler can now omit the experts' terms
   norm_weights.load(
       norm, [](int) { return 0; }, {shared.activations, activation_stride(cols), 1},
       [&](int, int i, float4 x, uint2) {
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
+  norm.residual.experts = nullptr;  // it is null already; the compiler can now omit the experts' terms
   norm_weights.template load<kTokens>(
       norm, [](int column) { return column; }, {shared.activations, stride, kTokens},
       [&](int column, int i, float4 x, uint2) {

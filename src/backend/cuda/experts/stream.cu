@@ -14,8 +14,9 @@
 namespace nibble::cuda {
 namespace {
 
-// `ranks`: the step has few pairs (are_matched()), and each CTA chooses all tokens' experts itself. Before a
-// CTA knows its groups, it loads the activations of all tokens to shared memory.
+// The kernel of experts_up(). `ranks`: whether the step has few pairs (are_matched()). If so, each CTA
+// chooses all tokens' experts itself and, before it knows its groups, loads the activations of all tokens to
+// shared memory.
 template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const GroupTable table =
       ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
   const UnitRange share = share_of_groups(weights, table.count());
-  if (ranks && share.first == share.last) return wait_for_rows();  // this CTA has no strips
+  if (ranks && share.first == share.last) return wait_for_rows();  // no strips: only completes its copies
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
   RowPrefetch<warps> rows;
   const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };
@@ -169,8 +170,8 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. The kernel requests weights as soon as route_and_experts_up() has published
-// the chosen experts.
+// Computes experts_down() of one token. Requests weights as soon as route_and_experts_up() has published the
+// chosen experts.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -210,7 +211,7 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   cta.multiply(stream, units_of_slot(share), {expert, 1, nullptr, 0, cta.slot}, true, [] {});
 }
 
-// experts_down() of several tokens.
+// Computes experts_down() of several tokens.
 template <int warps, typename Cta>
 __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -247,8 +248,8 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);
 }
 
-// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: the activations of
-// two groups fit in shared memory (GroupRows).
+// The kernel of experts_down(). `is_single`: whether the step has one token. `has_all`: whether this rank
+// holds all experts. `has_two`: whether the activations of two groups fit in shared memory (GroupRows).
 template <int warps, bool is_single, bool has_all, bool has_two>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,

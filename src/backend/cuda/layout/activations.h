@@ -14,7 +14,7 @@ namespace nibble::cuda {
 
 enum class ActivationLayout {
   kRows,   // row by row, in bfloat16
-  kImage,  // an image (below) of bfloat16, for kernels that use wgmma
+  kImage,  // tile by tile and swizzled (an image, see cell_of()), in bfloat16, for kernels that use wgmma
   kBlocks  // row by row, in a block-scaled format (block_rows.h)
 };
 
@@ -47,31 +47,32 @@ static_assert(std::is_trivially_copyable_v<Activations>);
 inline constexpr int kCellBytes{2 * kTileCols}, kRowsOfSwizzle{8};
 
 // Returns the place of a column in a cell: column 8 t + 4 m + 2 h + c of a group of 32 is at place 16 m +
-// 8 h + 2 t + c. There, wgmma multiplies it with the weights that lane t holds for product m (strips.h).
-// Pairs of columns stay together.
+// 8 h + 2 t + c. At this place, wgmma multiplies the column with the weights that lane t holds for product m
+// (strips.h). The two columns of a pair (c = 0, 1) stay adjacent.
 constexpr int lane_order(int col) {
   const int t = col / 8 % 4, m = col / 4 % 2, h = col / 2 % 2;
   return col / 32 * 32 + 16 * m + 8 * h + 2 * t + col % 2;
 }
 
 constexpr int whole_eights(int rows) { return (rows + kRowsOfSwizzle - 1) / kRowsOfSwizzle * kRowsOfSwizzle; }
-constexpr size_t cell_of(int row, int tile, int image_rows) {  // byte offset of the cell
+constexpr size_t cell_of(int row, int tile, int image_rows) {  // returns the cell's byte offset in the image
   return (size_t{1} * static_cast<size_t>(tile) * static_cast<size_t>(image_rows) +
           static_cast<size_t>(row)) *
          kCellBytes;
 }
-constexpr int place_in_cell(int row, int col) {  // byte offset within the cell
+constexpr int place_in_cell(int row, int col) {  // returns the column's byte offset in the row's cell
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }
-// Returns the index of a row's first element in a tile, in an image; if image_rows is 0, in plain rows.
+// Returns the index at which a row's elements of a tile begin: in an image of image_rows rows or, if
+// image_rows is 0, in plain rows.
 constexpr size_t first_of_tile(int row, int tile, int num_tiles, int image_rows) {
   return image_rows
              ? cell_of(row, tile, image_rows) / 2
              : (static_cast<size_t>(row) * static_cast<size_t>(num_tiles) + static_cast<size_t>(tile)) *
                    kTileCols;
 }
-// Returns the index of the row's element in column `col` of the tile, in an image or in plain rows.
+// Returns the index of a row's element in column `col` of a tile, in an image or in plain rows as above.
 constexpr size_t element_of(int row, int tile, int num_tiles, int image_rows, int col) {
   return first_of_tile(row, tile, num_tiles, image_rows) +
          static_cast<size_t>(image_rows ? place_in_cell(row, col) / 2 : col);

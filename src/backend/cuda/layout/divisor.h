@@ -7,7 +7,8 @@
 
 namespace nibble::cuda {
 
-// Exact for dividends below 2^31 (Granlund, Montgomery: Division by Invariant Integers using Multiplication).
+// Results are exact for dividends below 2^31 (Granlund, Montgomery: Division by Invariant Integers using
+// Multiplication).
 class Divisor {
  public:
   constexpr Divisor() = default;

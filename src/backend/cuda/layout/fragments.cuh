@@ -1,7 +1,7 @@
-// A lane's operands for the tensor cores: converts the words of a tile (strips.h) to bfloat16 weights. MXFP4
+// Converts the words of a tile (strips.h) to bfloat16 weights, a lane's operands for the tensor cores. MXFP4
 // weights include their scale, so that one sum accumulates a whole segment; mma.sync and wgmma are fastest
-// that way. The product with the scale is exact: a code has two significant bits, and a scale is a power of
-// two (packing rejects scales beyond bfloat16's range). The scales of E4M3 weights are per row, and are
+// that way. The product of a code and its scale is exact: a code has two significant bits, and a scale is a
+// power of two (packing rejects scales beyond bfloat16's range). E4M3 weights have a scale per row, which is
 // applied to the sums.
 #pragma once
 
@@ -24,8 +24,8 @@ struct GroupWeights {
 };
 
 // Unpacks a word of MXFP4 codes to four A registers. As bfloat16, the masked bits are the value times 2^-126;
-// the scale includes a factor of 2^126. `scales`: those of row g = lane / 4 (lower half) and row g + 8 (upper
-// half).
+// the scale includes a factor of 2^126. `scales`: the scales of row g = lane / 4 (lower half of the word) and
+// row g + 8 (upper half).
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),

@@ -23,8 +23,8 @@
 
 namespace nibble::cuda {
 
-// Waits until all earlier kernels have ended. A thread must call it before it reads what they wrote; thread 0
-// also writes the begin timestamp.
+// Waits until all earlier kernels have ended. A thread must call this function before it reads what earlier
+// kernels wrote. Thread 0 also writes the begin timestamp.
 __device__ inline void wait_for_predecessor(const Timestamps& timestamps) {
   wait_for_dependencies();
   if (timestamps.begin && threadIdx.x == 0) atomicMin(timestamps.begin, now_ns());

@@ -55,7 +55,7 @@ using PromptSums = float[PromptWarps::kWarpTiles][4];
 // pairs.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // row of the first column in the image of activations, if there is one
+  int image_row{0};  // if activations are an image: the image's row of the item's first column
 };
 struct SegmentItem : PromptItem {  // an item that covers only one segment of each strip
   int segment;
@@ -194,7 +194,7 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
-    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // one item ahead
+    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // loaded early
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
     if (strip >= weights.num_strips || columns <= 0) {

@@ -24,18 +24,18 @@ inline constexpr int kRouterNorms{32};
 // pairs. With 128 columns the tensor cores could be 2 % busier, but the sums need more registers, and ptxas
 // then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of a pass for batches, in which few pairs share an expert: the smallest number that wgmma allows.
-// It leaves shared memory for more stages.
+// Columns of a pass for batches, in which few pairs share an expert. This is the smallest number that wgmma
+// allows; a small number leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
-// Numbers of tokens from which the experts' wgmma groups have up to kManyColumns pairs (kManyTokens on) and
-// up to kMostColumns (kWideTokens on). With fewer tokens they have up to kBatchColumns.
+// The experts' wgmma kernels form groups of up to kBatchColumns pairs; from kManyTokens tokens on, of up to
+// kManyColumns pairs; from kWideTokens tokens on, of up to kMostColumns pairs.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Up to kSplitTokens tokens, the wgmma kernels of qkv and project divide the contraction among CTAs
 // (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.
 inline constexpr int kSplitTokens{kManyColumns};
-// Up to kNarrowTokens tokens, dense products by wgmma use the kernels for batches (qkv_narrow() and so on),
-// which have more and smaller items. The limit of project is kNarrowProject: in gpt-oss, project has about
-// half the rows of qkv, and up to this number of tokens all items of project run at once.
+// Up to kNarrowTokens tokens, qkv by wgmma uses the kernel for batches, qkv_narrow(), which has more and
+// smaller items. The limit of project_narrow() is kNarrowProject: in gpt-oss, project has about half the rows
+// of qkv, and up to kNarrowProject tokens all items of project run at once.
 inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
 // Largest number of columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};

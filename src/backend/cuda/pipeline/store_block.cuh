@@ -1,4 +1,5 @@
-// Writes activations that are already rounded to bfloat16 in a block-scaled format (block_rows.h).
+// Quantises activations to a block-scaled format (block_rows.h) and stores them. The activations are already
+// rounded to bfloat16.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -41,8 +42,8 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// As the other store_eight(), but reads the eight numbers as bfloat16 from shared memory; `from` must be
-// 16-byte aligned.
+// Does the same as store_eight() above for eight bfloat16 numbers in shared memory. `from` must be 16-byte
+// aligned.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
                             const __nv_bfloat16* from) {

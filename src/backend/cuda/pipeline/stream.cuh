@@ -155,14 +155,14 @@ struct OneMatrix {
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// Streams the units of a CTA's range, and multiplies them. `is_short`: each warp has only one or two units.
-// The tiles of a slot are then multiplied in a loop, because unrolled code that runs only once takes longer
-// to fetch than a loop: one token took 1,402 instead of 1,387 us with MXFP4 weights on an H200
-// (docs/decisions/0016).
+// Streams the units of a CTA's range, and multiplies them. `is_short`: whether each warp has only one or two
+// units. If so, the tiles of a slot are multiplied in a loop, because unrolled code that runs only once takes
+// longer to fetch. With unrolled code, one token took 1,402 us instead of 1,387 us with MXFP4 weights on an
+// H200 (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
-  // A warp takes units first + warp, first + warp + warps, and so on, below `last`.
+  // Warp number w of the CTA's W warps takes units first + w, first + w + W, and so on, below `last`.
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last,
                         const Ring<layout, slots>& ring)
       : strips_(strips),
@@ -198,8 +198,8 @@ class UnitStream {
   }
 
  private:
-  // With a single column, only every fourth lane has sums that are needed, and only half of that lane's sums
-  // are needed.
+  // `is_single`: whether there is only one column. If so, only every fourth lane holds sums of this column,
+  // in two of its four registers.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),
@@ -292,8 +292,8 @@ class UnitStream {
   const Strips& strips_;
   const Matrices matrices_;
   const unsigned thread_;                 // index in the CTA; a member, because to read threadIdx is slow
-  int last_;                              // end of the range of units; lowered by a matrix that ends early
-  UnitCursor to_prefetch_, to_multiply_;  // the units to prefetch and to multiply next
+  int last_;                              // end of the range of units; a matrix that ends early lowers it
+  UnitCursor to_prefetch_, to_multiply_;  // the next unit to prefetch, and the next unit to multiply
   const uint8_t* from_{nullptr};          // global address of the unit to prefetch
   int matrix_end_{0};                     // index of the next matrix's first unit
   int next_tile_{0};
@@ -321,8 +321,9 @@ __device__ CtaMemory cta_memory(int cols, int columns) {
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
 }
 
-// Returns the end of the batch of units from `from` on whose sums fit in memory: `last`, or the end of the
-// last strip that ends within `capacity` units.
+// Returns the end of the batch of units that begins at `from`. Shared memory has room for the sums of
+// `capacity` units. If the units up to `last` fit, the batch ends at `last`; otherwise it ends with the last
+// whole strip that fits.
 __device__ inline int batch_end(int from, int last, int num_segments, int capacity) {
   return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }

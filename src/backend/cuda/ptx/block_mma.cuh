@@ -3,10 +3,11 @@
 //  mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   1 scale per 32 columns
 //  mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   2 scales, for 32 each
 //
-// Scales are E8M0 bytes, four per register. kMxfp8 uses byte b; kMxfp4 uses bytes b and b + 1, for columns
-// 0-31 and 32-63. So a register serves four products of kMxfp8 (b = 0 .. 3) or two of kMxfp4 (b = 0, 2). Lane
-// 4 (m % 8) + m / 8 provides the scales of row m of A, lane 4 n those of column n of B; other lanes are
-// ignored. Products are added to D in the order of calls; `nibble verify` measures the undocumented rounding.
+// Scales are E8M0 bytes, four per register. A product of kMxfp8 uses one byte b (the parameter a_byte or
+// b_byte); a product of kMxfp4 uses bytes b and b + 1, for columns 0-31 and 32-63. So a register serves four
+// products of kMxfp8 (b = 0 .. 3) or two of kMxfp4 (b = 0, 2). Lane 4 (m % 8) + m / 8 provides the scales of
+// row m of A, lane 4 n those of column n of B; other lanes are ignored. Products are added to D in the order
+// of calls; `nibble verify` measures how the hardware rounds them, which is undocumented.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-__device__ inline unsigned long long now_ns() {  // time of a clock that all SMs share
+__device__ inline unsigned long long now_ns() {  // returns the time of a clock that all SMs share
   unsigned long long nanoseconds;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
   return nanoseconds;

@@ -60,12 +60,12 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// Returns the scale byte of the second term: 2^-4 times the first term's scale, or the smallest possible
-// scale.
+// Returns the scale byte of MXFP8x2's second term: 2^-4 times the first term's scale, or the smallest
+// possible scale.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-constexpr uint8_t mxfp4_scale(uint32_t largest) {  // the smaller of two candidate scales
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // returns the smaller of the two candidate scales
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
@@ -154,7 +154,7 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // errors of the whole block
+constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // `errors`: of the whole block
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }
 __host__ __device__ inline uint32_t quantise_mxfp4(const float (&x)[8], uint32_t largest, uint8_t scale) {

@@ -47,7 +47,8 @@ void NcclRank::sum(const LaunchContext& gpu, Operation operation, const AddArgs&
   }
   nccl_->check(nccl_->all_gather(own, gathered, count, NcclType::kFloat32, comm_, gpu.stream),
                "sending terms", comm_);
-  // No dependent launch: NCCL's kernels never start a successor early, and its graph nodes may be no kernels.
+  // The sum does not use programmatic dependent launch: NCCL's kernels never let a successor start early, and
+  // the nodes that NCCL adds to a graph may not be kernels.
   LaunchContext in_order = gpu;
   in_order.target.has_dependent_launch = false;
   add_parts(in_order, {operation, "sum"},

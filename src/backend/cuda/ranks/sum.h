@@ -24,15 +24,16 @@ struct Inbox {
   uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last meeting at which it arrived
 };
 
-// Where one rank gets the results of sums, for all rows of a step. Owners of rows write them on all ranks.
+// Where one rank gets the results of sums, for all rows of a step. The owner of a row writes the row's
+// results to the SumOutputs of all ranks.
 struct SumOutputs {
-  float* x{nullptr};               // [T, H]
-  __nv_bfloat16* normed{nullptr};  // [T, H]
+  float* x{nullptr};               // [T, H]: the residual stream
+  __nv_bfloat16* normed{nullptr};  // [T, H]: norm(x)
 };
 
 struct Links {
   int rank{0}, num_ranks{1};
-  int hidden{0}, own_room{0};  // most rows that a rank owns in a sum
+  int hidden{0}, own_room{0};  // own_room: largest number of rows that a rank owns in a sum
   Inbox inboxes[kMaxRanks];
   SumOutputs outputs[kMaxRanks];
   const uint32_t* step{nullptr};  // number of this rank's step, equal on all ranks
@@ -58,7 +59,8 @@ void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 
-// A barrier of all ranks: each then sees all earlier writes to its memory. The first rank can send words.
+// A barrier of all ranks. After it, each rank sees all earlier writes to its memory. The first rank can also
+// send words to all ranks.
 struct MeetArgs {
   Links links;
   int number;

@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
 constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0; more need too many registers
-// Rows sent per fence, which takes 2 us. With 1 row, 132 CTAs send at most 430 GB/s; the link carries 387.
+// Number of rows sent per fence, which takes 2 us. With 1 row per fence, 132 CTAs could send at most 430
+// GB/s, hardly more than the 387 GB/s that the link carries.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -28,7 +29,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Each thread serves the rank of its number. Returns whether that rank exists and is not this rank.
+// Thread n serves rank n. Returns whether rank n exists and is not this rank.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -37,7 +38,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   const Links& links = args.links;
   const int hidden = links.hidden, most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
   for (int first = cta.index; first < most; first += kSentAtOnce * cta.count) {
-    uint32_t* flag = nullptr;  // flag that this thread sets, for row number threadIdx.x of the rows sent
+    uint32_t* flag = nullptr;  // the flag that this thread sets: of row number threadIdx.x of the sent rows
     for (int i = 0; i < kSentAtOnce; ++i) {
       const int n = first + i * cta.count, row = others_row(n, links.rank, links.num_ranks);
       if (n >= most || row >= args.num_rows) continue;
@@ -86,7 +87,8 @@ __device__ void add_up(const SumArgs& args, uint32_t tag, int row, float4 (&sum)
   }
 }
 
-// Adds up the rows that this rank owns, and sends each row's norm to all ranks or, without `has_norm`, its x.
+// Adds up the rows that this rank owns, and sends to all ranks each row's norm or, without `has_norm`, the
+// row's sum.
 template <bool has_norm>
 __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   __shared__ __align__(16) SharedNorm normed;

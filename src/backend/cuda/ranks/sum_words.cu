@@ -42,7 +42,8 @@ __device__ void add_to(float2& sum, float2 more) {
   sum.x += more.x;
   sum.y += more.y;
 }
-// Adds this rank's parts of elements `col` and `col + 1` of a row in order, after it has loaded all of them.
+// Returns the sum of this rank's parts of elements `col` and `col + 1` of a row: loads all parts, then adds
+// them in order.
 __device__ float2 own_pair(const SumTerms& terms, int row, int col) {
   const int part = part_row(terms, row);
   const float* from = terms.parts + max(part, 0) * terms.row_stride + col;
@@ -59,7 +60,8 @@ __device__ float2 own_pair(const SumTerms& terms, int row, int col) {
   return loaded[0];
 }
 
-// Sums one or two rows; kernels that read them compute the norm. Each thread adds up two adjacent elements.
+// Sums one or two rows, without a norm: the kernels that read the sums compute the norm. Each thread adds up
+// two adjacent elements.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
     sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {

@@ -42,8 +42,9 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // one warp's lanes can hold one value of each warp
 
-// Tokens with weights below exp(-kReach) of the largest are never drawn, because that is less than half a
-// unit. A search for top_k begins with the tokens whose logits are within kReach of the largest.
+// A token whose weight is below exp(-kReach) times the largest weight is never drawn, because its weight is
+// less than half a unit. A search for top_k begins with the tokens whose logits are within kReach of the
+// largest logit.
 constexpr float kReach{32};
 
 // The CTAs that work on one row: a cluster, or a single CTA.
@@ -94,7 +95,8 @@ struct Likeliest {
   float logit{-INFINITY};
   int token{-1};
 
-  // Call it in ascending order of token ids, so that the lowest of equally likely tokens stays.
+  // Takes the token if it is likelier than the current one. Call consider() in ascending order of token ids:
+  // of equally likely tokens, the one with the lowest id stays.
   __device__ void consider(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
@@ -177,7 +179,7 @@ struct Shared {
 // thread, which takes as long as a pass over the logits (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  using Scan = cub::WarpScan<uint64_t>;  // it uses shuffles, no shared memory
+  using Scan = cub::WarpScan<uint64_t>;  // WarpScan uses shuffles, no shared memory
   Scan::TempStorage nothing;
   uint64_t up_to, before_warp, total;
   Scan(nothing).InclusiveSum(amount, up_to);
@@ -193,7 +195,8 @@ __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint
   return shared.place;
 }
 
-// A row of logits. All threads of the row's CTAs must call each function, unless its comment names fewer.
+// A row of logits. All threads of the row's CTAs must call each function, unless the function's comment names
+// fewer threads.
 class LogitRow {
  public:
   __device__ LogitRow(float* logits, int vocab, Shared& shared)
@@ -274,7 +277,7 @@ class LogitRow {
     };
     uint64_t sum = 0;
     for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
-    cub::WarpReduce<uint64_t>::TempStorage nothing;  // it uses shuffles, no shared memory
+    cub::WarpReduce<uint64_t>::TempStorage nothing;  // empty: WarpReduce uses shuffles, no shared memory
     sum = cub::WarpReduce<uint64_t>(nothing).Sum(sum);
     uint64_t* const segments = next_exchange();
     if (lane_ == 0) segments[warp_] = sum;
@@ -307,7 +310,7 @@ class LogitRow {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // independent of the order in which tokens were found
+    int rank = 0;  // number of likelier tokens, so it does not depend on the order in which they were found
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
@@ -326,8 +329,8 @@ class LogitRow {
     }
     Cluster::sync();
     if (row.follows < 0) return;
-    // If no adjustment has the last token, the extra one applies to it. The extra one's count is 0 if another
-    // adjustment has the token.
+    // If none of the row's adjustments is for the token `last`, the extra adjustment is applied to it. The
+    // extra adjustment's count is 0 if another adjustment is for `last`.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
@@ -344,7 +347,7 @@ class LogitRow {
       logits_[__ldcg(&extra->token)] = __ldcg(&extra->raw);
     __syncthreads();
   }
-  // From now on, tokens outside the mask have logit -infinity. null: no mask.
+  // Sets the mask: tokens outside of it have logit -infinity from then on. null: no mask.
   __device__ void allow_only(const uint32_t* mask) { mask_ = mask; }
   __device__ float logit(int token) const { return masked(token, __ldcg(logits_ + token)); }
 
@@ -478,7 +481,7 @@ __global__ void __launch_bounds__(kBestThreads)
   Likeliest likeliest;
   for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
-  // valid only in the first thread
+  // Only the first thread gets the result of a CUB reduction.
   const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) bests[cta] = best;
