@@ -35,8 +35,9 @@ class MappedFile {
   // Linux caches a file in folios, groups of pages (up to 2 MB with 4 KB pages), and drops only whole folios.
   static constexpr size_t kFolioBytes{size_t{2} << 20};
   // Unmaps the folios that hold `part` from this process and drops them from the page cache, so that the next
-  // access reads from disk. Pages that another process maps, or of an in-memory file system, stay cached. If
-  // the file is a copy, frees the whole pages within `part`; a later access reads the file.
+  // access reads from disk. Pages stay cached if another process maps them, or if the file system is in
+  // memory. If this object holds a copy of the file, frees the whole pages within `part`; the next access
+  // reads them from the file again.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:

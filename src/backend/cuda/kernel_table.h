@@ -131,8 +131,8 @@ Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// Returns the rows that the target can run. Rows of wgmma kernels need the largest budget, and code compiled
-// for sm_90a.
+// Returns the rows that the target can run. Rows of wgmma kernels need the largest budget of shared memory
+// (Target::budget) and code compiled for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
 // Room for the groups of any step of up to `max_tokens` tokens, whichever table row routes the step.

@@ -76,9 +76,9 @@ struct TilePages {
 };
 
 // A warp that loads eight positions of each page. In a stage, the key or value of a position is a row of 128
-// bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row. A lane loads the same
-// piece of several rows. The lane computes the next row's address from the current one by adding the bytes of
-// whole rows and flipping bits of the piece's number.
+// bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row. A lane loads piece
+// p of several rows. To step to its next row, it adds the distance of the rows to its address, and flips
+// those bits of the stored piece's number in which r % 8 changes.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -340,7 +340,7 @@ class StepSoftmax {
       note_references(sums);
     }
   }
-  // Notes whether the references of the sums are the head's normal one. Call it whenever they have changed.
+  // Sets is_raised_ from the softmax references of the sums. Call it whenever these references have changed.
   __device__ void note_references(const TileSums& sums) {
     is_raised_ = sums.reference(0) == of_head_ && sums.reference(1) == of_head_ ? 0 : kTooLarge;
   }

@@ -33,8 +33,8 @@ size_t parts_of_rows(int rows, int width) {
 }
 
 // Returns the options of the head's KV cache. The cache has the model's number of pages, the spare page
-// (graph_rows() in step_input.h), and one page per draft chain, for slots beyond the pages of the chain's
-// run.
+// (graph_rows() in step_input.h), which every cache has, and one page per draft chain: drafts of a chain may
+// need positions after the last page that their sequence has.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
   own.num_pages = options.num_pages + kMaxDraftingRuns;

@@ -55,7 +55,9 @@ using PromptSums = float[PromptWarps::kWarpTiles][4];
 // pairs.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // if activations are an image: the image's row of the item's first column
+  // If activations are an image (layout/activations.h): the row of the image that holds the activations of
+  // the item's first column.
+  int image_row{0};
 };
 struct SegmentItem : PromptItem {  // an item that covers only one segment of each strip
   int segment;

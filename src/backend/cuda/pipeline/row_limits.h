@@ -9,9 +9,9 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. In the kernels
-// for larger steps (pipeline.cuh), kManyColumns tokens or pairs share one reading of the weights (in some
-// kernels, more or fewer).
+// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. In most kernels
+// for larger steps (pipeline.cuh), kManyColumns columns share one reading of the weights. A column is a token
+// or, in the experts, a pair of a token and an expert.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 // Up to kOwnNorms tokens, each kernel that reads a norm computes it, and one launch both routes and starts
 // the experts. Larger steps launch rms_norm once: otherwise every CTA would read all rows, one after

@@ -21,7 +21,7 @@ struct Inbox {
   float* terms{nullptr};        // [N, own_room, H]: the ranks' terms of rows that this rank owns
   uint32_t* flags{nullptr};     // [N, own_room]: for each row in `terms`, the tag of its sum
   uint32_t* returned{nullptr};  // [row_room]: for each row of another owner, the tag of its last returned sum
-  uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last meeting at which it arrived
+  uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last barrier (meet()) that it reached
 };
 
 // Where one rank gets the results of sums, for all rows of a step. The owner of a row writes the row's

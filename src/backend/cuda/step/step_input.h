@@ -43,7 +43,7 @@ struct StepShape {
   bool have_masks{false};  // whether sampling must wait for InputUpload::upload_masks()
   bool writes_kv{false};   // whether attend_rows() writes K and V: true if no two rows share a sequence
   bool have_trees{false};  // whether some drafts are trees (DraftedTokens::parents)
-  int num_runs{0};         // number of DraftRuns; 0 without draft head and trees
+  int num_runs{0};         // number of DraftRuns; 0 if the step has neither a draft head nor trees
   // For the draft head (otherwise 0): the number of chains, the largest number of drafts of a chain, and the
   // largest number of attention chunks of a row.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};

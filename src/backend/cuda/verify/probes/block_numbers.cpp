@@ -1,4 +1,5 @@
-// Probes which numbers block-scaled products compute, and how exactly.
+// Probes of block-scaled products: the value that they give for each code and scale, and the accuracy of
+// their sums.
 #include <fmt/format.h>
 
 #include <algorithm>
