@@ -28,7 +28,7 @@ namespace nibble::cuda {
 inline constexpr int kHeadDim{64};
 inline constexpr int kHalf{kHeadDim / 2};
 inline constexpr float kLog2E{1.4426950408889634f};
-// Elements of one head's keys (or values) in one page.
+// Number of elements of one head's keys, or of its values, in one page.
 inline constexpr int kPageElements{kPagePositions * kHeadDim};
 
 __device__ inline uint32_t pair_of(float low, float high) {
@@ -54,11 +54,11 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Shifts exponent and mantissa to their places in bfloat16, which gives the value times 2^-120, and
-  // multiplies by 2^120.
+  // Shifts the exponent and mantissa of each code to their places in bfloat16, which gives the value times
+  // 2^-120. Then multiplies that number by 2^120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // each upper byte holds a code
+      const uint32_t high = __byte_perm(codes, 0, selector);  // the upper byte of each half is a code
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
       const __nv_bfloat162 value =
           __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
@@ -91,7 +91,7 @@ __device__ inline __nv_bfloat16 query_of(float rotated) {
 // operator()(i) returns element i, the sum of the element's parts.
 struct QkvRow {
   const float* row;
-  size_t rest;  // distance in floats from an element's first part to its second; 0: it has one part
+  size_t rest;  // distance in floats from an element's first part to its second; 0 for one part
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
 // Returns one row of args.parts. `args`: AttendArgs or AppendArgs.

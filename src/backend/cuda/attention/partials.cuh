@@ -54,10 +54,10 @@ struct ChunkSums {
   }
 };
 
-// Merges the chunks of one head, all of which are in memory. One warp calls it, in the last CTA of a row and
-// key/value head. To hide memory latency, each lane keeps the outputs of kAhead chunks in registers: after
-// adding the output of chunk c, the lane loads that of chunk c + kAhead. `of_row`: partial softmax of the
-// row's first chunk.
+// Merges the chunks' partial softmaxes of one head. All of these must be in memory already. One warp calls
+// it, in the last CTA of a row and key/value head. To hide memory latency, each lane keeps the outputs of
+// kAhead chunks in registers: after adding the output of chunk c, the lane loads that of chunk c + kAhead.
+// `of_row`: partial softmax of the row's first chunk.
 template <int kAhead>
 __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
@@ -68,7 +68,8 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  // The lane's chunk: in the loop over groups of 32 chunks, lane n has chunk first_of_32 + n.
+  // Reference and sum of the chunk that this lane holds. In the loop over groups of 32 chunks, lane n holds
+  // chunk first_of_32 + n.
   float reference = -INFINITY, sum = 0;
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
@@ -97,7 +98,7 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
 // The partial softmaxes of one head in shared memory, for up to kTileChunks chunks at a time.
-inline constexpr int kTileChunks{72};  // a row of 16,384 positions has 64 chunks
+inline constexpr int kTileChunks{72};  // the 64 chunks of 16,384 positions fit at once
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];

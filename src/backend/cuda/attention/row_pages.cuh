@@ -67,8 +67,8 @@ template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
   using Eight = typename KvCodec<format>::Eight;
-  Eight keys[4][2];    // keys[n][half]: elements from 32 * half + 8 t on of the key at position 8 n + g
-  Eight values[2][4];  // values[half][i]: elements from 8 g on of the value at position_of(half, i)
+  Eight keys[4][2];    // keys[n][half]: 8 elements from 32 * half + 8 t on, of the key at position 8 n + g
+  Eight values[2][4];  // values[half][i]: elements 8 g to 8 g + 7 of the value at position_of(half, i)
 
   // Returns the distance in positions from the lane's first value to values[half][i].
   static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
@@ -292,8 +292,8 @@ class WarpPages {
   }
 
  private:
-  // The place of a page in the cache, as an index: with a pointer, the compiler would not know that the page
-  // is in global memory.
+  // Indices that locate a page in the cache. They are not pointers: with a pointer, the compiler would not
+  // know that the page is in global memory.
   struct Place {
     bool is_there;      // false: the row has no such page
     uint32_t keys;      // index of the head's keys of this page in the cache, in units of kPageElements

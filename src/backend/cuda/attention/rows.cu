@@ -95,7 +95,7 @@ struct RowOutputs {
   }
 };
 
-// The partial softmaxes of a row's chunks in global memory.
+// Finds the partial softmaxes of a row's chunks in global memory.
 struct RowPartials {
   float* data;
   size_t first;  // index of the row's first chunk in `data`
@@ -179,16 +179,16 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   // The code from here to wait_for_predecessor() reads only the step's input, weights, and keys and values of
   // earlier steps, none of which depend on the previous launch.
   const RowShare share = share_of_cta<chunks>(args);
-  if (share.first_chunk < 0) return;  // the grid has CTAs for the chunks of the launch's longest row
+  if (share.first_chunk < 0) return;  // a shorter row leaves CTAs of the grid without a chunk
   constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether this CTA has only one chunk
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // The sink of head lane / 4 is loaded here, but used only after the wait. Its first use stalls until the
-  // loads of pages, which were issued earlier, have arrived. Before the wait, this would delay the loads of
-  // q.
+  // The sink of head lane / 4 is loaded here, but used only after the wait. The first use stalls until the
+  // loads of pages, which were issued earlier, have arrived. A use before the wait would therefore delay the
+  // loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
   // This kernel leaves room on the SMs, where the next launch can already prefetch its first weights.

@@ -30,8 +30,8 @@ class TileSums {
   __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}
   __device__ float reference(int half) const { return reference_[half]; }
   // Raises the reference of row `half` to `reference` if that is larger, and rescales the chunk's sums.
-  // Returns the factors (Join) by which the caller must multiply the row's totals (before), and exponentials
-  // relative to `reference` (more).
+  // Returns the factors (Join) by which the caller must multiply the row's totals (Join::before) and
+  // exponentials relative to `reference` (Join::more).
   template <int half>
   __device__ Join raise(float reference) {
     const Join join(reference_[half], reference);
@@ -63,7 +63,7 @@ class TileSums {
   __device__ void end_chunk() {
     for_sums<half>([](float& of_chunk, float& total) {
       total += of_chunk;
-      of_chunk = from_here(0.0f);  // the compiler would move a plain 0 through a uniform register
+      of_chunk = from_here(0.0f);  // a plain 0 would pass through a uniform register
     });
   }
   __device__ void end_chunk() {
@@ -244,8 +244,8 @@ class TileLane {
  private:
   __device__ int group_heads() const { return tile_.args.num_heads / tile_.args.num_kv_heads; }
   __device__ bool has_head() const { return lane_ / 4 < group_heads(); }
-  // Returns `page`, the last page of a chunk; or -1 if the row sees no later page, because the caller ends
-  // the row's last chunk.
+  // `page`: the last page of a chunk of row `half`. Returns `page`, or -1 if the row sees no later page:
+  // ends_chunk() must not report the end of the row's last chunk.
   __device__ int end_if_not_last(int half, int page) const {
     return page < position_[half] / kPagePositions ? page : -1;
   }
@@ -258,7 +258,7 @@ class TileLane {
 
   const Tile& tile_;
   const int warp_{static_cast<int>(threadIdx.x) / 32}, lane_{static_cast<int>(threadIdx.x) % 32};
-  float sink_{0};  // the head's sink in units of log2; loaded early, so that store() does not wait for it
+  float sink_{0};  // the head's sink times log2(e); loaded early, so that store() need not wait
   int position_[2], first_[2], end_of_chunk_[2];
 };
 

@@ -51,8 +51,8 @@ class PageCopier {
         });
       }
       end_copies();
-      // FP8 passes through registers, to be converted. Each call first stores the page that the previous call
-      // loaded.
+      // FP8 pages pass through registers, where they are converted. Each call first stores the page that the
+      // previous call loaded.
     } else {
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {

@@ -9,16 +9,16 @@
 //   exponentials = 2^(scores - R), in bfloat16     64 x 64 at 16 per clock and SM, 256 clocks
 //   sums[64, 72] += exponentials[64, 64] [v | 1]   4 products of n = 72, 144 clocks
 // The reference R is normally the same for all iterations (page.cuh), so an iteration needs no maximum, no
-// rescaling and no sum of its own. A thread executes about 250 instructions per iteration: 32 subtract R, 32
-// compute exponentials, 16 round. If products and exponentials overlapped completely, 132 SMs at 1.85 GHz
-// would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
+// rescaling and no sum of its own. A thread executes about 250 instructions per iteration, among them 32 that
+// subtract R, 32 that compute exponentials, and 16 that round. If products and exponentials overlapped
+// completely, 132 SMs at 1.85 GHz would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
 //
-// The results have the bits of attend_rows() (rows.cu). There a lane loads 8 adjacent columns of a key for
-// two products, so each product sums over the first or the last 4 columns of each of four pieces of 8
-// columns. Here keys are copied to the stages in half pieces of 4 columns, ordered so that the same 16
-// columns are contiguous for a product. Their order within the product may differ: it does not change the
-// bits (docs/decisions/0014). The columns of values keep their order. Exponentials are multiplied with 72
-// columns: 64 columns of values, and 8 columns of ones, which sum the exponentials.
+// The results have the bits of attend_rows() (rows.cu). In rows.cu, a lane loads 8 adjacent columns of a key
+// for two products, so each product sums over the first or the last 4 columns of each of four pieces of 8
+// columns. In this file, keys are copied to the stages in half pieces of 4 columns, ordered so that the same
+// 16 columns are contiguous for a product. The order of these 16 columns may differ from rows.cu: it does not
+// change the bits (docs/decisions/0014). The columns of values keep their order. Exponentials are multiplied
+// with 72 columns: 64 columns of values, and 8 columns of ones, which sum the exponentials.
 //
 // docs/decisions/0024 describes the limits of the main loop (in attend()) and the variants that were dropped.
 #include <algorithm>
@@ -37,7 +37,7 @@ namespace nibble::cuda {
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{32}, kProductRegisters{160};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
-// Bytes of a page's keys, or of its values, in bfloat16.
+// Number of bytes of a page's keys, or of its values, in bfloat16.
 constexpr int kPageBytes{kPagePositions * kCellBytes};
 constexpr int kStepPages{2}, kStepBytes{kStepPages * kPageBytes};
 static_assert(kChunkPages % kStepPages == 0);
@@ -75,10 +75,10 @@ struct TilePages {
   unsigned first_stage;
 };
 
-// A warp that loads eight positions of each page. In a stage, the key or value of a position is a row of 128
-// bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row. A lane loads piece
-// p of several rows. To step to its next row, it adds the distance of the rows to its address, and flips
-// those bits of the stored piece's number in which r % 8 changes.
+// Loads the eight positions of each page that are assigned to a warp. In a stage, the key or value of a
+// position is a row of 128 bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row.
+// A lane loads piece p of several rows. For its next row, the lane adds the distance between the rows to its
+// address, and flips those bits of the stored piece's number in which r % 8 changes.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -106,7 +106,7 @@ class PageBringer {
       wait_for_copies<0>();
       for (int step = max(0, part.num_steps - PageStages::kUnderWay); step < part.num_steps; ++step)
         tell_full(stage_of(step));
-    } else {  // FP8 passes through registers, to be converted to bfloat16
+    } else {  // FP8 pages pass through registers, where they are converted to bfloat16
       load(part, 0);
       for (int step = 0; step < part.num_steps; ++step) {
         stages_.wait_until_empty(stage_of(step));
@@ -120,7 +120,7 @@ class PageBringer {
   }
 
  private:
-  static constexpr int kPositions{kPagePositions / kBringers};  // positions of a page per warp
+  static constexpr int kPositions{kPagePositions / kBringers};  // positions of a page that one warp loads
   static constexpr int kPieces{kHeadDim / 8};                   // pieces of 8 elements in a key or value
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
@@ -381,9 +381,9 @@ class StepSoftmax {
       }
     });
   }
-  // Raises the reference of row `half` (0 or 1) to `reference`, that of page i of the iteration, if that is
-  // larger. Rescales the row's sums, and the row's exponentials of the pages up to i, accordingly. Returns
-  // the factor by which the caller must multiply the row's totals.
+  // Raises the reference of row `half` (0 or 1) to `reference` if `reference` is larger. `reference`: the
+  // row's reference on page i of the iteration. Rescales the row's sums and the row's exponentials of pages 0
+  // to i to the larger reference. Returns the factor by which the caller must multiply the row's totals.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -416,7 +416,7 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
     sums.receive(mailbox_of(tile.args, -1));
     softmax.note_references(sums);
   }
-  // Local copies, which the compiler keeps in uniform registers.
+  // These local copies let the compiler keep the numbers in uniform registers.
   const unsigned first_stage = part.first_stage;
   const int first_page = tile.first_page + part.first_page, num_steps = part.num_steps;
   const bool has_chunks = tile.args.window == 0;

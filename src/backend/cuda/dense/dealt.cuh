@@ -113,7 +113,7 @@ class DealtHands {
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
     store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);
   }
-  // Waits for the answer, and returns the index of hand k in the matrix.
+  // Waits for the counter's answer for hand k, and returns the index of the hand in the matrix.
   __device__ int number_of(int k) const {
     if (k < matrix_.num_fixed) return static_cast<int>(blockIdx.x) * matrix_.num_fixed + k;
     uint64_t answer;

@@ -30,7 +30,8 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   }
 }
 
-// Copies this CTA's share of the step's input after its rows. kBringThreads threads call it.
+// Copies this CTA's share of the part of the step's input that follows the rows. kBringThreads threads call
+// it.
 __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   constexpr unsigned kAhead{4};
   const unsigned stride = gridDim.x * kBringThreads;

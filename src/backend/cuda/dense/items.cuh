@@ -59,8 +59,8 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// Where the results go: out[token, row] = (x + bias) + sum. `x` must not overlap `out`, because `x` may be
-// read after the first part of a sum was stored in `out`.
+// The destination of the results: out[token, row] = (x + bias) + sum. `x` must not overlap `out`, because `x`
+// may be read after the first part of a sum was stored in `out`.
 struct DenseOutput {
   float* out;         // [T, rows], output
   const float* bias;  // [rows of the matrix] or null: added to the product
@@ -68,9 +68,10 @@ struct DenseOutput {
   int rows;           // floats per token in `out`: the matrix's number of rows, or more
 };
 
-// Stores a strip's sums in `out`. `cuts`: whether the bits must equal those of the kernels for few tokens,
-// where two CTAs may share a strip: each computes a part of its sums. If so, a shared strip is cut here at
-// the same column, and its parts are added in the same order. For other strips, 0 is the second part.
+// Stores a strip's sums in `out`. `cuts`: whether the bits must equal those of the kernels for few tokens. In
+// those kernels, two CTAs may share a strip, and each computes one part of the strip's sums. If `cuts` is
+// true, such a strip is cut here at the same column, and its two parts are added in the same order. For other
+// strips, the second part is 0.
 template <typename Shape>
 class DenseSums {
  public:

@@ -24,7 +24,7 @@ struct StreamedMatrix {
 //
 //  load(to, first column, count, fill)   loads the activations of the pass to shared memory. load() must
 //      call fill(), which fills the rings with weights, as soon as that no longer delays the activations
-//  prepare(row, column)   returns data to be added to the sum, such as a bias. Called before the products
+//  prepare(row, column)   called before the products; returns data to add to the sum, such as a bias
 //  take(row, column, sum, prepared, part, is_whole)   receives each sum of the CTA's strips. `part`: 1 if
 //      the strip begins in another CTA, otherwise 0. `is_whole`: whether the CTA has the whole strip
 //  at_end()   called after the last weights have arrived, before take() gets their sums

@@ -1,6 +1,6 @@
-// unembed of few rows, with dynamic scheduling of strips (dealt.cuh). unembed reads more memory than any
-// other launch: 1.2 GB of bfloat16 weights. For MXFP4 weights dynamic scheduling gains nothing, so
-// dense/stream.cu multiplies those.
+// Computes unembed of few rows, with dynamic scheduling of strips (dealt.cuh). unembed reads more memory than
+// any other launch: in gpt-oss, 1.2 GB of bfloat16 weights. For MXFP4 weights dynamic scheduling gains
+// nothing, so dense/stream.cu multiplies those.
 #include <algorithm>
 #include <climits>
 

@@ -52,7 +52,7 @@ void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs&
 // draft_input() computes z = [norm(E[t]), norm(f)], the input of the head's layer, for token t and features
 // f.
 struct DraftInputArgs {
-  // [rows, H]: the features f; for later drafts of a chain, the layer's output g for the draft before
+  // [rows, H]: the features f; for later drafts of a chain, the layer's output g for the previous draft
   ResidualInput features;
   const float* features_norm;             // [H]: set if features must be normalised: f = norm(features)
   const __nv_bfloat16* embedding;         // [V, H]: the embedding E, one row per token id of the model

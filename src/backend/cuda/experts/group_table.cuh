@@ -24,8 +24,8 @@ struct Group {
 };
 
 // The groups of a step. The first 32 are loaded at once, one per lane, because a load takes as long as
-// streaming a strip. Few pairs (are_matched()) are grouped here instead, one pair per lane: the first lane
-// with an expert then holds the expert's group.
+// streaming a strip. If the step has few pairs (are_matched()), this class groups them itself, one pair per
+// lane: the first lane with an expert then holds the expert's group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {

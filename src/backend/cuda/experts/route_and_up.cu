@@ -124,7 +124,7 @@ class SlotRouting {
   // Returns the last of these experts.
   __device__ int take(int from, int to) {
     int expert = 0;
-#pragma unroll 1  // keeps the code short, as in choose_experts()
+#pragma unroll 1  // keeps the code short: a launch must first fetch its instructions
     for (int k = from; k < to; ++k) {
       const Ranking::Place place = ranking_.next();
       if (lane_ == k) logit_ = place.logit;

@@ -1,5 +1,5 @@
-// experts_up (with SwiGLU) and experts_down for few tokens. For very few tokens experts_up also chooses the
-// experts.
+// experts_up (with SwiGLU) and experts_down for few tokens. If the step has few pairs (are_matched()),
+// experts_up also chooses the experts.
 #include <algorithm>
 #include <type_traits>
 

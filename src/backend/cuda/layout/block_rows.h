@@ -47,8 +47,9 @@ constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
 // place_of_codes() returns the byte offset in a row's codes, and place_of_scale() that in a row's scales, of
-// the first terms of the 8 columns from column 8 * `eight` on. The codes of the second terms are half a tile
-// after those of the first terms, and the scale is two bytes after.
+// the first terms of the 8 columns from column 8 * `eight` on. In MXFP8x2, the codes of the second terms are
+// half a tile after those of the first terms, and the second terms' scale is two bytes after the first terms'
+// scale.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

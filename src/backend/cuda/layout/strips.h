@@ -79,8 +79,8 @@ struct Strips {
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
   // Distance from a warp's segment to the segment that the warp takes next: advance_segments and
-  // advance_bytes, plus wrap_bytes if this passes the end of a strip. The host computes the three numbers
-  // (stream_shape.h), because divisions in kernels are slow.
+  // advance_bytes, plus wrap_bytes if the next segment is past the end of the strip. The host computes the
+  // three numbers (stream_shape.h), because divisions in kernels are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
 
@@ -104,16 +104,16 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
-// Returns the number of floats for separate sums of each segment: [segments, columns, rows padded to whole
-// strips].
+// Returns the number of floats that hold one sum per segment, column and row: [segments, columns, rows padded
+// to whole strips].
 constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
   return size_t{1} * static_cast<size_t>(strips.num_segments) * static_cast<size_t>(num_columns) *
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// Returns the first unit of CTA n if `num` CTAs divide `count` units evenly. The product `count` * n must fit
-// in 32 bits. The largest products fit: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256
-// columns, for a few hundred CTAs.
+// Returns the first unit of CTA n if CTAs divide `count` units as evenly as possible. `num`: divides by the
+// number of CTAs. The product `count` * n must be below 2^31 (Divisor). The largest matrix meets this limit:
+// kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a few hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // The units [first, last) of one CTA. A unit is one segment of one strip; units are numbered strip by strip.
 // share_of() returns a CTA's share, which may begin at any segment or, if `whole_strips` is true, only at the

@@ -80,8 +80,8 @@ struct ImageShape {
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
   // Whether the two copying warps give registers to the multiplying warps. Only a whole warpgroup can do so:
-  // two idle warps complete it. In the multiplying warps, sums of 64 rows x 128 columns take 64 registers
-  // per thread, and their totals another 64.
+  // two idle warps complete the warpgroup of the copying warps. In the multiplying warps, sums of 64 rows x
+  // 128 columns take 64 registers per thread, and their totals another 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
@@ -329,7 +329,8 @@ struct ImageShape {
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const Item& item, unsigned cuts,
                                                        Stages<ImageShape>& stages, const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
-    // wgmma needs all warps of a warpgroup, so a warp without a strip multiplies bytes that are not used.
+    // wgmma needs all warps of a warpgroup, so a warp without a strip multiplies too, and its sums are not
+    // used.
     const bool has_strip = strip < weights.num_strips;
     const auto take = begin(item, has_strip ? strip : 0);
     const int cut = cuts && has_strip ? cut_of(weights, strip, cuts) : weights.num_segments;

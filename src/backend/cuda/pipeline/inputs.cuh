@@ -274,7 +274,7 @@ class RowPrefetch {
   }
 
  private:
-  // kAhead: enough for one row of 4,096 elements.
+  // kAhead: number of pieces of 4 elements that a thread prefetches, enough for one row of 4,096 elements.
   static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};
 
   template <typename RowAt>

@@ -49,7 +49,7 @@ class Ring {
     __syncwarp();
   }
 
-  // Starts to refill the slot that was read longest ago, which no lane may still read. `num_bytes`: a
+  // Starts to refill the slot that was read longest ago. No lane may still read that slot. `num_bytes`: a
   // multiple of 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);

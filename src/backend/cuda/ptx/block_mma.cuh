@@ -29,7 +29,7 @@
 
 namespace nibble::cuda {
 
-// Checks at compile time which bytes of the scale registers a product may use.
+// Checks at compile time that a product may use bytes a_byte and b_byte of its scale registers.
 template <BlockForm form, int a_byte, int b_byte>
 struct BlockBytes {
   static constexpr int kStep{form == BlockForm::kMxfp8 ? 1 : 2};
@@ -89,7 +89,8 @@ __device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const ui
 }
 #endif
 
-// Like block_mma() of kMxfp8, but without scales. Leaves `d` unchanged on GPUs without the instruction below.
+// Computes the product of block_mma<kMxfp8>() without scales. Leaves `d` unchanged on GPUs without the
+// instruction below.
 __device__ inline void block_mma_unscaled([[maybe_unused]] float (&d)[4],
                                           [[maybe_unused]] const uint32_t (&a)[4],
                                           [[maybe_unused]] const uint32_t (&b)[2]) {

@@ -44,7 +44,7 @@ __device__ inline void arrive_after_copies(uint32_t barrier) {
 
 __device__ inline bool has_ended(uint32_t barrier, uint32_t parity) {
   uint32_t is_done;
-#if __CUDA_ARCH__ >= 900  // try_wait blocks for a limited time, so wait() polls less often
+#if __CUDA_ARCH__ >= 900  // try_wait blocks for a limited time; test_wait never blocks
   asm volatile(
       "{.reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
       : "=r"(is_done)

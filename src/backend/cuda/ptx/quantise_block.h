@@ -65,7 +65,7 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-constexpr uint8_t mxfp4_scale(uint32_t largest) {  // returns the smaller of the two candidate scales
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // returns the byte of the smaller candidate scale
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
@@ -78,8 +78,8 @@ struct EightE4m3 {  // a lane's eight codes, as B registers of BlockForm::kMxfp8
   uint32_t first, second;
 };
 
-// Rounds `x` * `factor` to E4M3, and leaves the remainders in `x`. Remainders are exact unless they
-// underflow.
+// Rounds each element of `x` times `factor` to E4M3, and returns the codes. Leaves in `x` the remainders: the
+// scaled element minus the code's value. Remainders are exact unless they underflow.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // the column at each place (block_codes.h)
   uint32_t codes[2]{};
@@ -119,7 +119,7 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
   return terms;
 }
 
-// Rounds to E2M1, which has 8 magnitudes: multiples of 1/2 below 1, and one bit of mantissa from 1 on.
+// Returns the E2M1 code nearest to x. The magnitudes of E2M1 are 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =

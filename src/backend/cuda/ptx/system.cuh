@@ -24,8 +24,8 @@ __device__ inline TwoWords load_relaxed_system(const uint64_t* from) {
   return words;
 }
 
-// A thread that acquires the number sees everything that the releasing thread stored before its release, and
-// what the other threads of the releasing CTA stored before they last synchronised with the releasing thread.
+// A thread that reads a number by load_acquire_system() sees everything that the number's writer stored
+// before store_release_system(), and what other threads stored before they synchronised with the writer.
 __device__ inline void store_release_system(uint32_t* to, uint32_t number) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
 }

@@ -15,7 +15,7 @@ enum class Turn { kSendAndWait, kSend, kWait };
 struct SumNorm {
   const float* weights{nullptr};  // [H]: weights of the norm; null: no norm
   float eps{0};
-  int image_rows{0};  // number of rows of SumOutputs::normed, if that is an image; 0: it is plain rows
+  int image_rows{0};  // number of rows of SumOutputs::normed if that is an image; 0 for plain rows
 };
 
 // One rank's terms for all rows of a step, and the place of the sum: out = x + the parts of all ranks.

@@ -36,7 +36,7 @@ Connection connection_of(const Config& config, const BackendOptions& options, co
 
 struct LocalRank {  // a rank of this process
   int rank;
-  size_t card;  // index of its GPU in the CardThreads
+  size_t card;  // index of the rank's GPU in CardThreads
   const Workspace* work;
   Stream stream;
 };
@@ -61,7 +61,8 @@ struct RankTraits {
   std::string kernels, nccl;
 };
 RankTraits rank_traits(const CudaOptions& own);
-// Returns an id by which ranks find each other. Rank 0's process calls it and sends the id to the others.
+// Returns an id by which ranks find each other. Rank 0's process calls new_group() and sends the id to the
+// other processes.
 GroupId new_group(const CudaOptions& own);
 
 }  // namespace nibble::cuda

@@ -1,4 +1,4 @@
-// A rank's memory to which other ranks write, and the numbers of their messages.
+// Allocates a rank's inbox (memory to which other ranks write), and numbers the messages of a step.
 #pragma once
 
 #include <memory>

@@ -18,9 +18,9 @@ enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
 
 class Nccl {
  public:
-  // `library`: path of the library; empty: libnccl.so.2. `interface`: network interface by which ranks find
-  // each other; if `interface` is empty or NCCL_SOCKET_IFNAME is set, NCCL chooses. Throws InputError if NCCL
-  // is missing or unsuitable.
+  // `library`: path of the library; if empty, libnccl.so.2. `interface`: network interface by which ranks
+  // find each other; if `interface` is empty or NCCL_SOCKET_IFNAME is set, NCCL chooses. Throws InputError if
+  // NCCL is missing or unsuitable.
   static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;

@@ -41,7 +41,7 @@ void NcclSum::send_tokens(const LaunchContext& gpu, const OutputRange& outputs, 
 void NcclSum::run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn) const {
   for (const TrialSum& sum : sums) add_up(gpu, {Operation::kProject, sum.terms}, 0, sum.num_rows);
   // NCCL connects a pair of ranks at their first exchange, which would fail during graph capture. These
-  // exchanges make the connections before; their data is not used.
+  // exchanges make the connections before any capture; their data is not used.
   nccl_.gather_logits(work_.logits, 1, vocab_, gpu.stream);
   nccl_.broadcast(work_.results, sizeof(SampleResult), gpu.stream);
 }

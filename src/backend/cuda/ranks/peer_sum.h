@@ -1,4 +1,4 @@
-// RankSum for the ranks of one process whose GPUs write to each other's memory (sum.h).
+// Implements RankSum for the ranks of one process whose GPUs write to each other's memory (sum.h).
 #pragma once
 
 #include <memory>

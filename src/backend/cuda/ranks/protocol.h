@@ -1,6 +1,6 @@
 // Messages between ranks: their places in an inbox, and their tags. The kernels of this folder use this
-// header and, without a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. It is C++17, because
-// CUDA code includes it.
+// header and, without a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. This header is
+// C++17, because CUDA code includes it.
 //
 // All-reduce of few rows, by tagged words: each rank sends its terms to all other ranks, and adds up all
 // rows. Sums use the two slots of an inbox in turn. Two slots are enough: a rank sends sum n + 1 only after
@@ -53,7 +53,8 @@ constexpr int peer_of(int rank, int distance, int num_ranks) { return (rank + di
 constexpr uint32_t tag_of(uint32_t step, uint32_t tags_per_step, int number) {
   return step * tags_per_step + static_cast<uint32_t>(number);
 }
-// Returns whether a rank has arrived at meeting `tag` or a later one. `arrival`: tag of its latest arrival.
+// Returns whether a rank has arrived at the barrier (meeting) with this tag or at a later one. `arrival`: tag
+// of the rank's latest arrival.
 constexpr bool has_reached(uint32_t arrival, uint32_t tag) {
   return static_cast<int32_t>(arrival - tag) >= 0;
 }

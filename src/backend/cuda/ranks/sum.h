@@ -19,13 +19,13 @@ namespace nibble::cuda {
 struct Inbox {
   uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: float in the lower half, tag in the upper
   float* terms{nullptr};        // [N, own_room, H]: the ranks' terms of rows that this rank owns
-  uint32_t* flags{nullptr};     // [N, own_room]: for each row in `terms`, the tag of its sum
+  uint32_t* flags{nullptr};     // [N, own_room]: for each row in `terms`, the tag of the sum it is for
   uint32_t* returned{nullptr};  // [row_room]: for each row of another owner, the tag of its last returned sum
   uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last barrier (meet()) that it reached
 };
 
-// Where one rank gets the results of sums, for all rows of a step. The owner of a row writes the row's
-// results to the SumOutputs of all ranks.
+// The arrays in which one rank gets the results of sums, for all rows of a step. The owner of a row writes
+// the row's results to the SumOutputs of all ranks.
 struct SumOutputs {
   float* x{nullptr};               // [T, H]: the residual stream
   __nv_bfloat16* normed{nullptr};  // [T, H]: norm(x)
@@ -65,9 +65,9 @@ struct MeetArgs {
   Links links;
   int number;
   const uint32_t* words{nullptr};  // [num_words]
-  uint32_t* to[kMaxRanks]{};       // [num_words] on each rank: where the words go
+  uint32_t* to[kMaxRanks]{};       // to[r]: destination of the words on rank r, [num_words]
   int num_words{0};
-  StepExchange exchange{};  // on the first rank: gets the time of the meeting; null: not reported
+  StepExchange exchange{};  // on the first rank: gets the time at which the barrier ended; null: no report
 };
 void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn);
 

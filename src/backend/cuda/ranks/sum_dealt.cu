@@ -38,7 +38,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   const Links& links = args.links;
   const int hidden = links.hidden, most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
   for (int first = cta.index; first < most; first += kSentAtOnce * cta.count) {
-    uint32_t* flag = nullptr;  // the flag that this thread sets: of row number threadIdx.x of the sent rows
+    uint32_t* flag = nullptr;  // the flag that this thread sets: that of sent row number threadIdx.x
     for (int i = 0; i < kSentAtOnce; ++i) {
       const int n = first + i * cta.count, row = others_row(n, links.rank, links.num_ranks);
       if (n >= most || row >= args.num_rows) continue;
@@ -117,7 +117,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
     }
     __syncthreads();
-    // The last warp has the least work. While its fence waits, the other warps load the next row.
+    // The last warp sets the flags, because it has the least work. While its fence waits, the other warps
+    // load the next row.
     const int to = thread - (DealtRow::kThreads - 32);
     if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
   }

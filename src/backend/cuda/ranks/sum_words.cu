@@ -118,7 +118,7 @@ __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Pat
 }
 
 // A CTA sends the terms of every gridDim.x-th row. Then it adds up each of these rows and computes its norm;
-// for this it loads its own parts again, while the other ranks' words arrive.
+// for this the CTA loads its own parts again, while the other ranks' words arrive.
 template <Turn turn>
 __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
     sum_words_kernel(const __grid_constant__ SumArgs args, Timestamps timestamps) {

@@ -23,7 +23,7 @@ struct Groups {
   int* count;               // number of groups
   int* expert;              // [groups]: the group's expert, as an index among this rank's experts
   int* num_pairs;           // [groups]: number of pairs in each group
-  int* pairs;               // [groups, size]: the pairs of each group, by the number defined above
+  int* pairs;               // [groups, size]: numbers (token * K + slot) of each group's pairs
   float* weight;            // [T, K]: factor of each pair's output
   int* image_row{nullptr};  // [groups]: the group's first row in an image of pairs, a multiple of 8
 };

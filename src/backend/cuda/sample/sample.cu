@@ -260,8 +260,8 @@ class LogitRow {
       }
       share = 0;
       more = place.target - place.before;
-      // The search ends if all tokens of the bin are needed, or if the bin holds only one token. An amount
-      // below 1.5 times the smallest is that of one token.
+      // The search ends if all tokens of the bin are needed, or if the bin holds only one token. A bin whose
+      // amount is below 1.5 times the smallest amount of a token holds one token.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
@@ -455,8 +455,8 @@ __device__ bool has_only_likeliest(const SampleRow& row) {
                                  row.num_logprobs < 0 && row.mask == nullptr);
 }
 
-// Returns where the host reads the row's result; null if it is not reported. Call it after
-// wait_for_predecessor().
+// Returns the address at which the host reads the row's result, or null if results are not reported. Call it
+// after wait_for_predecessor().
 __device__ RowOutput* row_output(const SampleArgs& args) {
   if (!args.step) return nullptr;
   return reinterpret_cast<RowOutput*>(args.exchange.outputs[__ldcg(args.step) % 2] + 1) + args.first_output +
