@@ -25,7 +25,8 @@ struct Partial {
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
 };
 
-// The merged partial softmax of one head, in one warp: lane l has elements 2 l and 2 l + 1 of the output.
+// The merged partial softmax of one head, in the registers of one warp: lane l holds elements 2 l and 2 l + 1
+// of the output.
 struct Joined {
   float reference{-INFINITY}, sum{0};
   float2 out{0, 0};

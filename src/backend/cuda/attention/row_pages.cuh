@@ -266,7 +266,7 @@ class WarpPages {
               position < share_.seen.first || position > share_.seen.last)
             scores[n][c] = -INFINITY;
     }
-    if (has_end) {  // Positions that are not written yet may hold anything, even NaN.
+    if (has_end) {  // Slots of later positions are not written yet, and may hold NaN.
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll

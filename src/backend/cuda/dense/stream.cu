@@ -138,9 +138,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 // Returns whether project() prefetches one slot per ring fewer until its activations have arrived. The
 // reason: while attention still runs, attention's reads queue after the prefetches. With FP8 weights and
-// short attention, this made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an H100; with more
-// chunks there was no gain. It made steps of one row 0.8 % slower in BF16, and 0.4 % slower in MXFP4, whose
-// rings have only one slot to spare (docs/decisions/0016).
+// short attention, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an
+// H100; with more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower in BF16, and
+// 0.4 % slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};
@@ -170,8 +170,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto take = [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
     const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                  at = size_t{1} * token * residual.hidden + row;
-    // Keeps the compiler from adding the terms before the products: the warp would wait there for the loads
-    // of the terms.
+    // from_here() keeps the compiler from adding the terms before the products, where the warp would wait for
+    // the loads of the terms.
     terms.residual.x = from_here(terms.residual.x);
     const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
     args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
@@ -239,7 +239,7 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  // The gain of prefetching less (spares_attention()) was measured only on this family.
+  // The gain of prefetching less (spares_attention()) was measured only on Hopper.
   if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }

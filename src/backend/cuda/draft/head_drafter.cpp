@@ -26,8 +26,8 @@ constexpr int kSliceRows{512};
 
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Returns the floats of a product's result for `rows` rows. With up to kFewTokens rows, each sum has two
-// parts.
+// Returns the number of floats in a product's result for `rows` rows. With up to kFewTokens rows, each sum
+// has two parts.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }

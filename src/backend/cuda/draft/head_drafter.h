@@ -25,7 +25,7 @@ namespace nibble::cuda {
 // The head's arrays, for steps of T rows and for N chains. Rows are computed in slices of S rows.
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]: the residual stream after three layers
-  DraftSlot* slots{nullptr};      // [T]: the token after each row, and its chain
+  DraftSlot* slots{nullptr};      // [T]: each row's next token and the chain begun there
   int32_t* kv_slots{nullptr};     // [T], for trees: slot of each row's K and V in the head's cache
   RowInput* chain_rows{nullptr};  // [drafts, N]: position and pages of each draft's row
   // For a slice of S rows: the features f (each sum in one or two parts), the sums of keys and values, and
@@ -37,8 +37,8 @@ struct HeadWorkspace {
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
   unsigned* attend_tickets{nullptr};  // AttendArgs::tickets; zero between launches
-  // starts [N], then results [drafts, N]: contiguous, so that one copy brings both to the host. The next
-  // step reads both.
+  // `starts` [N] and `results` [drafts, N] are contiguous, so that one copy brings both to the host. The next
+  // step reads both arrays on the device.
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
   // The arrays from here on are constant. sample_rows [2 N]: the first N rows request the likeliest token

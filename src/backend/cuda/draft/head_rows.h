@@ -39,7 +39,7 @@ struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
   int num_chains, num_drafts, max_position;  // number of drafts per chain; largest position of a draft
-  DraftSlot* slots;                          // [T], output: the token after each row, and its chain
+  DraftSlot* slots;                          // [T], output: each row's next token and the chain begun there
   // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
   // [num_drafts, num_chains], output: a row per draft. Positions are at most max_position; drafts at later
@@ -58,7 +58,7 @@ struct DraftInputArgs {
   const __nv_bfloat16* embedding;         // [V, H]: the embedding E, one row per token id of the model
   const float *token_norm, *hidden_norm;  // [H]: weights of norm(E[t]), and of norm(f)
   float eps;
-  // [rows]: t of each row; null: row n continues chain n, and t is the token in `chosen`
+  // [rows]: token t of each row; if null, row n continues chain n, and its token t is in `chosen`
   const DraftSlot* slots;
   const SampleResult* chosen;  // [chains]: the token that each chain drafted last, as an id of the head
   const int* tokens;           // [draft vocabulary]: the model's id for each id of the head

@@ -251,7 +251,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.fill_ring();
     }
     auto epilogue = up_epilogue<warps>(args.up, units, group, args.gated);
-    // A group has one token or both. The columns of its product are norms that are adjacent in shared memory.
+    // A group has one of the two tokens, or both. The columns of the group's product are norms that are
+    // adjacent in shared memory.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
     from = units.last;

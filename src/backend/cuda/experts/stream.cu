@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
           {args.num_experts, K, args.own, args.routing, tag_of(args.routing), blockIdx.x == 0}, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
           chosen);
-    // Warps that choose no experts load the activations. If every warp chooses some, all of them load.
+    // Warps that choose no experts load the activations. If every warp chooses experts, all warps load.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
       prefetch_rows(normed, {shared.activations, stride, args.num_tokens},
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const GroupTable table =
       ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
   const UnitRange share = share_of_groups(weights, table.count());
-  if (ranks && share.first == share.last) return wait_for_rows();  // no strips: only completes its copies
+  // A CTA without strips only completes the copies that it has started.
+  if (ranks && share.first == share.last) return wait_for_rows();
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
   RowPrefetch<warps> rows;
   const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };

@@ -39,8 +39,8 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-// Tiles per segment of the router: few enough that a warp can hold them in registers until activations
-// arrive.
+// Number of tiles in a segment of the router's matrix. A warp can hold this number of tiles in registers
+// until activations arrive.
 inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };

@@ -197,7 +197,8 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
-    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // loaded early
+    // The next item is loaded before the products of the current item, which hide the latency.
+    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
     if (strip >= weights.num_strips || columns <= 0) {

@@ -27,8 +27,9 @@ inline constexpr int kMostColumns{96};
 // Columns of a pass for batches, in which few pairs share an expert. This is the smallest number that wgmma
 // allows; a small number leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
-// The experts' wgmma kernels form groups of up to kBatchColumns pairs; from kManyTokens tokens on, of up to
-// kManyColumns pairs; from kWideTokens tokens on, of up to kMostColumns pairs.
+// The experts' wgmma kernels form groups of up to kBatchColumns pairs for steps below kManyTokens tokens, of
+// up to kManyColumns pairs for steps below kWideTokens tokens, and of up to kMostColumns pairs for larger
+// steps.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Up to kSplitTokens tokens, the wgmma kernels of qkv and project divide the contraction among CTAs
 // (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.

@@ -26,7 +26,7 @@ std::vector<int> devices_of(const CudaOptions& own);
 std::string why_not_connected(std::span<const int> devices);
 void connect(std::span<const int> devices);
 
-// One host thread per GPU. The caller's thread serves the first GPU.
+// Runs one host thread per GPU. The caller's thread serves the first GPU.
 class CardThreads {
  public:
   explicit CardThreads(std::vector<int> devices);

@@ -39,7 +39,8 @@ class NcclRank {
   void broadcast(void* data, size_t bytes, cudaStream_t stream) const;
 
   void check() const;  // throws InputError if NCCL has reported an error
-  // Aborts NCCL's work without waiting for other ranks. Any thread may call it. It must be the last call.
+  // Aborts NCCL's work without waiting for other ranks. Any thread may call abort(). It must be the last call
+  // of this object.
   void abort();
 
  private:

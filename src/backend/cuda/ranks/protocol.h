@@ -28,7 +28,8 @@ constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 inline constexpr int kSumRows{8192};
 inline constexpr int kInboxSlots{2};
 
-// Returns the slot of a sum after half a layer. A step has an even number of halves, so slots alternate.
+// Returns the slot of a sum after half a layer. A step has an even number of halves, so slots also alternate
+// from step to step.
 constexpr int slot_of_sum(int half, int launch, int launches_of_half) {
   return (half * launches_of_half + launch) % kInboxSlots;
 }

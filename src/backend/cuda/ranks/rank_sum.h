@@ -75,7 +75,7 @@ class RankSum {
   virtual void check_alive() const {}
   // Returns whether any rank has timed out since the last call. If so, sums are incomplete.
   virtual bool take_timeout() { return false; }
-  // Aborts exchanges that wait for a lost rank. It must be the last call.
+  // Aborts exchanges that wait for a lost rank. abort() must be the last call of this object.
   virtual void abort() {}
 };
 

@@ -124,8 +124,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
   }
 }
 
-// Ranks that share a GPU launch kWait one after another in one stream. A later kernel runs after all of them
-// have returned rows, so only kSendAndWait polls for returned rows.
+// Ranks that share a GPU launch kWait one after another in one stream. A later kernel runs after all these
+// launches have returned rows, so only kSendAndWait polls for returned rows.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {

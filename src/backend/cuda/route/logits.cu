@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(32 * kWarps)
 }
 
 // The kernel that also computes the norms. Each CTA handles one strip and two tokens, whose norms it
-// computes; CTAs of the first strip also store them. Up to kRouterNorms tokens, Hopper has an SM for each
-// CTA.
+// computes; CTAs of the first strip also store the norms. Up to kRouterNorms tokens, Hopper has an SM for
+// each CTA.
 constexpr int kNormsOfCta{2};
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)

@@ -286,7 +286,7 @@ class LogitRow {
     const int segment_cta = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_cta < Cluster::kCtas ? Cluster::of_cta(segments, segment_cta)[segment_warp] : 0;
-    const Place segment = find(shared_, sum, unit, 1);  // 1: the sum must exceed unit * total
+    const Place segment = find(shared_, sum, unit, 1);  // more = 1: the running sum must exceed unit * total
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
@@ -360,7 +360,7 @@ class LogitRow {
     float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
     if (count >= 0)
       logit = ordered(logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty);
-    if (count > 0)  // rounded after each operation, as on the host
+    if (count > 0)  // each operation rounds its result (no FMA), as on the host
       logit = ordered(logit - __fadd_rn(__fmul_rn(row.frequency_penalty, static_cast<float>(count)),
                                         row.presence_penalty));
     logits_[adjustment.token] = logit;
@@ -411,8 +411,8 @@ class LogitRow {
     return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
   }
 
-  // Adds up amounts in bins, and finds the bin in which the running sum reaches the target (find()).
-  // amount_of(token, logit, bin) sets `bin`.
+  // Adds up the tokens' amounts in bins, and finds the bin in which the running sum reaches the target
+  // (find()). amount_of(token, logit, bin) sets `bin`.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = next_exchange();
