@@ -49,8 +49,8 @@ struct AppendArgs {
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
 // attend_rows() computes attention row by row: out = softmax(rope(q) k / 8, sink) v. A row attends to the
-// positions up to its own, within the layer's window if the layer has one. In a draft tree, it attends to the
-// positions on its path (RowPath).
+// positions up to its own, within the layer's window if the layer has one. In a draft tree, a row attends to
+// the positions on its path (RowPath).
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv(): q, k and v of each row

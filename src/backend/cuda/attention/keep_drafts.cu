@@ -23,7 +23,7 @@ struct KeptTile {
 
 // Moves K and V of `num_moves` drafts for all heads. A thread moves the same 16 bytes of every draft. The
 // thread may read kAhead drafts before it writes the first of them: drafts are ordered by slot, and each
-// moves to its own slot or an earlier one, so no write overwrites a draft that is still to be read.
+// draft moves to its own slot or an earlier one, so no write overwrites a draft that is still to be read.
 __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const uint2* moves, int num_moves) {
   constexpr int kAhead{4};
   const int row_quads = row_bytes / 16;

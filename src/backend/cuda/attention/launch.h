@@ -28,7 +28,7 @@ struct AttendLaunch {
 // `mailbox_partials`: number of partial softmaxes that fit in the mailbox.
 //
 // Up to kFewRows rows, the number of chunks per CTA is such that all CTAs are resident. A CTA with several
-// chunks is faster than several CTAs one after another, because it loads the next chunk's pages while it
+// chunks is faster than several CTAs one after another, because the CTA loads the next chunk's pages while it
 // multiplies the current chunk. With more rows, a CTA takes at most kMostChunks chunks; with a higher limit,
 // the launch would wait longer for the CTA of its longest row.
 //

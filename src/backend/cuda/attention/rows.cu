@@ -167,8 +167,8 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
 
 // The kernel of attend_rows(). `in_trees`: whether the step has draft trees. If so, a row may see its last
 // positions along a path (RowPath); if not, position p has slot p. `in_trees` changes only where keys and
-// values are read. `num_ctas`: CTAs that must fit on an SM. `group_heads`: query heads per key/value head; an
-// argument, because a division in the kernel is slow.
+// values are read. `num_ctas`: CTAs that must fit on an SM. `group_heads`: query heads per key/value head.
+// The host computes this number, because a division in the kernel is slow.
 template <KvFormat format, bool in_trees, Chunks chunks, int num_ctas>
 __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {

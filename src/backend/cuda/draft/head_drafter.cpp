@@ -228,7 +228,7 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
 
 // Runs the head's layer for draft number `draft` of every chain, on the inputs in the workspace. Returns the
 // layer's output (g in reference/draft_head.h). Stores K and V of the drafts' rows, except for the first
-// draft: fill_slots() has stored those of its row.
+// draft: fill_slots() has stored K and V of the first draft's row.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

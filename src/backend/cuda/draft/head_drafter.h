@@ -2,11 +2,11 @@
 // backend/draft_chain.h for what a step requests and gets, and input/draft_slots.h for how the device finds
 // where drafts begin.
 //
-// The head's kernels follow the step's kernels in the same stream or graph, without waiting for the host:
-// the tokens that the step chose, and the drafts, stay on the device until the results are copied. The head
-// uses the product kernels of the model: for up to 16 rows those that stream the weights (dense/stream.cu),
-// for more rows those that share passes by mma.sync on every chip (dense/mma.cu). K and V are BF16, in the
-// head's own pages.
+// The head's kernels follow the step's kernels in the same stream or graph, without waiting for the host: the
+// tokens that the step chose, and the drafts, stay on the device until the results are copied. The head uses
+// the product kernels of the model: for up to 16 rows, the kernels that stream the weights (dense/stream.cu);
+// for more rows, on every chip, the kernels by mma.sync (dense/mma.cu). K and V are BF16, in the head's own
+// pages.
 #pragma once
 
 #include <memory>

@@ -40,7 +40,7 @@ constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta
 class TurnShares {
  public:
   // `slope`: makes the first turn's share 1 + slope / kSlopeOne times the mean share, and the last turn's 1 -
-  // slope / kSlopeOne times. It must be below kSlopeOne.
+  // slope / kSlopeOne times. `slope` must be below kSlopeOne.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),

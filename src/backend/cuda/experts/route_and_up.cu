@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // it is null already; the compiler can now omit the experts' terms
+  norm.residual.experts = nullptr;  // null already; with this line, the compiler omits the experts' terms
   norm_weights.load(
       norm, [](int) { return 0; }, {shared.activations, activation_stride(cols), 1},
       [&](int, int i, float4 x, uint2) {
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // it is null already; the compiler can now omit the experts' terms
+  norm.residual.experts = nullptr;  // null already; with this line, the compiler omits the experts' terms
   norm_weights.template load<kTokens>(
       norm, [](int column) { return column; }, {shared.activations, stride, kTokens},
       [&](int column, int i, float4 x, uint2) {

@@ -1,6 +1,6 @@
-// Divides small numbers by a divisor that the host knows. A kernel starts with several dependent divisions;
-// each would take about a hundred cycles, the multiplication used here takes four. This header is C++17,
-// because CUDA code includes it.
+// Divides numbers below 2^31 by a divisor that the host knows. A kernel starts with several dependent
+// divisions; each would take about a hundred cycles, the multiplication used here takes four. This header is
+// C++17, because CUDA code includes it.
 #pragma once
 
 #include <cstdint>

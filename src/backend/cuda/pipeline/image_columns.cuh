@@ -3,10 +3,10 @@
 // (activations.h). Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns.
 // Two more warps make the copy engine fill the stages: one with weights, the other with activations.
 //
-// The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
-// the first stages while that kernel ends. So this warp also reads the items before that kernel has ended
-// (group_items.cuh). The copying warp cannot get further ahead than the number of stages, because the warps
-// that empty stages do wait.
+// The warp that copies weights does not wait for the previous kernel, which writes the activations: the warp
+// fills the first stages while that kernel ends. So this warp also reads the items before that kernel has
+// ended (group_items.cuh). The copying warp cannot get further ahead than the number of stages, because the
+// warps that empty stages do wait.
 //
 // A stage of MXFP4 weights is a whole segment (five tiles). Such a stage is multiplied in an unrolled loop
 // with two sets of A registers: while products read one set, the next tile is unpacked into the other. BF16

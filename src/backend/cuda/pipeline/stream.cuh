@@ -106,8 +106,8 @@ struct Columns {
   // This constructor lets column n of the pass read row n of the activations.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
-  // Returns the column that a lane reads: lane / 4, or the last column if that is past the end. Products of
-  // columns past the end affect no other column, and their sums are not used.
+  // Returns the column that a lane reads: lane / 4, or the last column if lane / 4 is past the end. Products
+  // of columns past the end affect no other column, and their sums are not used.
   static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
@@ -188,8 +188,8 @@ class UnitStream {
     prefetch<slots - ahead>();
   }
 
-  // Multiplies the warp's units below `end`, after those of earlier calls.
-  // The sums go to partials[(unit - base) * 16 * columns.count + row * columns.count + column].
+  // Multiplies the warp's units below `end` that earlier calls have not multiplied. The sums go to
+  // partials[(unit - base) * 16 * columns.count + row * columns.count + column].
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     if (columns.count == 1)
       run<true>(end, columns, partials, base);

@@ -1,7 +1,7 @@
 // A warp's block-scaled product on sm_120a and sm_121a: D += (A times its scales) (B times its scales).
 //
 //  mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   1 scale per 32 columns
-//  mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   2 scales, for 32 each
+//  mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   2 scales per 64 columns
 //
 // Scales are E8M0 bytes, four per register. A product of kMxfp8 uses one byte b (the parameter a_byte or
 // b_byte); a product of kMxfp4 uses bytes b and b + 1, for columns 0-31 and 32-63. So a register serves four

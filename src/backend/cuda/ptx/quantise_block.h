@@ -40,8 +40,8 @@ __host__ __device__ inline float float_of_bits(uint32_t bits) {
   return x;
 }
 
-// Returns the bits of the largest magnitude of eight elements. As integers, the bits of infinity exceed
-// those of all numbers, and the bits of NaN those of infinity.
+// Returns the bits of the largest magnitude of eight elements. As integers, the bits of infinity exceed the
+// bits of all numbers, and the bits of NaN exceed those of infinity.
 __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   uint32_t largest = 0;
   for (const float value : x) {
@@ -50,7 +50,8 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   }
   return largest;
 }
-// Returns whether a block needs codes. If not (it is zero, or has an infinity or a NaN), all codes are 0.
+// Returns whether a block needs codes. A block of zeros, or with an infinity or a NaN, does not: all its
+// codes are 0.
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
 // Returns the scale byte of MXFP8: the biased exponent of the largest magnitude minus 8, plus 1 if its

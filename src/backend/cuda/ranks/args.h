@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Whether a launch sends this rank's data to the other ranks, waits for theirs, or both. Ranks on one GPU run
-// one after another, so all of them launch kSend before any launches kWait.
+// Whether a launch sends this rank's data to the other ranks, waits for the data of the other ranks, or both.
+// Ranks on one GPU run one after another, so all of them launch kSend before any launches kWait.
 enum class Turn { kSendAndWait, kSend, kWait };
 
 struct SumNorm {

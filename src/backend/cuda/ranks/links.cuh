@@ -131,8 +131,8 @@ struct RowOfCta {
   }
 
   // Stores the norm of a row of terms.out in `to`, and synchronizes the CTA. Call it after all threads have
-  // stored their elements of the row: they are loaded again in the order of rms_norm(), so that the norm has
-  // the same bits.
+  // stored their elements of the row: the elements are loaded again in the order of rms_norm(), so that the
+  // norm has the bits of rms_norm().
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};

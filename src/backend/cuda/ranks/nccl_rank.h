@@ -1,6 +1,6 @@
-// A rank connected by NCCL, because ranks are on several machines or lack peer access. NCCL only gathers the
-// terms; a kernel adds them in rank order. NCCL's own all-reduce adds in an order that depends on the number
-// of rows.
+// A rank that NCCL connects with the other ranks, for ranks on several machines or without peer access. NCCL
+// only gathers the terms; a kernel adds them in rank order. NCCL's own all-reduce adds in an order that
+// depends on the number of rows.
 #pragma once
 
 #include <memory>

@@ -29,8 +29,8 @@ class PeerSum final : public RankSum {
 
  private:
   const Workspace& work_;
-  // The flag is declared before inbox_, so that it is freed after the inbox: freeing the inbox waits for
-  // kernels that may read the flag.
+  // The flag is declared before inbox_, so that the flag is freed after the inbox: freeing the inbox waits
+  // for kernels that may read the flag.
   std::shared_ptr<FailureFlag> failure_;
   OwnedInbox inbox_;
   StepNumbers numbers_;

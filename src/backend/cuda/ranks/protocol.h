@@ -4,7 +4,8 @@
 //
 // All-reduce of few rows, by tagged words: each rank sends its terms to all other ranks, and adds up all
 // rows. Sums use the two slots of an inbox in turn. Two slots are enough: a rank sends sum n + 1 only after
-// it has the terms of sum n from all ranks, and a rank sends these only after it has read sum n - 1.
+// it has the terms of sum n from all ranks, and a rank sends its terms of sum n only after it has read sum n
+// - 1.
 //
 // All-reduce of more rows, by owners: ranks send their terms of a row to its owner, which returns the sum to
 // all ranks. When all rows have returned, every owner has read this rank's terms, so one slot is enough.

@@ -4,7 +4,7 @@
 //   PeerSum (peer_sum.h)   kernels write to the memory of the other ranks
 //   NcclSum (nccl_sum.h)   NCCL moves the terms, and a kernel adds them
 //
-// Both add float32 terms in rank order, so all ranks get the same bits.
+// Both implementations add float32 terms in rank order, so all ranks get the same bits.
 //
 // CPU ranks use another interface, RankLinks (backend/rank_links.h), which sums an array in host memory over
 // TCP, sends all terms to all ranks, and blocks the caller. A sum of GPU ranks is a launch, so a CUDA graph

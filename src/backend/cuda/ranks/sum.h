@@ -19,7 +19,7 @@ namespace nibble::cuda {
 struct Inbox {
   uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: float in the lower half, tag in the upper
   float* terms{nullptr};        // [N, own_room, H]: the ranks' terms of rows that this rank owns
-  uint32_t* flags{nullptr};     // [N, own_room]: for each row in `terms`, the tag of the sum it is for
+  uint32_t* flags{nullptr};     // [N, own_room]: tag of the sum to which each row in `terms` belongs
   uint32_t* returned{nullptr};  // [row_room]: for each row of another owner, the tag of its last returned sum
   uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last barrier (meet()) that it reached
 };

@@ -5,11 +5,11 @@
 //                to all, and a flag;
 //   every rank   waits until all rows have returned.
 //
-// For R rows of H numbers, each of N ranks sends (N - 1) / N R H terms of 4 bytes and as many norms of 2
-// bytes: 11.8 MB and 5.9 MB for 2,048 rows of 2,880 numbers and two ranks, 46 us at 387 GB/s. A rank's memory
-// traffic is 77 MB after attention and 153 MB (49 us at 3.1 TB/s) after the experts, whose 4 parts per token
-// are 94 MB. Half of the CTAs send and wait while the other half add up. All CTAs of a rank must be resident,
-// because they poll. Flags are per row, so ranks may launch different numbers of CTAs.
+// For R rows of H numbers, each of N ranks sends (N - 1) / N R H terms of 4 bytes, and the same number of
+// norms of 2 bytes: 11.8 MB and 5.9 MB for 2,048 rows of 2,880 numbers and two ranks, 46 us at 387 GB/s. A
+// rank's memory traffic is 77 MB after attention and 153 MB (49 us at 3.1 TB/s) after the experts, whose 4
+// parts per token are 94 MB. Half of the CTAs send and wait while the other half add up. All CTAs of a rank
+// must be resident, because they poll. Flags are per row, so ranks may launch different numbers of CTAs.
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"

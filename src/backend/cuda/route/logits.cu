@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   const NormedRows out{args.normed.data, args.hidden, is_image ? args.normed.image_rows : 0};
   const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // it is null already; the compiler can now omit the experts' terms
+  norm.residual.experts = nullptr;  // null already; with this line, the compiler omits the experts' terms
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load<kNormsOfCta>(

@@ -57,7 +57,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
   // Calls f(pair, expert, load(pair)) for the thread's other pairs of this rank's experts. Loads eight pairs
-  // at a time: the compiler cannot move a load before a store of f(), as it might alias the store.
+  // at a time: the compiler cannot move a load before a store of f(), because the load might alias the store.
   const auto visit_others = [&](const auto& load, const auto& f) {
     constexpr int kAhead{8};
     for (int first = own + threads; first < num_pairs; first += kAhead * threads) {

@@ -13,7 +13,7 @@
 // running sum at which one token ends and the next begins, by at most 2^-45 V = 6e-9 of the largest weight.
 // That is less than the error of a single float32 weight.
 //
-// GPUs before Hopper have no clusters. There a single CTA handles a row, 8 times slower.
+// GPUs before Hopper have no clusters. On these GPUs, a single CTA handles a row, 8 times slower.
 #include <cooperative_groups.h>
 
 #include <cfloat>
@@ -43,8 +43,8 @@ static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // one warp's lanes can hold one value of each warp
 
 // A token whose weight is below exp(-kReach) times the largest weight is never drawn, because its weight is
-// less than half a unit. A search for top_k begins with the tokens whose logits are within kReach of the
-// largest logit.
+// less than half a unit of 2^-44. A search for top_k begins with the tokens whose logits are within kReach of
+// the largest logit.
 constexpr float kReach{32};
 
 // The CTAs that work on one row: a cluster, or a single CTA.
