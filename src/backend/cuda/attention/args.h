@@ -58,7 +58,7 @@ struct AttendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  int window;          // number of positions that a row sees, its own included; 0: all
+  int window;          // number of positions that a row sees, its own included; 0: no limit
   const float* sinks;  // [Nq]: the logit of each query head's sink
   // Whether attend_rows() also writes the rows' k and v to the cache. If so, all rows of the step must be of
   // different sequences.
@@ -90,7 +90,7 @@ struct AttendTilesArgs {
   StepInput input;
   int num_heads, num_kv_heads;
   LayerPages pages;
-  int window;            // number of positions that a row sees, its own included; 0: all
+  int window;            // number of positions that a row sees, its own included; 0: no limit
   const float* sinks;    // [Nq]: the logit of each query head's sink
   Activations attended;  // [T, Nq D]: input: the queries from append(); output: the result
   // [kMostTileCtas, kTileTotals]: sums of an unfinished tile, which one CTA leaves for the CTA that continues

@@ -14,7 +14,7 @@ constexpr int kKeepThreads{256};
 struct KeptTile {
   int parents[kKeepThreads];  // result of parent_of_row() for each draft (input/draft_slots.h)
   bool fit[kKeepThreads];     // result of fits() for each draft (input/draft_slots.h)
-  int right[kKeepThreads];    // the accepted drafts, as rows of the run
+  int right[kKeepThreads];    // indices of the accepted drafts among the run's rows
   // Source and destination of each accepted draft's move: indices of keys ([D] elements each) in a layer's
   // cache.
   uint2 moves[kKeepThreads];

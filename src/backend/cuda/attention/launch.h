@@ -21,7 +21,7 @@ struct AttendLaunch {
   int ctas_of_head{1};  // CTAs that share the chunks of one row and key/value head
   Chunks chunks{Chunks::kOne};
   bool is_crowded{false};        // whether the launch has at least kCrowd times the CTAs that fit at once
-  bool joins_by_mailbox{false};  // whether several CTAs merge a row's chunks; if false, the last CTA does
+  bool joins_by_mailbox{false};  // whether several CTAs merge a row's chunks; if false, the last CTA merges
 };
 
 // Returns the launch of attend_rows() for `num_rows` rows. `max_chunks`: chunks of the longest row.

@@ -242,7 +242,7 @@ class WarpPages {
   // masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as soon as the
   // key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
-    uint32_t queries[4][2];  // A registers of four products, each over 16 elements of the heads
+    uint32_t queries[4][2];  // A registers of four products, each of which sums over 16 elements
     own.load_queries(queries);
     const int first = page_of(chunk) * kPagePositions;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -114,7 +114,7 @@ union RowResults {
 
 struct ChunkOfRow {
   const ChunkPages& pages;
-  int chunk;       // index in the row
+  int chunk;       // index of the chunk in the row
   bool is_scaled;  // whether any head has a reference other than head_reference() on any page
 };
 

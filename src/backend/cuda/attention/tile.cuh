@@ -157,9 +157,10 @@ class TileLane {
   }
 
   // Loads the lane's A registers for the four products of queries and keys. Each product sums over 16
-  // columns. As in attend_rows(), these are the first or the last 4 columns of each of four adjacent pieces
-  // of 8 columns. `in_order`: whether the 16 columns are in ascending order in the product. If not, lane t
-  // (= lane % 4) takes the columns of piece t, so that the lane's B registers are contiguous in a key.
+  // columns. These 16 columns are, as in attend_rows(), the first or the last 4 columns of each of four
+  // adjacent pieces of 8 columns. `in_order`: whether the 16 columns are in ascending order in the product.
+  // If not, lane t (= lane % 4) takes the columns of piece t, so that the lane's B registers are contiguous
+  // in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;

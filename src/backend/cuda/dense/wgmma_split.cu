@@ -55,7 +55,7 @@ struct JoinArgs {
   unsigned cuts;  // number of CTAs that share the matrix in kernels for few tokens, see cut_of()
   DenseOutput to;
 };
-constexpr int kJoinThreads{64};  // few, to have many CTAs: 192 for 16 tokens and 2,880 matrix rows
+constexpr int kJoinThreads{64};  // small, so that many CTAs run: 192 for 16 tokens and 2,880 matrix rows
 
 constexpr int kFour{4};
 

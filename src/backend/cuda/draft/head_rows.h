@@ -38,7 +38,7 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
-  int num_chains, num_drafts, max_position;  // number of drafts per chain; largest position of a draft
+  int num_chains, num_drafts, max_position;  // num_drafts: of a chain; max_position: of a draft
   DraftSlot* slots;                          // [T], output: each row's next token and the chain begun there
   // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.
   int32_t* kv_slots;

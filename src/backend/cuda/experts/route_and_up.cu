@@ -138,8 +138,8 @@ class SlotRouting {
   const uint32_t tag_;
   const int lane_{static_cast<int>(threadIdx.x) % 32};
   Ranking ranking_;
-  float logit_{-INFINITY};  // logit of chosen expert number lane_; -infinity: not chosen yet
-  int of_lane_{0};          // chosen expert number lane_
+  float logit_{-INFINITY};  // logit of the token's chosen expert number lane_; -infinity: not chosen yet
+  int of_lane_{0};          // the token's chosen expert number lane_
 };
 
 // The kernel for one token. `has_all`: whether this rank holds all experts.

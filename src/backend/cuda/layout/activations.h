@@ -73,7 +73,8 @@ constexpr size_t first_of_tile(int row, int tile, int num_tiles, int image_rows)
              : (static_cast<size_t>(row) * static_cast<size_t>(num_tiles) + static_cast<size_t>(tile)) *
                    kTileCols;
 }
-// Returns the index of a row's element in column `col` of a tile, in an image or in plain rows as above.
+// Returns the index of a row's element in column `col` of a tile: in an image of image_rows rows or, if
+// image_rows is 0, in plain rows.
 constexpr size_t element_of(int row, int tile, int num_tiles, int image_rows, int col) {
   return first_of_tile(row, tile, num_tiles, image_rows) +
          static_cast<size_t>(image_rows ? place_in_cell(row, col) / 2 : col);

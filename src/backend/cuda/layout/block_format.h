@@ -7,7 +7,7 @@
 
 namespace nibble::cuda {
 
-// kMxfp8x2: a value is the sum of two E4M3 terms, and takes 2 bytes as in bfloat16. kMxfp8: a value is one
+// kMxfp8x2: a value is the sum of two E4M3 terms, and takes 2 bytes, like a bfloat16. kMxfp8: a value is one
 // E4M3 code. kMxfp4: a value is one E2M1 code.
 enum class BlockFormat { kMxfp8x2, kMxfp8, kMxfp4 };
 inline constexpr BlockFormat kBlockFormats[]{BlockFormat::kMxfp8x2, BlockFormat::kMxfp8, BlockFormat::kMxfp4};

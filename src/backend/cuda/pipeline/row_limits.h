@@ -24,7 +24,7 @@ inline constexpr int kRouterNorms{32};
 // pairs. With 128 columns the tensor cores could be 2 % busier, but the sums need more registers, and ptxas
 // then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of a pass for batches, in which few pairs share an expert. This is the smallest number that wgmma
+// Columns of a pass for batches, in which few pairs share an expert. 8 is the smallest number that wgmma
 // allows; a small number leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
 // The experts' wgmma kernels form groups of up to kBatchColumns pairs for steps below kManyTokens tokens, of

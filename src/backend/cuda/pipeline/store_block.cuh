@@ -42,8 +42,8 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// Does the same as store_eight() above for eight bfloat16 numbers in shared memory. `from` must be 16-byte
-// aligned.
+// Quantises and stores eight bfloat16 numbers from shared memory, like store_eight() above. `from` must be
+// 16-byte aligned.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
                             const __nv_bfloat16* from) {

@@ -18,7 +18,7 @@
 namespace nibble::cuda {
 
 struct Connection {
-  std::shared_ptr<const Nccl> nccl{};  // null if ranks write directly, or with one rank
+  std::shared_ptr<const Nccl> nccl{};  // null if ranks do not use NCCL
   std::vector<Share> shares{};         // one entry per rank
   std::shared_ptr<RankLinks> links{};  // set if each rank is a process; null if this process has all ranks
 

@@ -34,12 +34,12 @@ class StepNumbers {
   int of_sum(int half, int launch) const { return half * sums_of_half_ + launch; }
   int of_logits(int first_output) const { return num_sums_ + first_output / kMeetingOutputs * 2; }
   int of_tokens(int first_output) const { return of_logits(first_output) + 1; }
-  int last() const { return count() - 1; }  // number of the only message of Rank::run_trial()
+  int last() const { return count() - 1; }  // the only message number that Rank::run_trial() uses
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:
   // Each launch of logits of a step has at least this number of rows, except the last one. So no two launches
-  // get the same numbers.
+  // get the same message numbers.
   static constexpr int kMeetingOutputs{64};
   int sums_of_half_, num_sums_, num_meetings_;
 };
