@@ -245,7 +245,7 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
     });
     from = units.last;
   }
-  // A CTA without strips must also wait: this launch must not end before the previous one.
+  // A CTA without strips must also wait: this launch must not end before the previous launch.
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);
 }
 

@@ -17,8 +17,8 @@
 namespace nibble::cuda {
 namespace {
 
-// For a batch, in which few pairs share an expert, two CTAs share an SM, so that memory is always being
-// read.
+// For a batch, in which few pairs share an expert, two CTAs share an SM, so that one waits for memory while
+// the other multiplies.
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 

@@ -44,9 +44,9 @@ inline constexpr int kMaxColumns{8};
 // Largest number of pairs in a step at which the kernels that multiply the pairs also form the groups: one
 // pair per lane of a warp.
 inline constexpr int kMatchedPairs{32};
-// Returns whether the kernels that multiply a step's pairs also form the groups. No expert then has more
-// than `size` pairs, so each has one group. `in_image`: the pairs' activations are gathered in an image, by
-// a kernel that reads groups from memory.
+// Returns whether the kernels that multiply a step's pairs also form the groups. If so, no expert has more
+// than `size` pairs, and each chosen expert has one group. `in_image`: the pairs' activations are gathered in
+// an image, by a kernel that reads groups from memory.
 constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool in_image) {
   return size == kMaxColumns && !in_image && num_tokens <= size &&
          num_tokens * experts_per_token <= kMatchedPairs;

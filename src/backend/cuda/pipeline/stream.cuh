@@ -65,8 +65,7 @@ class Ring {
     prefetch_slot_ = prefetch_slot_ + 1 == slots ? 0 : prefetch_slot_ + 1;
   }
 
-  // Waits until the oldest requested slot has arrived, in all lanes. Returns the slot's shared-memory
-  // address.
+  // Makes all lanes wait until the oldest requested slot is full. Returns the slot's shared-memory address.
   __device__ uint32_t next() {
     wait(barrier(slot_), phase_);
     const uint32_t slot = address(slot_);

@@ -25,8 +25,8 @@ struct Connection {
   bool has_processes() const { return links != nullptr; }
   // Returns whether a GPU can wait forever for a lost rank. If not, waits time out on the GPU.
   bool can_hang() const { return nccl != nullptr; }
-  // Returns whether CUDA graphs may contain exchanges. According to NCCL's documentation, several GPUs of one
-  // process can deadlock if graphs contain NCCL's work.
+  // Returns whether CUDA graphs may contain the ranks' exchanges. According to NCCL's documentation, several
+  // GPUs of one process can deadlock if graphs contain NCCL's work.
   bool may_record() const { return !nccl || has_processes(); }
 };
 
@@ -49,7 +49,7 @@ std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection
                                                     std::span<const LocalRank> ranks);
 // Returns the error message for a trial (RankSum::run_trial()) with wrong sums.
 std::string why_wrong(const Connection& connection, int num_ranks);
-// Returns the rows that describe the sum after an operation in the list of kernels. `of`: the operation's own
+// Returns the rows of the list of kernels that describe the sum after an operation. `of`: the operation's own
 // row in this list.
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
                                       bool have_own_sequences);

@@ -54,8 +54,8 @@ struct SumArgs {
 // Computes out = x + all ranks' parts, for up to tagged_rows() rows. If the norm has weights, also stores the
 // norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// Like sum_words(), but for any number of rows. x and out must both be SumOutputs::x. With a norm, afterwards
-// only the rows that this rank owns are valid in x.
+// Like sum_words(), but for any number of rows. x and out must both be SumOutputs::x. With a norm, only the
+// rows that this rank owns are valid in x afterwards.
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 

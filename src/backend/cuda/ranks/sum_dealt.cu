@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
 constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0; more need too many registers
-// Number of rows sent per fence, which takes 2 us. With 1 row per fence, 132 CTAs could send at most 430
+// Number of rows sent per fence. A fence takes 2 us. With 1 row per fence, 132 CTAs could send at most 430
 // GB/s, hardly more than the 387 GB/s that the link carries.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;

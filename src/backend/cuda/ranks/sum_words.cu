@@ -191,7 +191,8 @@ __global__ void __launch_bounds__(kMeetThreads)
   }
   if constexpr (turn != Turn::kSend) {
     if (is_peer) {
-      // Also accepts a later tag, because the other rank may already have arrived at the next meeting.
+      // The loop also accepts a later tag, because the other rank may already have arrived at the next
+      // barrier.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
       while (!has_reached(load_acquire_system(arrival), tag) && !patience.is_over()) {

@@ -233,7 +233,7 @@ class LogitRow {
                         uint64_t more) {
     const DistanceBins distance_bin(amount.largest, reach);
     uint64_t low = bound.packed, high = pack(0, amount.largest);
-    for (int shift = -1;;) {  // -1: the first pass, by DistanceBins
+    for (int shift = -1;;) {  // shift = -1 marks the first pass, by DistanceBins
       const Bound lowest(low), highest(high);
       const Place place = shift < 0 ? count(
                                           [&](int token, float logit, int& bin) {
