@@ -48,7 +48,7 @@ class TurnShares {
   // Returns the first item of a turn's share, if all turns share `count` items. The share ends where that of
   // the next turn begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
-    const unsigned part = turn * (first_ - slope_ * turn);  // unit: count / (kSlopeOne * num_ctas^2)
+    const unsigned part = turn * (first_ - slope_ * turn);  // in units of count / (kSlopeOne * num_ctas^2)
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);
   }
 

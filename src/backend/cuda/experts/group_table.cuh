@@ -1,5 +1,5 @@
-// Groups as the experts' kernels for few tokens read them: an expert, and up to 8 pairs of a token and the
-// expert.
+// Groups as the experts' kernels for few tokens read them. A group is an expert and up to 8 pairs, each of a
+// token and this expert.
 #pragma once
 
 #include "backend/cuda/route/args.h"

@@ -66,7 +66,7 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-constexpr uint8_t mxfp4_scale(uint32_t largest) {  // returns the byte of the smaller candidate scale
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // returns the byte of scale 2^(floor(log2 largest) - 2)
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);

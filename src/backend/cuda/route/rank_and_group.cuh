@@ -1,5 +1,5 @@
-// Routing of several tokens: chooses each token's experts, and groups the pairs of a token and a chosen
-// expert by expert.
+// Routes several tokens: chooses each token's experts, and groups the pairs (a token and one of its experts)
+// by their expert.
 #pragma once
 
 #include <cub/warp/warp_scan.cuh>
