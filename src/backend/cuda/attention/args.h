@@ -76,12 +76,13 @@ struct AttendArgs {
 inline constexpr int kChunkPages{8};     // pages per chunk; a chunk has 256 positions
 inline constexpr int kMaxChunks{512};    // largest number of chunks of a row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};  // largest number of query heads per key/value head
-// Number of floats in a chunk's partial softmax. Each head has 64 outputs, the reference that its
+// Number of floats in a chunk's partial softmax. Each head has 64 outputs, the softmax reference that its
 // exponentials are relative to (page.cuh), and the sum of exponentials.
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
-// Smallest number of rows of a run that are computed in tiles. Shorter runs use attend_rows().
+// Smallest number of rows of a run (adjacent rows of one sequence) whose attention is computed in tiles.
+// Shorter runs use attend_rows().
 inline constexpr int kMinTiledRows{32};
 
 // attend_tiles() and attend_wgmma() compute attention in tiles, after append(): up to kTileRows consecutive

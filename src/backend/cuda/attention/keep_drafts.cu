@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Up to kKeepThreads drafts of a run, which a CTA examines at once, and the moves of the accepted drafts.
+// Up to kKeepThreads drafts of a run (adjacent rows of one sequence), which a CTA examines at once, and the
+// moves of the accepted drafts.
 struct KeptTile {
   int parents[kKeepThreads];  // result of parent_of_row() for each draft (input/draft_slots.h)
   bool fit[kKeepThreads];     // result of fits() for each draft (input/draft_slots.h)

@@ -125,9 +125,10 @@ __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
-// Returns the reference R that the pages of a head normally use. `sink`: the sink's logit times log2(e). A
-// page whose scores are at most kHeadroom above the sink (55 in units of logits) needs no R of its own. A
-// sink below -2^16 counts as -2^16; most pages then need an R of their own.
+// Returns the softmax reference R that the pages of a head normally use: exponentials are 2^(score - R).
+// `sink`: the sink's logit times log2(e). A page whose scores are at most kHeadroom above the sink (55 in
+// units of logits) needs no R of its own. A sink below -2^16 counts as -2^16; most pages then need an R of
+// their own.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
@@ -171,9 +172,9 @@ __device__ void scale(Exponentials& exponentials, float power) {
   }
 }
 
-// An exponential of 2 or more is too large for its reference. A bfloat16 number of at least 2 has the highest
-// bit of its exponent set; kTooLarge is that bit in both numbers of a pair. So the bitwise "or" of several
-// pairs shows whether any of their exponentials is too large.
+// An exponential of 2 or more is too large: its page then needs a larger softmax reference. A bfloat16 number
+// of at least 2 has the highest bit of its exponent set; kTooLarge is that bit in both numbers of a pair. So
+// the bitwise "or" of several pairs shows whether any of their exponentials is too large.
 inline constexpr uint32_t kTooLarge{0x40004000};
 struct BitwiseOr {
   __device__ uint32_t operator()(uint32_t a, uint32_t b) const { return a | b; }
@@ -183,8 +184,8 @@ __device__ uint32_t bits_of_row(const Exponentials& exponentials) {
   return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
          exponentials[1][2 + half];
 }
-// Returns the reference R of a row on a page. `exponentials`: the exponentials of `scores`, relative to
-// `reference`. If an exponential is 2 or more, recomputes all of them relative to the page's own R, and
+// Returns the softmax reference R of a row on a page. `exponentials`: the exponentials of `scores`, relative
+// to `reference`. If an exponential is 2 or more, recomputes all of them relative to the page's own R, and
 // returns that R.
 template <int half>
 __device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
@@ -201,7 +202,7 @@ __device__ float own_reference(const float (&scores)[4][4], float reference, Exp
 // that position's value.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
-// Merges two partial softmaxes: rescales both to the larger of their references, then adds them.
+// Merges two partial softmaxes: rescales both to the larger of their softmax references, then adds them.
 struct Join {
   float reference, before, more;  // before, more: factors of the two softmaxes; one of them is 1
   __device__ Join(float reference_before, float reference_more)

@@ -13,8 +13,8 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // each warp takes one page of a chunk
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// The partial softmax of a chunk in global memory: outputs [8 heads][64 elements], then references [8], then
-// sums of exponentials [8].
+// The partial softmax of a chunk in global memory: outputs [8 heads][64 elements], then softmax references
+// [8], then sums of exponentials [8].
 struct Partial {
   float* data;
   // Returns the address of elements 2 i and 2 i + 1 of a head's output.
@@ -39,7 +39,7 @@ struct Joined {
 
 // One warp's part of a chunk's partial softmax: elements 8 w to 8 w + 7 of every head's output, where w is
 // the warp's number. Lane 4 g + t holds elements 8 w + 2 t and 8 w + 2 t + 1 of head g, and that head's
-// reference and sum.
+// softmax reference and sum of exponentials.
 struct ChunkSums {
   float reference, sum;
   float2 out;
@@ -69,8 +69,8 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  // Reference and sum of the chunk that this lane holds. In the loop over groups of 32 chunks, lane n holds
-  // chunk first_of_32 + n.
+  // Softmax reference and sum of exponentials of the chunk that this lane holds. In the loop over groups of
+  // 32 chunks, lane n holds chunk first_of_32 + n.
   float reference = -INFINITY, sum = 0;
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;

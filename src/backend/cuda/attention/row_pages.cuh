@@ -130,8 +130,8 @@ struct ChunkPages {
 };
 
 // Returns the warp's part of a chunk's partial softmax. `num_pages`: pages of the chunk. `reference`:
-// head_reference() of head g = lane / 4. `is_scaled`: whether any head has a reference of its own on any page
-// of the chunk.
+// head_reference() of head g = lane / 4. `is_scaled`: whether any head has a softmax reference of its own on
+// any page of the chunk.
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -237,10 +237,10 @@ class WarpPages {
     put(keys + to_value_, own.value);
   }
   // Computes the exponentials of the warp's page, and stores them with the page's values in `pages`. Returns
-  // whether any head has its own reference on this page. `reference`: head_reference() of head g = lane / 4.
-  // The row must see at least one position of the page. Scores of positions that the row does not see are
-  // masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as soon as the
-  // key registers are free.
+  // whether any head has its own softmax reference on this page. `reference`: head_reference() of head g =
+  // lane / 4. The row must see at least one position of the page. Scores of positions that the row does not
+  // see are masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as
+  // soon as the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
     uint32_t queries[4][2];  // A registers of four products, each of which sums over 16 elements
     own.load_queries(queries);

@@ -19,8 +19,9 @@ namespace nibble::cuda {
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
 
 // The partial softmax of a lane's two rows: sums of the current chunk, and totals of all earlier chunks. Sums
-// and totals are relative to the row's largest reference so far, so a chunk is added to the totals without
-// rescaling. The two rows of a lane belong to the same head, so they start with the same reference.
+// and totals are relative to the row's largest softmax reference so far, so a chunk is added to the totals
+// without rescaling. The two rows of a lane belong to the same head, so they start with the same softmax
+// reference.
 class TileSums {
  public:
   // chunk[n] for n < 8: sums of output columns 8 n to 8 n + 7. chunk[8]: sums of the exponentials, in
@@ -29,9 +30,9 @@ class TileSums {
 
   __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}
   __device__ float reference(int half) const { return reference_[half]; }
-  // Raises the reference of row `half` to `reference` if that is larger, and rescales the chunk's sums.
-  // Returns the factors (Join) by which the caller must multiply the row's totals (Join::before) and
-  // exponentials relative to `reference` (Join::more).
+  // Raises the softmax reference of row `half` to `reference` if `reference` is larger, and rescales the
+  // chunk's sums. Returns the factors (Join) by which the caller must multiply the row's totals
+  // (Join::before) and exponentials relative to `reference` (Join::more).
   template <int half>
   __device__ Join raise(float reference) {
     const Join join(reference_[half], reference);
@@ -74,8 +75,8 @@ class TileSums {
   __device__ float sum(int half) const { return total_[8][2 * half]; }
   __device__ float output(int half, int tile, int i) const { return total_[tile][2 * half + i]; }
 
-  // send() stores the totals and references in a mailbox of kTileTotals words. The CTA that continues the
-  // tile calls receive(), which waits for the words, takes them, and zeros the mailbox.
+  // send() stores the totals and the softmax references in a mailbox of kTileTotals words. The CTA that
+  // continues the tile calls receive(), which waits for the words, takes them, and zeros the mailbox.
   __device__ void send(float* mailbox) {
     float* const to = mailbox + threadIdx.x;
     for_words([&](float& word, int i) { store_relaxed(to + i * kTileThreads, as_word(word)); });

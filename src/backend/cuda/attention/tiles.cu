@@ -131,7 +131,7 @@ __device__ void add_values(const uint8_t* stage, const Exponentials& exponential
   }
 }
 
-// The exponentials of a page for a lane's two rows, and the reference of each row.
+// The exponentials of a page for a lane's two rows, and the softmax reference of each row.
 struct PageExponentials {
   Exponentials pairs;
   float references[2];
@@ -144,7 +144,7 @@ struct PageExponentials {
     references[0] = own_reference<0>(scores, of_head, pairs);
     references[1] = own_reference<1>(scores, of_head, pairs);
   }
-  // Makes the exponentials and the sums of row `half` relative to the larger of their two references.
+  // Makes the exponentials and the sums of row `half` relative to the larger of their two softmax references.
   template <int half>
   __device__ void join(TileSums& sums) {
     if (references[half] == sums.reference(half)) return;

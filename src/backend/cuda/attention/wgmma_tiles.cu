@@ -301,8 +301,8 @@ class StepSoftmax {
         aside_(reinterpret_cast<float*>(aside) + threadIdx.x),
         of_head_(lane.reference_of_head()) {}
 
-  // Computes the exponentials of `scores`, relative to the head's normal reference. `page`: the iteration's
-  // first page.
+  // Computes the exponentials of `scores`, relative to the head's normal softmax reference. `page`: the
+  // iteration's first page.
   __device__ void take(int page) {
     hold(scores);
     lane_.mask(page * kPagePositions, scores);
@@ -317,9 +317,9 @@ class StepSoftmax {
         bits_ |= pair;
       }
   }
-  // Makes each row's exponentials relative to the same reference as the row's sums. Does nothing in most
-  // iterations, in which all references are the head's normal one. `keys`: shared-memory address of the
-  // iteration's keys. `page`: the iteration's first page.
+  // Makes each row's exponentials relative to the softmax reference of the row's sums. Does nothing in most
+  // iterations, because there all softmax references are the head's normal one. `keys`: shared-memory address
+  // of the iteration's keys. `page`: the iteration's first page.
   __device__ void join(TileSums& sums, uint32_t keys, int page) {
     const bool is_rare = __ballot_sync(~0u, (bits_ & kTooLarge) != 0) != 0;
     if (__builtin_expect(is_rare, false)) {
@@ -348,7 +348,7 @@ class StepSoftmax {
 
  private:
   // Replaces the exponentials of the iteration's page i (number `page` of the sequence) in rows that need a
-  // reference of their own, and returns these references in `references`. The page's scores are no longer in
+  // softmax reference of their own, and returns these in `references`. The page's scores are no longer in
   // registers, so they are recomputed. `keys`: shared-memory address of the page's keys.
   __device__ void replace(int i, uint32_t keys, int page, float (&references)[2]) {
     uint32_t bits[2]{bits_of_row<0>(exponentials[i]), bits_of_row<1>(exponentials[i])};
@@ -381,9 +381,10 @@ class StepSoftmax {
       }
     });
   }
-  // Raises the reference of row `half` (0 or 1) to `reference` if `reference` is larger. `reference`: the
-  // row's reference on page i of the iteration. Rescales the row's sums and the row's exponentials of pages 0
-  // to i to the larger reference. Returns the factor by which the caller must multiply the row's totals.
+  // Raises the softmax reference of row `half` (0 or 1) to `reference` if `reference` is larger. `reference`:
+  // the row's softmax reference on page i of the iteration. Rescales the row's sums and the row's
+  // exponentials of pages 0 to i to the larger reference. Returns the factor by which the caller must
+  // multiply the row's totals.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -398,7 +399,7 @@ class StepSoftmax {
   const uint32_t (&queries_)[4][4];
   float* const aside_;
   const float of_head_;
-  // is_raised_: kTooLarge if any row's sums have a reference other than of_head_, otherwise 0
+  // is_raised_: kTooLarge if any row's sums have another softmax reference than of_head_, otherwise 0
   uint32_t bits_, is_raised_{0};
 };
 

@@ -73,7 +73,7 @@ struct ProjectArgs {
   Strips weights;
   const float* bias;  // [H] or null: b
   int num_tokens;
-  float* parts;          // [2 parts, T, H], output, as in QkvArgs; x and b are in the first part
+  float* parts;          // [2 parts, T, H], output; the first part includes x and b
   float* sums{nullptr};  // scratch of project_split(): [segments, T, rows padded to strips]
   // Number of chunks of the longest row, if the previous launch is attend_rows(); otherwise 0. While a short
   // attend_rows() runs, project() prefetches less (spares_attention() in dense/stream.cu).

@@ -90,8 +90,8 @@ class DealtHands {
   }
 
   // Returns the largest number of strips that a CTA may process between two synchronizations. The table must
-  // hold the answers for these strips, for later strips whose `units` units are already in the warps' rings,
-  // and for hands that are requested ahead.
+  // hold the answers for these strips, for later strips of which `units` units (segments of strips) are
+  // already in the warps' rings, and for hands that are requested ahead.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }

@@ -93,8 +93,8 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether each warp of qkv() and project() has few units. With MXFP4 weights on Hopper, a warp has 1 or 2
-// units, each of which fills a slot.
+// Whether each warp of qkv() and project() has few units (segments of strips). With MXFP4 weights on Hopper,
+// a warp has 1 or 2 units, each of which fills a slot.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 

@@ -10,8 +10,8 @@
 
 namespace nibble::cuda {
 
-// Weights of gate and up, [E, 2 I, H]. A strip holds the gate rows of 8 units, then the up rows of these
-// units.
+// Weights of gate and up, [E, 2 I, H]. A strip holds the gate rows of 8 of the expert's I units, then the up
+// rows of these units.
 struct UpWeights {
   Strips weights;
   const float* bias;  // [E, 2 I]: the bias b; gate and up alternate

@@ -1,6 +1,7 @@
-// Items of the experts' products of many tokens (pipeline.cuh). An item is a group of pairs, with a block of
-// rows of the group's expert. Items of a group are adjacent, so L2 serves the group's activations. If an
-// expert has two groups, their items are adjacent too, and L2 also serves the weights.
+// Items of the experts' products of many tokens (pipeline.cuh). An item is a group of pairs (of a token and
+// an expert), with a block of rows of the group's expert. Items of a group are adjacent, so L2 serves the
+// group's activations. If an expert has two groups, their items are adjacent too, and L2 also serves the
+// weights.
 #pragma once
 
 #include "backend/cuda/chip/target.h"

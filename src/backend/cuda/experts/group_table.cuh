@@ -37,8 +37,8 @@ class GroupTable {
     }
     count_ = __ldcg(groups.count);
   }
-  // Groups the pairs of a step with few pairs (are_matched()). Lane n calls expert_of(n) to get the expert of
-  // pair n.
+  // Groups the pairs (of a token and an expert) of a step with few pairs (are_matched()). Lane n calls
+  // expert_of(n) to get the expert of pair n.
   template <typename ExpertOf>
   __device__ GroupTable(const Groups& groups, int num_pairs, const ExpertOf& expert_of) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -19,7 +19,7 @@ inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_
   const int share = std::max(1, target.num_multiprocessors / num_slots);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots), 1};
 }
-// Returns the grid for groups of pairs, whose CTAs share the strips of all groups.
+// Returns the grid for groups of pairs (of a token and an expert). Its CTAs share the strips of all groups.
 inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
 }

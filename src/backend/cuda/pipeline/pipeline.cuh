@@ -51,7 +51,7 @@ constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / pro
 // A warp's sums: element [n][i] in lane 4 g + t is of row g + 8 (i / 2) and column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// The unit of a CTA's work: rows of matrix number `matrix` from first_strip on, and `columns` tokens or
+// One item of a CTA's work: rows of matrix number `matrix` from first_strip on, and `columns` tokens or
 // pairs.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;

@@ -41,8 +41,8 @@ inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
 // Largest number of columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};
 
-// Largest number of pairs in a step at which the kernels that multiply the pairs also form the groups: one
-// pair per lane of a warp.
+// Largest number of pairs (of a token and an expert) in a step for which the kernels that multiply the pairs
+// also form the groups: one pair per lane of a warp.
 inline constexpr int kMatchedPairs{32};
 // Returns whether the kernels that multiply a step's pairs also form the groups. If so, no expert has more
 // than `size` pairs, and each chosen expert has one group. `in_image`: the pairs' activations are gathered in

@@ -154,10 +154,10 @@ struct OneMatrix {
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// Streams the units of a CTA's range, and multiplies them. `is_short`: whether each warp has only one or two
-// units. If so, the tiles of a slot are multiplied in a loop, because unrolled code that runs only once takes
-// longer to fetch. With unrolled code, one token took 1,402 us instead of 1,387 us with MXFP4 weights on an
-// H200 (docs/decisions/0016).
+// Streams the units (segments of strips) of a CTA's range, and multiplies them. `is_short`: whether each warp
+// has only one or two units. If so, the tiles of a slot are multiplied in a loop, because unrolled code that
+// runs only once takes longer to fetch. With unrolled code, one token took 1,402 us instead of 1,387 us with
+// MXFP4 weights on an H200 (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
@@ -302,8 +302,8 @@ class UnitStream {
 // Returns i / count. Most passes have one column and need no division.
 __device__ inline int divide(int i, int count) { return count == 1 ? i : i / count; }
 
-// A CTA's dynamic shared memory: the rings, then the activations; sums of units (num_partials floats) fill
-// the rest.
+// A CTA's dynamic shared memory: the rings, then the activations; the sums of units (segments of strips;
+// num_partials floats) fill the rest.
 struct CtaMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
@@ -327,7 +327,7 @@ __device__ inline int batch_end(int from, int last, int num_segments, int capaci
   return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }
 
-// The sums of units [from, end), as UnitStream::run() leaves them in shared memory.
+// The sums of units (segments of strips) [from, end), as UnitStream::run() leaves them in shared memory.
 struct BatchSums {
   const float* partials;
   int from, end, num_segments, num_columns;

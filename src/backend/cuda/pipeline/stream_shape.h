@@ -53,7 +53,7 @@ constexpr size_t activation_bytes(int cols, int columns) {
 constexpr size_t unit_bytes(int columns) { return sizeof(float) * kStripRows * static_cast<size_t>(columns); }
 
 // Returns the bytes of a CTA's shared memory, which holds the rings, `rows` rows of activations, and the sums
-// of `units` units for `columns` columns.
+// of `units` units (segments of strips) for `columns` columns.
 constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows, int columns, int units) {
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
@@ -89,10 +89,10 @@ struct StreamShape {
 };
 
 // Returns the shape of a launch for `columns` tokens or pairs. `cols`: columns of the matrix. `units`:
-// largest number of units of a CTA. `buffers`: number of passes whose activations are in shared memory at
-// once. Takes the first entry of kStreamWarps with which a pass of min(columns, kMaxColumns) columns fits; if
-// no entry does, divides the columns into more passes of equal size. The sums of units get the shared memory
-// that is left.
+// largest number of units (segments of strips) of a CTA. `buffers`: number of passes whose activations are in
+// shared memory at once. Takes the first entry of kStreamWarps with which a pass of min(columns, kMaxColumns)
+// columns fits; if no entry does, divides the columns into more passes of equal size. The sums of units get
+// the shared memory that is left.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

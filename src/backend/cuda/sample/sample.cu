@@ -347,7 +347,8 @@ class LogitRow {
       logits_[__ldcg(&extra->token)] = __ldcg(&extra->raw);
     __syncthreads();
   }
-  // Sets the mask: tokens outside of it have logit -infinity from then on. null: no mask.
+  // Sets the mask: tokens outside of it have logit -infinity from then on. If `mask` is null, all tokens keep
+  // their logits.
   __device__ void allow_only(const uint32_t* mask) { mask_ = mask; }
   __device__ float logit(int token) const { return masked(token, __ldcg(logits_ + token)); }
 
