@@ -37,7 +37,7 @@ __device__ inline uint32_t pair_of(float low, float high) {
 }
 
 // Converts elements of the KV cache: encode() rounds a float to the cache's format; to_bf16() converts 8
-// stored elements to bfloat16, exactly.
+// stored elements to bfloat16, without rounding.
 template <KvFormat format>
 struct KvCodec;
 template <>

@@ -55,10 +55,10 @@ struct ChunkSums {
   }
 };
 
-// Merges the chunks' partial softmaxes of one head. All of these must be in memory already. One warp calls
-// it, in the last CTA of a row and key/value head. To hide memory latency, each lane keeps the outputs of
-// kAhead chunks in registers: after adding the output of chunk c, the lane loads that of chunk c + kAhead.
-// `of_row`: partial softmax of the row's first chunk.
+// Merges the chunks' partial softmaxes of one head. All of these partial softmaxes must be in memory already.
+// One warp calls it, in the last CTA of a row and key/value head. To hide memory latency, each lane keeps the
+// outputs of kAhead chunks in registers: after adding the output of chunk c, the lane loads that of chunk c +
+// kAhead. `of_row`: partial softmax of the row's first chunk.
 template <int kAhead>
 __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;

@@ -295,7 +295,7 @@ class WarpPages {
   // Indices that locate a page in the cache. They are not pointers: with a pointer, the compiler would not
   // know that the page is in global memory.
   struct Place {
-    bool is_there;      // false: the row has no such page
+    bool is_there;      // whether the row has this page
     uint32_t keys;      // index of the head's keys of this page in the cache, in units of kPageElements
     uint32_t lane_key;  // in_trees only: index of this lane's key, see key_on_path()
   };

@@ -40,7 +40,8 @@ struct PlaceDraftsArgs {
   ChosenTokens choices;
   int num_chains, num_drafts, max_position;  // num_drafts: of a chain; max_position: of a draft
   DraftSlot* slots;                          // [T], output: each row's next token and the chain begun there
-  // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.
+  // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null if the step
+  // has no draft trees.
   int32_t* kv_slots;
   // [num_drafts, num_chains], output: a row per draft. Positions are at most max_position; drafts at later
   // positions are not used.

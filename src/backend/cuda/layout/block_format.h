@@ -15,7 +15,7 @@ inline constexpr BlockFormat kBlockFormats[]{BlockFormat::kMxfp8x2, BlockFormat:
 struct BlockRows {
   BlockFormat format{BlockFormat::kMxfp8x2};
   int cols{0};
-  uint8_t* codes{nullptr};    // [rows, tiles, row_tile_bytes(format)]; null: no activations
+  uint8_t* codes{nullptr};    // [rows, tiles, row_tile_bytes(format)]; null if there are no activations
   uint32_t* scales{nullptr};  // [rows, tiles]: the four scale bytes of a tile (block_rows.h)
 };
 

@@ -67,7 +67,7 @@ struct MeetArgs {
   const uint32_t* words{nullptr};  // [num_words]
   uint32_t* to[kMaxRanks]{};       // to[r]: destination of the words on rank r, [num_words]
   int num_words{0};
-  StepExchange exchange{};  // on the first rank: gets the time at which the barrier ended; null: no report
+  StepExchange exchange{};  // on the first rank: gets the time at which the barrier ended; null: not reported
 };
 void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn);
 
