@@ -24,7 +24,7 @@ inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
 }
 // Returns the largest number of units (segments of strips) that a CTA multiplies for one expert, if all CTAs
-// of the grid share `num_strips` strips.
+// of the grid share `num_strips` strips evenly.
 inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
   const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
