@@ -246,8 +246,8 @@ class TileLane {
  private:
   __device__ int group_heads() const { return tile_.args.num_heads / tile_.args.num_kv_heads; }
   __device__ bool has_head() const { return lane_ / 4 < group_heads(); }
-  // `page`: the last page of a chunk of row `half`. Returns `page`, or -1 if the row sees no later page:
-  // ends_chunk() must not report the end of the row's last chunk.
+  // `page`: the last page of a chunk of the lane's row number `half` (0 or 1). Returns `page`, or -1 if the
+  // row's last page is in this chunk: ends_chunk() does not report the end of a row's last chunk.
   __device__ int end_if_not_last(int half, int page) const {
     return page < position_[half] / kPagePositions ? page : -1;
   }

@@ -161,8 +161,8 @@ class PageBringer {
 
   __device__ void copy(const TilePages& part, int step, int page_of_step) {
     const int n = step * kStepPages + page_of_step;
-    // Keys are copied in half pieces, so that the columns of a product are contiguous (see the top of this
-    // file).
+    // Keys are copied in half pieces (4 columns). In the stage, the columns that one product reads are
+    // contiguous (see the top of this file).
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;

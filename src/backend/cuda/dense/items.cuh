@@ -145,7 +145,9 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // number of tokens, from the lane's first on, to store in rows g = lane / 4 and g + 8
+  // The number of tokens, counted from the lane's first token, to store in row g = lane / 4 ([0]) and in row
+  // g + 8 ([1]); 0 if the matrix has no such row.
+  int counts_[2];
   size_t place_;
   float bias_[2], scale_[2];
 };

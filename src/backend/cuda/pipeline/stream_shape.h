@@ -73,7 +73,7 @@ constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
 
 struct StreamShape {
   StreamWarps of;
-  int columns;  // largest number of columns (tokens or pairs) that share a pass
+  int columns;  // largest number of columns (tokens, or pairs of a token and an expert) that share a pass
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }

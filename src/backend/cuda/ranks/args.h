@@ -34,7 +34,7 @@ struct SumTerms {
 };
 
 struct HalfOutput {
-  Operation operation;  // the operation that computed the parts
+  Operation operation;  // the operation that computed the ranks' parts (SumTerms)
   SumTerms terms;
 };
 

@@ -12,7 +12,8 @@ namespace nibble::cuda {
 
 size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // returns 0 for a single rank
 
-// Returns the largest number of rows that one rank owns, that is adds up, in a sum (Links::own_room).
+// Returns the largest number of rows that one rank owns in a sum (Links::own_room). A rank adds up the rows
+// that it owns.
 int own_room(int num_ranks, int max_batch_tokens);
 
 class OwnedInbox {

@@ -67,8 +67,8 @@ class RankSum {
   // Sends chosen tokens from the first rank to the other ranks of this process. After that, those ranks may
   // overwrite logits().
   virtual void send_tokens(const LaunchContext& gpu, const OutputRange& outputs, Turn turn) const = 0;
-  // Tests the links: runs the given sums and one of each other exchange. Call it before the first step and
-  // before graph capture.
+  // Tests the links: runs the given sums, and every other kind of exchange once. Call it before the first
+  // step and before graph capture.
   virtual void run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn turn) const = 0;
 
   // Throws if another rank is lost. Call it repeatedly while waiting for the GPU.

@@ -42,7 +42,8 @@ struct Links {
   unsigned long long patience_ns{0};
 };
 
-// A sum of rows first_row to first_row + num_rows - 1 of a step. Pointers in `terms` are to the step's row 0.
+// A sum over all ranks, separate for each of the rows first_row to first_row + num_rows - 1 of a step.
+// Pointers in `terms` point to the step's row 0.
 struct SumArgs {
   Links links;
   Operation operation;  // operation that computed the parts, for profiles

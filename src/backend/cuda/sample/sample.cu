@@ -286,7 +286,7 @@ class LogitRow {
     const int segment_cta = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_cta < Cluster::kCtas ? Cluster::of_cta(segments, segment_cta)[segment_warp] : 0;
-    const Place segment = find(shared_, sum, unit, 1);  // more = 1: the running sum must exceed unit * total
+    const Place segment = find(shared_, sum, unit, 1);  // 1: the sum must exceed unit * total
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
