@@ -3,7 +3,8 @@
 
 namespace nibble {
 
-// Drafts [first, end) of a run. `last` is the last known token or accepted draft before them.
+// The drafts [first, end) of one sequence, as row numbers of a step. `last`: row of the last known token or
+// accepted draft before them.
 struct DraftRange {
   int last, first, end;
 };

@@ -42,7 +42,7 @@ CLI::Option* add_model(CLI::App& command, std::string& model);
 // Adds the flags of all settings in `groups`, in the order of the table of settings.
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups);
 
-// applies NIBBLE_* variables to settings whose flag is not given
+// Applies NIBBLE_* variables to settings whose flag is not given.
 void read_environment(const CLI::App& command, Settings& settings);
 
 // Returns the innermost subcommand on the command line, or `program` if it has none.
@@ -61,6 +61,6 @@ std::string command_line(const CLI::App& command);
 // Returns one line: what the parser refused, and what would be accepted.
 std::string explain(const CLI::App& program, const CLI::ParseError& error);
 
-std::string path_of(const CLI::App& command);  // such as "nibble harmony render"
+std::string path_of(const CLI::App& command);  // the command's full name: "nibble harmony render"
 
 }  // namespace nibble::cli

@@ -30,7 +30,7 @@ struct CommandFlags {
   std::string path, what;  // the path, such as " bench serve", and the description
   std::vector<const CLI::Option*> flags;
   std::vector<const CLI::App*> commands;
-  // words accepted as positional arguments; file names are completed by the shell
+  // Words accepted as positional arguments. File names are completed by the shell.
   std::string arguments;
 };
 

@@ -10,7 +10,7 @@
 namespace nibble::cli {
 namespace {
 
-// width of the left column, which has flags and their values; descriptions are to its right
+// Width of the left column, which has flags and their values. Descriptions are to its right.
 constexpr size_t kNameColumns{38};
 constexpr size_t kLeastColumns{60};  // minimum width of the help text; lines overflow on a narrower terminal
 

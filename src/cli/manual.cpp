@@ -184,7 +184,7 @@ std::vector<const CLI::App*> commands_below(const CLI::App& command) {
   return command.get_subcommands([](const CLI::App*) { return true; });
 }
 
-// "Exit codes: 0 done; 1 a check failed; ..." of the main footer: an entry for each code.
+// Converts "Exit codes: 0 done; 1 a check failed; ..." of the main footer to an entry for each code.
 std::string exit_status(std::string_view text) {
   std::string joined(text.substr(text.find(kExitCodesTitle) + kExitCodesTitle.size()));
   joined.resize(joined.find(".\n\n"));

@@ -42,7 +42,7 @@ struct ModelRow {
   size_t file_bytes{0};
   std::string format{};   // "safetensors: MXFP4, BF16"; empty if the model cannot be opened
   int context{0};         // tokens; 0: not even the shortest fits
-  std::string refusal{};  // why it does not run here; empty if it does
+  std::string refusal{};  // reason why the model does not run here; empty if it does
 };
 
 // Names the storage of the experts, and that of the attention's matrices.
@@ -63,7 +63,7 @@ int fitting_context(const Model& model, const ResolvedSettings& setup, const std
   };
   const int most = setup.context ? context_of(model.config, setup) : model.config.max_context;
   if (fits(most)) return most;
-  int fitting = 0, too_many = most / kPageTokens;  // in pages
+  int fitting = 0, too_many = most / kPageTokens;  // counts of pages
   while (too_many - fitting > 1) {
     const int middle = fitting + (too_many - fitting) / 2;
     (fits(middle * kPageTokens) ? fitting : too_many) = middle;

@@ -11,7 +11,7 @@ namespace nibble::cli {
 Build this_build() { return {kVersion, kCommit, kBuild, kCompiler, kBuildName}; }
 
 nlohmann::ordered_json build_json() {
-  // suffix that `git describe` adds if the tree has uncommitted changes
+  // Suffix that `git describe` adds if the tree has uncommitted changes.
   constexpr std::string_view kDirty{"-dirty"};
   const Build build = this_build();
   const bool is_known = build.commit != "unknown", is_dirty = build.commit.ends_with(kDirty);

@@ -13,7 +13,7 @@ struct Row {
   int num_bits;
 };
 constexpr Row kDTypes[] = {
-    // in the order of the enumeration
+    // In the order of the enumeration:
     {DType::kBool, "BOOL", 8},
     {DType::kF4, "F4", 4},
     {DType::kF6E2M3, "F6_E2M3", 6},

@@ -35,7 +35,7 @@ enum class DType : uint8_t {
 };
 
 int num_bits(DType dtype);
-std::string_view name(DType dtype);                    // as in a safetensors header: "BF16"
+std::string_view name(DType dtype);                    // name in a safetensors header: "BF16"
 std::optional<DType> dtype_of(std::string_view name);  // nullopt: no such type
 
 }  // namespace nibble

@@ -4,7 +4,7 @@
 // A failed allocation would end the process in two places of the library (3.11.2). The destructor of json
 // flattens nested values into a std::vector<json>, which it allocates. When a null value becomes an array or
 // object, a failed allocation leaves the new type with a null pointer, which the destructor dereferences. So
-// allocations of JSON values wait until memory is free. All others throw std::bad_alloc at once.
+// allocations of JSON values wait until memory is free. All other allocations throw std::bad_alloc at once.
 #pragma once
 
 #include <concepts>

@@ -45,8 +45,8 @@ class Descriptor {
   int fd_;
 };
 
-// The copies, so that release_pages(), which has only addresses, finds their files. Global, because weights
-// are views of memory that know no file.
+// All files that are copied into memory (kRead). release_pages() gets only an address, and finds its file
+// here. The list is global, because weights are views of memory that know no file.
 struct CopiedFile {
   std::span<const std::byte> bytes;
   int descriptor;
@@ -71,7 +71,7 @@ std::span<const std::byte> whole_pages(std::span<const std::byte> bytes) {
 void replace_by_file(const CopiedFile& copy, std::span<const std::byte> pages) {
   const auto offset = static_cast<off_t>(pages.data() - copy.bytes.data());
   void* at = const_cast<std::byte*>(pages.data());
-  // If it fails, the memory stays in use, which is harmless.
+  // If mmap() fails, the memory stays in use, which is harmless.
   if (!pages.empty()) ::mmap(at, pages.size(), PROT_READ, MAP_PRIVATE | MAP_FIXED, copy.descriptor, offset);
 }
 

@@ -1,5 +1,5 @@
-// A file mapped read-only. It shares the pages of the page cache; each is read from disk on first access. Or,
-// with FileAccess::kRead, a copy of it in memory, which later changes of the file do not reach.
+// A read-only file. Mapped, it shares the pages of the page cache, and each page is read from disk on first
+// access. With FileAccess::kRead, it is a copy in memory, which later changes of the file do not affect.
 #pragma once
 
 #include <time.h>
@@ -35,8 +35,9 @@ class MappedFile {
   // Linux caches a file in folios, groups of pages (up to 2 MB with 4 KB pages), and drops only whole folios.
   static constexpr size_t kFolioBytes{size_t{2} << 20};
   // Unmaps the folios that hold `part` from this process and drops them from the page cache, so that the next
-  // access reads from disk. Pages that another process maps, or of an in-memory file system, stay cached. Of
-  // a copy, the whole pages within `part` are freed, and a later access reads the file.
+  // access reads from disk. Pages stay cached if another process maps them, or if the file system is in
+  // memory. If this object holds a copy of the file, frees the whole pages within `part`; the next access
+  // reads them from the file again.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:
@@ -58,8 +59,8 @@ using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 // only `part` was dropped, 12 % of a file stayed cached (parts of 32 MB, 8 MB of read-ahead).
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
-// Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the system's page cache. Of a
-// copy, they are freed: a later access reads the file.
+// Unmaps the whole pages within `bytes`, a part of a mapped file; they stay in the system's page cache. If
+// the file is a copy, frees these pages; a later access reads the file.
 void release_pages(std::span<const std::byte> bytes);
 
 // Throws InputError if the path is a FIFO, a socket or a device: reading one could block forever.

@@ -12,8 +12,8 @@ constexpr size_t kLettersPerSlip{3};
 
 // Optimal string alignment distance: Levenshtein's, in which swapping two adjacent letters counts once.
 size_t num_slips(std::string_view a, std::string_view b) {
-  // row[j]: distance between the first i letters of a and the first j of b. `above` and `above_that`: of i-1
-  // and i-2.
+  // row[j]: distance between the first i letters of a and the first j of b. `above` is the row of i - 1,
+  // `above_that` the row of i - 2.
   std::vector<size_t> above_that, above, row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {

@@ -10,7 +10,7 @@ namespace nibble {
 
 // Returns the name that `name` most probably misspells, among `names`: the one with the smallest number of
 // slips (a letter inserted, deleted, replaced, or swapped with the next), if that is at most a third of its
-// letters. Nothing if no name is that near.
+// letters. Returns nullopt if no name is that near.
 std::optional<std::string> near_name(std::string_view name, const std::vector<std::string>& names);
 
 // Returns the end of a sentence about an unknown name: ": did you mean NAME?", or "." if no name is near.

@@ -23,8 +23,8 @@ ReportProgress show_progress(std::string task, ProgressUnit unit = {}, std::FILE
 std::string progress_bar(const std::string& task, size_t done, size_t total, size_t width,
                          ProgressUnit unit = {});
 
-// ", 12 s left", if the rest takes as long per unit as what was done in `seconds`; empty while too little is
-// done to say.
+// Returns ", 12 s left", if the rest takes as long per unit as what was done in `seconds`; an empty string if
+// too little is done to estimate it.
 std::string time_left(size_t done, size_t total, double seconds);
 
 // Adds up the counts passed to add() and reports the sum so far. `report` must outlive the Meter.

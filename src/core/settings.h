@@ -52,7 +52,7 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  std::optional<double> itl_target{};            // in milliseconds; 0: none
+  std::optional<double> itl_target{};            // milliseconds; 0: no target
   std::optional<double> gpu_memory_utilization;  // not set: depends on the kind of memory (setup/memory.h)
   bool prefix_cache{true};
   // kDrafts: speculative decoding.
@@ -130,7 +130,7 @@ struct Setting {
   SettingGroup group;
   std::string_view value;  // name of the value in --help: "N"; empty for a flag without a value
   std::string_view help;
-  std::string_view unset;  // for --help: what a missing value of an optional setting means; else empty
+  std::string_view unset;  // text of --help for an optional setting that is not set; else empty
   std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
                NumberField<std::optional<double>>, NumberField<std::optional<uint64_t>>,
                ChoiceField<std::string>, ChoiceField<std::optional<std::string>>, SwitchField, TextField,

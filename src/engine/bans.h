@@ -1,7 +1,7 @@
 // Bans tokens at one position of a request's answer by logit biases of -infinity: every sampler gives such
 // tokens weight 0. Log-probabilities do not change: they come from the model's own logits (backend/sample.h).
 // Meant for a few tokens; a ban of most of the vocabulary needs a mask (allowed_tokens.h).
-//   runs        a banned token sequence: its last token is banned right after the others, so it never appears
+//   runs        a banned token sequence never appears: after all its tokens but the last, the last is banned
 //   min_tokens  stop tokens are banned until the answer has this number of tokens
 #pragma once
 
@@ -24,8 +24,8 @@ class BannedSampling {
            sample_.presence_penalty != 0 || sample_.frequency_penalty != 0;
   }
   bool has_bans() const { return !runs_.empty() || min_tokens_ > 0; }
-  // How to sample the token after `output`, the answer so far. `index` is the answer's number of tokens; if
-  // needs_output() is false, `output` may be shorter. The result is valid until the next call.
+  // Returns how to sample the token after `output`, the answer so far. `index` is the answer's number of
+  // tokens; if needs_output() is false, `output` may be shorter. The result is valid until the next call.
   const SampleParams& at(std::span<const TokenId> output, int index);
 
  private:

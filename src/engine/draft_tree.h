@@ -1,8 +1,8 @@
-// The drafts of one sequence in a step, and the output rows that verify them. The row after the known tokens,
-// row 0, is not stored here. Each further row follows a draft and samples as if that draft and its ancestors
-// were accepted, with the bans, penalties and mask that then apply. Drafts form a chain, or a tree if the
-// backend supports trees. Tokens that a constraint forces are drafts too. They are accepted if the draft
-// before them is accepted. Forced tokens need an output row only if log-probabilities are requested.
+// The drafts of one sequence in a step, and the output rows that verify them. Row 0, after the known tokens,
+// is not stored here. Each other row follows a draft. It samples as if that draft and its ancestors were
+// accepted, with the bans, penalties and mask of that case. Drafts form a chain, or a tree if the backend
+// supports trees. Tokens that a constraint forces are drafts too. A forced token is accepted if the draft
+// before it is. It needs an output row only if log-probabilities are requested.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ struct DraftTree {
     std::unique_ptr<AllowedTokens> allowed{};  // null: every token may be sampled
   };
   std::vector<TokenId> drafts{};
-  std::vector<int> parents{};  // for each draft: index of its parent draft, or -1
-  std::vector<Row> rows{};     // in ascending order of Row::draft
+  std::vector<int> parents{};  // [draft]: index of its parent draft, or -1
+  std::vector<Row> rows{};     // sorted by Row::draft, ascending
 
   void cut(int num_drafts) {
     drafts.resize(static_cast<size_t>(num_drafts));

@@ -23,7 +23,7 @@ struct StepReport {
 struct EngineOptions {
   // num_kv_caches and num_pages must equal those of the backend.
   int num_kv_caches{1};
-  int num_pages{0};           // in each KV cache, for full and sliding layers together
+  int num_pages{0};           // pages of each KV cache, for full and sliding layers together
   int max_batch_tokens{512};  // rows of one step; longer prompts are split into chunks
   int max_shared_rows{0};     // prompt rows of a step if several sequences run or wait; 0: no limit
   double itl_target{0};       // target for the seconds between tokens (step_pace.h); 0: no target
@@ -36,7 +36,7 @@ struct EngineOptions {
   // Without drafters every step adds one token to an answer. Drafts do not change answers.
   speculative::SpeculationOptions speculation{};
   GatherOptions gathering{};
-  // Called on the engine's thread after each step, which delays the engine. May be empty.
+  // Called on the engine's thread after each step; the engine waits for it. May be empty.
   std::function<void(const StepReport&)> on_step{};
 };
 

@@ -13,7 +13,7 @@
 
 namespace nibble {
 
-// How far a request is that has no token yet: its place in the queue, or the part of its prompt that has run.
+// Progress of a request without tokens yet: its place in the queue, or the part of its prompt that has run.
 struct PromptEvent {
   RequestId request{};
   int place{0};  // requests that come before it in the queue, plus 1; 0: its prompt runs
@@ -43,7 +43,7 @@ enum class FinishReason {
   kContextFull,
   kCancelled,
 };
-std::string_view name(FinishReason reason);  // for example "stop token"
+std::string_view name(FinishReason reason);  // "stop token", for example
 
 struct FinishedEvent {
   RequestId request{};
@@ -62,7 +62,7 @@ struct FinishedEvent {
 struct FailedEvent {
   RequestId request{};
   std::string message{};  // one line: what, where, what to do
-  // True if the request is to blame: it contradicts itself or takes too much work.
+  // True if the request is the cause: it contradicts itself or takes too much work.
   bool is_requests_own{false};
 };
 

@@ -25,7 +25,7 @@ struct StopParams {
   int max_tokens{0};  // 0: limited only by the context and the KV cache
   // Until the answer has this number of tokens, no stop token is chosen and no stop string is searched.
   int min_tokens{0};
-  // The answer ends at the first of these tokens, which is reported. Its text is added only if keeps_stop.
+  // The answer ends at the first of these tokens. That token is reported; its text is added if keeps_stop.
   std::vector<TokenId> tokens{};
   // Stop strings. The text ends before the first of them, even if it spans tokens (engine/stop.h).
   std::vector<std::string> strings{};
@@ -40,7 +40,7 @@ struct Bans {
 };
 
 struct GenerationRequest {
-  std::vector<TokenId> prompt{};  // at least one token
+  std::vector<TokenId> prompt{};  // must have at least one token
   SampleParams sample{};
   StopParams stop{};
   Bans bans{};

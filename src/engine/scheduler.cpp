@@ -281,8 +281,8 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Keeps cached sliding pages from early eviction: those that a later prompt needs to continue after the first
-// `num_tokens` tokens of this sequence. Also keeps the next page: the prompts may share a few tokens more.
+// Protects cached sliding pages from early eviction: the pages that a later prompt needs to continue after
+// the first `num_tokens` tokens of this sequence, and the next page: prompts may share a few tokens more.
 void Scheduler::mark_end(const Running& sequence, int num_tokens) {
   const int last = num_tokens / kPageTokens;
   const int first = first_reached_page(last * kPageTokens, options_.window);
@@ -348,7 +348,7 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
   std::vector<Drafted> drafted;
   std::vector<DraftRoom::Quota> quotas;
   auto sequence = running_.begin();
-  for (Slice& slice : slices) {  // in the order of the sequences
+  for (Slice& slice : slices) {  // slices have the order of the sequences
     while (sequence->request != slice.request) ++sequence;
     if (!slice.gives_token || (slice.follows && !options_.launches_before_drafts)) continue;
     const int most = std::min(num_rows_left, most_drafts(*sequence, slice));
@@ -378,7 +378,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: the previous step used the page tables, which this may change, until it was launched.
+    // Only now: add_to_cache() may change page tables, and the previous step used them until it was launched.
     add_to_cache(sequence);
   }
   admit();

@@ -2,13 +2,13 @@
 // text nor time: its decisions are deterministic.
 //
 // Order: by priority (lower first), then by arrival. This order decides which sequences are admitted, get
-// rows and keep their pages. A running sequence loses its place only if pages run out, not to a new sequence
-// that comes before it.
+// rows and keep their pages. A running sequence loses its place only if pages run out, not because a new
+// sequence comes before it in this order.
 // Admission: a waiting sequence is admitted if a KV cache has pages for its prompt, after the pages that
 // running sequences need for their known tokens and one spare page of each kind for each of them. Future
 // tokens of answers are not counted, because most answers are shorter than their limit. A KV cache without
 // running sequences admits any sequence. Up to kMaxOvertaking later sequences may overtake one without room;
-// then all wait until it has room.
+// then all later sequences wait until it has room.
 // Preemption: if pages run out, the running sequence that is last in order gives back its pages and waits.
 // Later its prompt and its answer so far are recomputed, except pages in the prefix cache. The first sequence
 // in order is never preempted, and alone it has room for its worst case. So the first one advances in every
@@ -65,7 +65,7 @@ struct SchedulerOptions {
   int max_shared_rows{0};     // limit of a step's prompt rows if several sequences run or wait; 0: no limit
   int max_sequences{16};      // limit of running sequences, at most max_batch_tokens: each can have a row
   int num_kv_caches{1};
-  int num_pages{0};         // of each KV cache, full and sliding; ids of cache c start at c * num_pages
+  int num_pages{0};         // pages of each KV cache, full and sliding; ids of cache c start at c * num_pages
   int window{128};          // positions that a sliding layer attends to
   bool prefix_cache{true};  // false: every prompt is run from its first token and nothing is shared
   // The backend drafts within each step for the next one. A step planned ahead can then include a sequence
@@ -82,10 +82,10 @@ int needed_pages(int num_prompt_tokens, int max_output_tokens, int window);
 
 struct Slice {  // the part of a step that belongs to one sequence
   RequestId request{};
-  Sequence* sequence{nullptr};  // from SequenceNeeds
-  int first_position{0};    // in the sequence's first slice: the number of tokens found in the prefix cache
-  int num_tokens{0};        // including drafts
-  int num_drafts{0};        // at the end of the slice, after the known tokens
+  Sequence* sequence{nullptr};  // copied from SequenceNeeds
+  int first_position{0};  // if this is the sequence's first slice: number of tokens found in the prefix cache
+  int num_tokens{0};      // including drafts
+  int num_drafts{0};      // number of drafts: the slice's last tokens
   bool gives_token{false};  // includes the last token, so the step samples the next one
   bool follows{false};      // its first token will be sampled by the previous step
   // Unverified drafts of the previous step. Each accepted draft moves the slice by one position.
@@ -160,8 +160,8 @@ class Scheduler {
   // Adds a token that no planned step announced: a forced token, or the token of a row after a draft. Report
   // earlier tokens first. Ignored if the sequence has been removed.
   void append(RequestId request, TokenId token);
-  // Reports how many drafts were accepted in the oldest slice with unsettled drafts, after their tokens
-  // (push(), append()). Ignored if the sequence has been removed or preempted.
+  // Reports the number of accepted drafts of the oldest slice with unsettled drafts. Call it after push() and
+  // append() of the slice's tokens. Ignored if the sequence has been removed or preempted.
   void accept(RequestId request, int num_drafts);
 
   // Limits the prompt rows of later steps in which a sequence decodes. `most`: at least 1.
@@ -204,7 +204,7 @@ class Scheduler {
     int num_prompt_tokens, max_tokens;
     SequencePages pages;
     SequenceNeeds needs{};
-    int num_rows{0};     // in the step that is being planned
+    int num_rows{0};     // number of rows in the step that is being planned
     int num_awaited{0};  // tokens that planned steps sample and that are not known yet
     // Drafts not settled by accept() yet: of the step planned last, and of the step before it.
     int num_drafts{0}, num_drafts_before{0};

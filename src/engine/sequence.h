@@ -29,7 +29,7 @@ class Sequence {
   RequestId id() const { return id_; }
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
-  // How to sample the token with this index in the answer. `output`: the known tokens of the answer.
+  // Returns how to sample the answer's token with this index. `output`: the known tokens of the answer.
   const SampleParams& sample(std::span<const TokenId> output, int index);
   TokenMask* mask() { return allowed_.are_all() || !forced_.empty() ? nullptr : &allowed_; }
   // Builds a tree of at most `most` drafts from `proposed` (`parents` as in parent_of()): the proposed tokens
@@ -68,8 +68,8 @@ class Sequence {
   }
 
   bool wants_reports() const { return reports_prompt_; }
-  // These return a report if there is news and no token of the answer is known: the place of a waiting
-  // sequence, and the number of the prompt's first tokens that have run or are cached.
+  // Report the place of a waiting sequence, or the number of the prompt's first tokens that have run or are
+  // cached. Return nullopt if nothing has changed, or if a token of the answer is known.
   std::optional<PromptEvent> report_place(int place);
   std::optional<PromptEvent> report_prompt(int num_done);
 

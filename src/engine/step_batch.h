@@ -21,8 +21,8 @@ using Sequences = std::unordered_map<RequestId, Sequence>;
 struct Launched {
   std::vector<Slice> slices{};
   std::vector<DraftTree> trees{};      // drafts of each slice; empty if no slice has drafts
-  std::vector<int> num_prompt_rows{};  // for each slice: output rows for prompt log-probabilities
-  std::vector<int> output_rows{};      // for each slice: index of its first output row for the answer
+  std::vector<int> num_prompt_rows{};  // [slice]: number of output rows for prompt log-probabilities
+  std::vector<int> output_rows{};      // [slice]: index of its first output row for the answer
   int num_outputs{0};
   int num_rows{0};         // rows of all slices at the launch
   int num_to_draft{0};     // tokens that the draft head or model drafts for each sequence that gets a token

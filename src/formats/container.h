@@ -29,7 +29,7 @@ struct Container {
   Container(Container&&) = default;  // no copies: their places_ would view the original's names
   Container& operator=(Container&&) = default;
 
-  std::vector<Tensor> tensors;               // in the order of `files`
+  std::vector<Tensor> tensors;               // all tensors, in the order of `files`
   std::vector<std::filesystem::path> files;  // files with the tensors
   MappedFiles mapped;                        // the same files, mapped
   std::shared_ptr<const void> storage;       // keeps the data of all tensors alive

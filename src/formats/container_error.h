@@ -46,7 +46,7 @@ enum class ContainerFault {
   kBadSplit,
 };
 
-std::string_view name(ContainerFault fault);  // such as "overlapping tensors"
+std::string_view name(ContainerFault fault);  // "overlapping tensors", for example
 std::string_view remedy(ContainerFault fault);
 
 class ContainerError : public InputError {

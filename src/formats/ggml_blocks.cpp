@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kHalf{16};  // half a block of 32: the low nibbles hold elements 0 to 15
 constexpr size_t kMxfp4Bytes{17};
 
-// Writes value(q) for a block's 32 codes q. Low four bits: in `qs`; fifth bit of code j: bit j of `high`.
+// Writes value(q) for 32 codes q. Low four bits: in `qs`. Fifth bit of code j: bit j of `high`.
 template <typename Value>
 void each_of_32(const uint8_t* qs, uint32_t high, float* to, const Value& value) {
   for (size_t j = 0; j < kHalf; ++j) {
@@ -84,8 +84,8 @@ void decode_iq4_nl(const std::byte* block, float* to) {
   each_of_32(bytes_at(block, 2), 0, to, [d](uint32_t q) { return d * kIq4Values[q]; });
 }
 
-// Block: d, 16 bits of scales_h, scales_l[4], qs[128]. Sub-block j of 32 has a scale of 6 bits, 32 too large:
-// the low four bits are a nibble of scales_l, the high two are bits 2j and 2j + 1 of scales_h.
+// Block: d, 16 bits of scales_h, scales_l[4], qs[128]. Sub-block j (32 elements) has a 6-bit scale, stored
+// with 32 added: the low four bits are a nibble of scales_l, the high two are bits 2j and 2j + 1 of scales_h.
 void decode_iq4_xs(const std::byte* block, float* to) {
   const float d = half_at(block, 0);
   const uint8_t *high = bytes_at(block, 2), *low = bytes_at(block, 4);
@@ -97,9 +97,9 @@ void decode_iq4_xs(const std::byte* block, float* to) {
   }
 }
 
-// Block: four E4M3 scales without a sign, then 8 bytes of codes for each: a sub-block has 16 elements, and
-// the high nibbles are its elements 8 to 15. Scales that no writer makes are read as in ggml: 0x7F, which is
-// NaN in E4M3, is 0; the top bit has no effect, except that 0xFF is 480.
+// Block: four E4M3 scales without a sign, then 8 bytes of codes for each scale. A scale's sub-block has 16
+// elements; elements 8 to 15 are the high nibbles. Scales that no writer makes are read as in ggml: 0x7F,
+// which is NaN in E4M3, is 0; the top bit has no effect, except that 0xFF is 480.
 void decode_nvfp4(const std::byte* block, float* to) {
   constexpr size_t kSubBlocks{4}, kHalfSub{8};
   for (size_t j = 0; j < kSubBlocks; ++j) {
@@ -172,7 +172,7 @@ void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks) {
 
 namespace {
 
-// Writes the scales of MXFP4 blocks, and the codes by unpack(16 bytes of a block, destination).
+// Writes the scales of MXFP4 blocks. Lets unpack(16 bytes of a block, destination) write the codes.
 template <typename Unpack>
 void for_mxfp4_blocks(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales,
                       const Unpack& unpack) {

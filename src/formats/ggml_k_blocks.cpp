@@ -4,8 +4,9 @@
 namespace nibble {
 namespace {
 
-// Scale and minimum of sub-block j (of 8). The 16 numbers of 6 bits are packed in 12 bytes. Of the last four
-// sub-blocks, the low four bits are the nibbles of s[8..11], and the high two bits the top bits of s[0..7].
+// Scale and minimum of sub-block j (of 8): 16 numbers of 6 bits in 12 bytes. Sub-blocks 0 to 3 have them in
+// the low six bits of s[0..7]. For sub-blocks 4 to 7, the low four bits are the nibbles of s[8..11], and the
+// high two bits are the top bits of s[0..7].
 struct KScale {
   float scale, minimum;
 };
@@ -81,8 +82,8 @@ void decode_q2_k(const std::byte* block, float* to) {
 }
 
 // Block: hmask[32], qs[64], scales[12], d. x = d scale (q - 4). The low two bits of q are in qs as for Q2_K;
-// the third bit of group g (of 8) is bit g of hmask[l]. Scale s of 16 has 6 bits and is 32 too large: the low
-// four are a nibble of scales[s % 8], the high two are bits 2(s / 4) and 2(s / 4) + 1 of scales[8 + s % 4].
+// the third bit of group g (of 8) is bit g of hmask[l]. Scale s (of 16): 6 bits, stored plus 32: the low four
+// are a nibble of scales[s % 8], the high two are bits 2(s / 4) and 2(s / 4) + 1 of scales[8 + s % 4].
 void decode_q3_k(const std::byte* block, float* to) {
   const float d = half_at(block, 108);
   const uint8_t *hmask = bytes_at(block, 0), *packed = bytes_at(block, 96);

@@ -41,8 +41,8 @@ int nibble_at(const uint8_t* bytes, size_t j) { return bytes[j / 2] >> (4 * (j %
 
 }  // namespace
 
-// Block: d, 8 pairs of words. A pair is for 32 elements: the four bytes of the first are points; the second
-// has four times seven sign bits and, on top, four bits of scale.
+// Block: d, 8 pairs of words. A pair is for 32 elements: the four bytes of its first word are points; its
+// second word has four times seven sign bits and, in its top bits, a scale of four bits.
 void decode_iq2_xxs(const std::byte* block, float* to) {
   const float d = half_at(block, 0);
   for (size_t j = 0; j < kElements / 32; ++j) {
@@ -79,7 +79,7 @@ void decode_iq2_s(const std::byte* block, float* to) {
   }
 }
 
-// Block: d, points[64], 8 words. A word is the second one of IQ2_XXS; its elements have two points for 8.
+// Block: d, points[64], 8 words, each as the second word of a pair in IQ2_XXS. 8 elements take 2 points.
 void decode_iq3_xxs(const std::byte* block, float* to) {
   const float d = half_at(block, 0);
   const uint8_t* points = bytes_at(block, 2);

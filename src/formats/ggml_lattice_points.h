@@ -1,6 +1,6 @@
-// The points of ggml's lattice types (ggml_lattice.cpp), which are part of these formats: ggml-common.h
-// lists them. A point of IQ2 has 8 elements of 2 bits, a point of IQ3 4 elements of 3 bits, the first in the
-// lowest bits.
+// The points of ggml's lattice types (ggml_lattice.cpp). They are part of the formats; ggml-common.h lists
+// them. A point of IQ2 has 8 elements of 2 bits, a point of IQ3 4 elements of 3 bits, the first in the lowest
+// bits.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ enum class GgmlType : uint32_t {
   kF16 = 1,
   kQ4_0 = 2,
   kQ4_1 = 3,
-  kMxfp4Ollama = 4,  // only from Ollama's converter: MXFP4 with codes in the order of formats/mxfp4.h
+  kMxfp4Ollama = 4,  // used only by Ollama's converter: MXFP4 with codes in the order of formats/mxfp4.h
   kQ5_0 = 6,
   kQ5_1 = 7,
   kQ8_0 = 8,
@@ -55,7 +55,7 @@ enum class GgmlType : uint32_t {
   kMxfp4 = 39,
   kNvfp4 = 40,
 };
-std::string_view name(GgmlType type);  // such as "Q8_0"
+std::string_view name(GgmlType type);  // "Q8_0", for example
 constexpr bool is_mxfp4(GgmlType type) { return type == GgmlType::kMxfp4 || type == GgmlType::kMxfp4Ollama; }
 size_t block_elements(GgmlType type);  // number of consecutive elements of a row in one block
 size_t block_bytes(GgmlType type);
@@ -82,7 +82,7 @@ struct GgufValue {
   uint64_t count{0};                 // number of elements; arrays only
   std::span<const std::byte> bytes;  // a string without its length, or the elements of an array
 
-  // These return nullopt if the value has another type, or is an integer that does not fit int64_t.
+  // The following return nullopt if the value has another type, or is an integer that does not fit int64_t.
   std::optional<int64_t> integer() const;
   std::optional<double> number() const;  // also converts an integer
   std::optional<bool> boolean() const;
@@ -105,7 +105,7 @@ struct Gguf {
   Gguf& operator=(Gguf&&) = default;
 
   std::map<std::string_view, GgufValue> metadata;
-  std::vector<GgufTensor> tensors;  // in the order of `files`
+  std::vector<GgufTensor> tensors;  // all tensors, in the order of `files`
   std::vector<std::filesystem::path> files;
   MappedFiles mapped;  // mappings of `files`, which keep all views valid
 

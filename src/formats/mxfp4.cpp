@@ -61,7 +61,7 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
   return block;
 }
 
-// With the scale 2^(exponent of the largest value - 2), the codes are 1 and 1.5 times 4, 2 and 1, and 0.5.
+// With kOcp's scale, 2^(exponent of the largest value - 2), codes are 4 and 6, 2 and 3, 1 and 1.5, 0.5, 0.
 bool is_exact(std::span<const float, kMxfp4BlockSize> values) {
   constexpr uint32_t kLowBits{0x3FFFFF}, kTopBit{0x400000}, kNotFinite{255}, kLeast{3};
   uint32_t low_bits = 0, top = 0;

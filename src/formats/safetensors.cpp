@@ -28,7 +28,7 @@ struct Entry {  // a tensor's entry in the header, before its sizes are checked
   std::string_view name;
   DType dtype{};
   Shape shape;
-  uint64_t begin = 0, end = 0;  // in bytes, from the start of the data
+  uint64_t begin = 0, end = 0;  // offsets in bytes, from the start of the data
 };
 
 // Refuses a name that occurs twice in a JSON object, because readers disagree about which value counts.
@@ -120,7 +120,7 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
                            in_quotes(field));
     }
   }
-  // The fields read above are known and distinct, so none is missing if they are three.
+  // The fields that were read are known and distinct, so if there are three, none is missing.
   constexpr size_t kNumFields{3};
   if (object.size() != kNumFields)
     throw ContainerError(Fault::kBadEntry, path, "{} must have dtype, shape and data_offsets",

@@ -1,8 +1,8 @@
 // Reads safetensors: a length (u64, little-endian), a JSON header of that length, then the tensors' bytes.
 //   {"NAME": {"dtype": "BF16", "shape": [2880, 4096], "data_offsets": [0, 23592960]}, ...,
 //    "__metadata__": {"k": "v"}}
-// Sources: the format description and the reference reader of huggingface/safetensors. As strict as that
-// reader; also refuses an unknown field of an entry, and a name that occurs twice in any object.
+// Sources: the format description and the reference reader of huggingface/safetensors. Refuses what that
+// reader refuses, and also an unknown field of an entry and a name that occurs twice in any object.
 #pragma once
 
 #include <cstddef>

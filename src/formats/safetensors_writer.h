@@ -28,7 +28,7 @@ class SafetensorsWriter {
 
   // The entries, in the order in which append() expects the data.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  void append(std::span<const std::byte> bytes);  // in pieces of any size
+  void append(std::span<const std::byte> bytes);  // takes the data in pieces of any size
   void finish();                                  // call after all bytes are appended
 
  private:

@@ -27,9 +27,9 @@ inline constexpr size_t kMaxArenaBytes{32 << 20};  // memory of one sequence's r
 inline constexpr uint32_t kMaxDepth{250};          // nesting in a source: code that walks it recurses
 
 // Fuel: units of work that take some tens of nanoseconds each.
-inline constexpr uint64_t kPropertyFuel{80'000};  // for a Unicode property that is new to this process
+inline constexpr uint64_t kPropertyFuel{80'000};  // cost of a Unicode property that is new to this process
 inline constexpr uint64_t kCompileFuel{1'000'000};
-inline constexpr uint64_t kMaskFuel{500'000};  // for one mask, or for one accepted token
+inline constexpr uint64_t kMaskFuel{500'000};  // limit for one mask, or for one accepted token
 
 class TooMuchWork : public InputError {
   using InputError::InputError;

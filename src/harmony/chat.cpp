@@ -117,7 +117,7 @@ ToolCall call_from(const Field& field) {
   return call;
 }
 
-// Reads the images of Ollama's messages, which are outside the content.
+// Reads the images that Ollama's messages have next to their content.
 void read_images(const Field& field, ChatMessage& message) {
   const auto images = field.find("images");
   if (!images || images->value().empty()) return;
@@ -208,7 +208,7 @@ Conversation to_conversation(const Chat& chat) {
   system.conversation_start_date = chat.date;
   if (chat.model_identity) system.model_identity = chat.model_identity;
 
-  // Make one developer message of all instructions before the first other message. It also offers the tools.
+  // Make one developer message of all instructions before the first other message. It also has the tools.
   const auto first_turn = std::find_if_not(chat.messages.begin(), chat.messages.end(), gives_instructions);
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)

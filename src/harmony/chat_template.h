@@ -11,10 +11,10 @@ namespace nibble::harmony {
 
 struct TemplateDifference {
   int line;          // the first line that differs, from 1; after the last line if the template is cut short
-  std::string text;  // of that line, without spaces at its end
+  std::string text;  // the differing line, without spaces at its end
 };
 
-// nullopt for the template of openai/gpt-oss-20b and -120b in any revision, and that of the bundled
+// Returns nullopt if the template is that of openai/gpt-oss-20b or -120b in any revision, or of the bundled
 // miniature. Spaces at the ends of lines, and empty lines at the end, do not count.
 std::optional<TemplateDifference> difference_from_released(std::string_view chat_template);
 

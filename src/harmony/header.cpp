@@ -176,8 +176,8 @@ class HeaderReader {
     return true;
   }
 
-  // Whether an unknown first word is a tool's name. A channel's name is not. Any other word is if it has a
-  // dot ("namespace.tool"), precedes a recipient, or is in a complete header with at most three words left.
+  // Whether an unknown first word is a tool's name: it is no channel's name, and it has a dot ("a.tool"), or
+  // precedes a recipient, or is in a complete header with at most three words left.
   bool is_tool(const Word& word) {
     if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;

@@ -28,8 +28,8 @@ struct Header {
 bool holds_text(std::string_view channel_and_more);
 
 // Whether a header that the end of the stream cut off may be the start of a well-formed header, without words
-// of the message's text. True if it names a recipient, or if all its words are names and no more than a
-// header may have.
+// of the message's text. True if the header names a recipient, or if all its words may be names and are not
+// too many for a header.
 bool may_go_on(const Header& header);
 
 // Reads the header into a new message; unknown words become the message's text. Never throws. Appends a line

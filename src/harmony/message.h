@@ -11,8 +11,8 @@ namespace nibble::harmony {
 enum class Role { kSystem, kDeveloper, kUser, kAssistant, kTool };
 enum class ReasoningEffort { kLow, kMedium, kHigh };
 
-std::string_view name(Role role);               // such as "assistant"
-std::string_view name(ReasoningEffort effort);  // such as "medium"
+std::string_view name(Role role);               // "assistant", for example
+std::string_view name(ReasoningEffort effort);  // "medium", for example
 std::optional<Role> role_of(std::string_view name);
 std::optional<ReasoningEffort> reasoning_effort_of(std::string_view name);
 

@@ -1,7 +1,7 @@
 // Reads message content in the form of any chat API: a text, or a list of typed parts. Texts, refusals,
-// search results, and documents with text are read. An image or another file is refused in a message, which
-// makes no sense without it. In a tool result a note replaces an image, because tools do not know that the
-// model reads only text; the image is reported as ignored.
+// search results, and documents with text are read. In a message, an image or another file is refused,
+// because the message makes no sense without it. In a tool result a note replaces an image, because tools do
+// not know that the model reads only text; the image is reported as ignored.
 #pragma once
 
 #include <optional>

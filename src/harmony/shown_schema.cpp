@@ -49,7 +49,7 @@ bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
 // Makes a schema that is shown as the TypeScript type `name`. A list of types may contain any name.
 Json named_type(std::string name) { return {{"type", Json::array({std::move(name)})}}; }
 
-// "#/$defs/Node" -> "Node"
+// Returns "Node" for "#/$defs/Node".
 std::string name_of(std::string_view reference) {
   std::string name(reference.substr(reference.find_last_of("/#") + 1));
   for (char& c : name)
@@ -214,8 +214,8 @@ class Rewriter {
     for (const char* keyword : {"patternProperties", "additionalProperties"}) remove_member(out, keyword);
   }
 
-  // Rewrites anyOf and oneOf. Variants also get the schema's own properties, but a union that only lists
-  // required properties is dropped. So is an anyOf next to a type other than object: only the type is shown.
+  // Rewrites anyOf and oneOf. Adds the schema's own properties to each variant. Drops a union that only lists
+  // required properties. Drops an anyOf next to a type other than object: only the type is shown.
   void rewrite_union(Json& out, size_t level) {
     const bool is_any_of = !array_of(out, "oneOf");
     const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");

@@ -158,8 +158,8 @@ void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
     if (allows_control(control)) add_token(own, control);
 }
 
-// Must not change the state. The matcher of a text is advanced and rolled back, because a copy of it could be
-// large. Copies of headers' matchers are small.
+// forced_tokens() must not change the state. A text's matcher is advanced and rolled back, because a copy
+// could be large; matchers of headers are small and are copied.
 std::vector<TokenId> TurnConstraint::forced_tokens() {
   std::vector<TokenId> forced;
   bool must_end = part_ == Part::kStart || must_end_reasoning();

@@ -35,7 +35,7 @@ class TurnConstraint : public grammar::Constraint {
  private:
   enum class Part {
     kStart,    // the next token is <|start|>
-    kAuthor,   // in a header before <|channel|>
+    kAuthor,   // in a header, before <|channel|>
     kChannel,  // after <|channel|>, before <|constrain|> or <|message|>
     kType,     // after <|constrain|>, before <|message|>
     kText,     // after <|message|>, before the control token that ends the message

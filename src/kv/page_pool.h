@@ -41,13 +41,13 @@ class PagePool {
 
   int num_pages() const { return static_cast<int>(pages_.size() - kNumLists); }
   PageId page_at(size_t index) const { return static_cast<PageId>(first_page_ + index); }
-  size_t index_of(PageId page) const;         // for a page of this pool; below num_pages()
+  size_t index_of(PageId page) const;         // index of a page of this pool; below num_pages()
   int num_free() const { return num_free_; }  // pages without a holder: take() can succeed this many times
   int num_held(LayerKind kind) const { return num_held_[static_cast<size_t>(kind)]; }
   bool is_held(PageId page) const { return at(page).num_holders > 0; }
   bool is_kept(PageId page) const { return at(page).is_kept; }
 
-  // Chosen among 9, 6, 4, 3 and 2 by simulations: the share of requests that found their prefix
+  // Chosen from 9, 6, 4, 3 and 2 by the share of requests that found their prefix in simulations
   // (docs/decisions/0023).
   static constexpr int kPagesPerUnused{6};
 

@@ -48,7 +48,7 @@ std::optional<PageId> PrefixCache::find_run(std::optional<PageId> before, std::s
 
 Prefix PrefixCache::find(std::span<const TokenId> tokens, std::string_view salt) const {
   Prefix known;
-  std::vector<PageId> sliding;  // of the last consecutive TokenRuns that have a sliding page
+  std::vector<PageId> sliding;  // sliding pages of the last consecutive TokenRuns that have one
   size_t num_full = 0;
   while (tokens.size() > static_cast<size_t>(kPageTokens)) {
     const auto before = known.full.empty() ? std::nullopt : std::optional(known.full.back());

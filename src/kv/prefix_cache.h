@@ -1,12 +1,12 @@
 // Finds the pages of a known prefix, so that a sequence with the same prefix need not compute it again.
 // The content of a page depends on its tokens and on all tokens before it. So a TokenRun (the kPageTokens
-// tokens of a page) is identified by its tokens and the page before it. The first one of a text is also
-// identified by the salt of its request: requests with different salts share no page. Lookups use a chained
-// hash, but also compare tokens, previous page and salt: a collision costs time and is never a wrong hit.
-// To continue at position p, a sequence needs all full pages before p, but only the sliding pages that the
-// window of p reaches. So a TokenRun stays known after its sliding page is reclaimed. A sequence that holds
-// a page also holds the page before it, and gives back later pages first: the pool reclaims a text's end
-// first.
+// tokens of a page) is identified by its tokens and the page before it. The first TokenRun of a text is also
+// identified by its request's salt: requests with different salts share no page. Lookups use a chained hash,
+// but also compare tokens, previous page and salt, so a collision costs time and is never a wrong hit. To
+// continue at position p, a sequence needs all full pages before p, but only the sliding pages that the
+// window of p reaches. So a TokenRun stays known after its sliding page is reclaimed. A sequence that holds a
+// page also holds the page before it, and gives back later pages first. So the pool reclaims the end of a
+// text first.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ class PrefixCache {
   Pages add(std::optional<PageId> before, std::span<const TokenId> tokens, Pages filled,
             std::string_view salt = {});
 
-  // Marks sliding pages as most recently used: the cached ones with the same tokens as the pages `full`.
+  // For each page in `full`, marks the cached sliding page of the same tokens as most recently used.
   void touch_sliding(std::span<const PageId> full);
 
   void clear();
@@ -64,7 +64,7 @@ class PrefixCache {
   struct TokenRun {  // stored at the pool's index of its full-attention page
     uint64_t hash;
     std::optional<PageId> before, sliding;
-    std::string salt;  // only set for the first page of a text
+    std::string salt;  // salt of the text's requests; set only for the first page of a text
     std::array<TokenId, kPageTokens> tokens;
     int num_after;  // number of cached TokenRuns whose `before` is this one
   };

@@ -120,7 +120,7 @@ int32_t nibble_model_context(const nibble_model* model) { return model ? model->
 
 namespace {
 
-// Copies the result if it fits into *size elements, and sets *size. 0: the caller only wants the size.
+// Copies the result to `to`, which has room for *size elements, and sets *size. If *size is 0, only sets it.
 template <typename Value, typename Result>
 void give(const Result& result, Value* to, size_t* size) {
   const size_t capacity = std::exchange(*size, result.size());

@@ -25,12 +25,12 @@ class LoadedModel {  // thread-safe
   // `options` may be null. Throws InputError and the exceptions of load().
   LoadedModel(const std::string& name, const nibble_options* options);
 
-  const Settings& settings() const { return settings_; }  // with the defaults of the sessions
+  const Settings& settings() const { return settings_; }  // includes the defaults of the sessions
   const Config& config() const { return model_.config; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
   int context() const { return capacity_.context; }
 
-  // Like AnswerFormat::constraint().
+  // Returns the constraint of answers of this form, as AnswerFormat::constraint() does.
   std::shared_ptr<const grammar::Constraint> constraint(const AnswerForm& form, bool is_chat,
                                                         std::vector<harmony::TurnTool> tools);
   // Throws InputError if the request can't be run.

@@ -25,7 +25,7 @@
 #include <vector>
 
 namespace nibble {
-inline namespace api0 {  // keeps these names apart from those inside the library
+inline namespace api0 {  // separates these names from the library's own
 
 class Error : public std::runtime_error {
  public:

@@ -22,7 +22,7 @@ const Setting& find_option(std::string_view name);
 // Like find_option(), for options of a session. Throws InputError for an option of the model.
 const Setting& find_session_option(std::string_view name);
 
-// Sets all that the options give, in order. `options` may be null.
+// Applies all options to `settings`, in their order. `options` may be null.
 void apply_to_model(const nibble_options* options, Settings& settings);
 void apply_to_session(const nibble_options* options,
                       Settings& settings);  // throws like find_session_option()

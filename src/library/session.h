@@ -44,7 +44,7 @@ class Session {  // used by one thread at a time, except for cancel()
   void cancel();  // thread-safe
 
  private:
-  struct Piece {  // what an event points to
+  struct Piece {  // storage for what an event points to
     nibble_event event{};
     std::string text, call_name, call_id;
     std::vector<TokenId> tokens;
@@ -54,7 +54,7 @@ class Session {  // used by one thread at a time, except for cancel()
     std::shared_ptr<Inbox> inbox;
     AnswerReader reader;
     bool is_chat;
-    bool has_stopped{false};  // at a stop string
+    bool has_stopped{false};  // true: the answer ended at a stop string
   };
 
   void check_idle() const;
@@ -70,15 +70,15 @@ class Session {  // used by one thread at a time, except for cancel()
 
   std::shared_ptr<LoadedModel> model_;
   Settings settings_;
-  // Set by set_form(), replaces the files of the settings. The inner optional is absent: no grammar.
+  // The grammar given to set_form(), which replaces that of the settings. Inner optional absent: no grammar.
   std::optional<std::optional<grammar::Source>> source_;
   std::vector<harmony::ChatMessage> messages_;
   std::vector<harmony::Tool> tools_;
   int num_calls_{0};  // numbers the ids of calls
 
   std::optional<Running> running_;
-  bool drops_question_{false};   // send() added the last message, which goes if the answer is empty
-  std::deque<Piece> pieces_;     // not yet given to the caller
+  bool drops_question_{false};   // send() added the last message; an empty answer removes it
+  std::deque<Piece> pieces_;     // events not yet given to the caller
   std::vector<TokenId> tokens_;  // sampled since the last piece
   Piece given_;                  // the caller's event points into it
   std::mutex cancel_mutex_;      // guards the next member

@@ -14,7 +14,7 @@ namespace nibble::library {
 namespace {
 
 thread_local std::string message_of_thread;
-// Shown instead if the message itself found no memory. Null: message_of_thread is shown.
+// Shown instead of message_of_thread if memory ran out for that message; otherwise null.
 thread_local const char* fixed_message{nullptr};
 
 constexpr const char* kOutOfMemory{

@@ -21,7 +21,7 @@ inline constexpr int kPageTokens{32};
 // kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
-  // Index of pages[0] among the sequence's pages. Earlier ones were given back: no sliding window needs them.
+  // Index of pages[0] among the sequence's pages. Earlier pages were given back: no window reaches them.
   int first_page{0};
 };
 
@@ -34,9 +34,9 @@ struct SampleParams {
   int top_k{0};          // 0: no limit
   float top_p{1};
   float min_p{0};
-  float repetition_penalty{1};  // for tokens in the prompt or the answer
-  float presence_penalty{0};    // for tokens in the answer
-  float frequency_penalty{0};   // for tokens in the answer
+  float repetition_penalty{1};  // applies to tokens in the prompt or the answer
+  float presence_penalty{0};    // applies to tokens in the answer
+  float frequency_penalty{0};   // applies to tokens in the answer
   std::vector<std::pair<TokenId, float>> logit_bias{};
   uint64_t seed{0};  // the draw depends only on (seed, position): same seed, same text
   // -1: none. n >= 0: log-probabilities of the chosen and of the n likeliest tokens, n <= kMaxLogprobs.
@@ -92,16 +92,16 @@ struct Ahead {
 
 // Drafts that the draft head makes after a run, from the token sampled after the last accepted draft on.
 struct DraftRequest {
-  int num_tokens{1};  // from 1 to kMaxDraftsOfHead
+  int num_tokens{1};  // 1 to kMaxDraftsOfHead
   int topk{1};        // number of alternatives per position; above 1 only with takes_trees()
 };
 
 struct Run {                          // new tokens of one sequence, at consecutive positions
   std::span<const TokenId> tokens{};  // if `ahead` is set, only the number of tokens is read
   int first_position{0};
-  // Pages for the positions of all tokens, in case all Ahead::num_unsure drafts are accepted.
+  // Pages for the positions that the tokens have if all Ahead::num_unsure drafts are accepted.
   PageTableView full{}, sliding{};
-  std::span<const OutputRow> outputs{};  // in ascending order of token_index
+  std::span<const OutputRow> outputs{};  // sorted by token_index, ascending
   DraftedTokens drafted{};
   std::optional<Ahead> ahead{};  // not set: the tokens are known
   // The token after the run's last token; read only by the draft head. Not set: the last row samples it.
@@ -142,7 +142,7 @@ struct Draft {  // a token drafted by a head, and its probability given the draf
 struct Drafts {
   int first_position{0};
   std::vector<Draft> tokens{};
-  std::vector<int> parents{};  // as in parent_of(); siblings in descending order of probability
+  std::vector<int> parents{};  // see parent_of(); siblings are sorted by probability, descending
 };
 
 // Times at which a device began a step and had its last token, in nanoseconds of the device's own clock.

@@ -44,7 +44,7 @@ struct AbsentField {
 };
 constexpr AbsentField kAbsentFields[] = {
     {"swiglu_limit", 7},  // transformers has no such setting: its code has the constant
-    {"beta_fast", 32},    // of YaRN; the value in the paper
+    {"beta_fast", 32},    // a limit of YaRN's blend; 32 is the paper's value
     {"beta_slow", 1},
 };
 
@@ -81,7 +81,7 @@ Config read_sizes(const Fields& fields) {
   return config;
 }
 
-std::vector<LayerKind> alternating(int num_layers) {  // as released: layers 0, 2, 4, ... are sliding
+std::vector<LayerKind> alternating(int num_layers) {  // released models: layers 0, 2, 4, ... are sliding
   std::vector<LayerKind> kinds;
   for (int i = 0; i < num_layers; ++i) kinds.push_back(i % 2 == 0 ? LayerKind::kSliding : LayerKind::kFull);
   return kinds;

@@ -16,7 +16,7 @@ bool to_bf16(const ForeignMatrix& matrix, size_t rows, Bf16* to, ThreadPool& poo
 bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPool& pool);
 // Destination of to_mxfp4(), which separates the codes and scales of blocks without changing a number.
 struct Mxfp4Output {
-  uint8_t *codes{nullptr}, *scales{nullptr};  // null: not unpacked
+  uint8_t *codes{nullptr}, *scales{nullptr};  // null: not written
 };
 void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output& to, ThreadPool& pool);
 
@@ -31,7 +31,7 @@ void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& 
 bool describe_f32_as_blocks(Weights& weights);
 
 // Converts weights for a backend. With `takes_blocks`, matrices that a backend can use or repack stay blocks:
-// the embedding and experts in any type, and the others except the router if they are Q8_0 or MXFP4.
+// embedding and experts in any type; other matrices, except the router, if they are Q8_0 or MXFP4.
 std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,
                                              ThreadPool& pool, const ReportProgress& report = {});
 

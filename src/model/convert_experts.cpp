@@ -27,8 +27,8 @@
 namespace nibble {
 namespace {
 
-// Calls visit(rows, values) for all rows of all experts, kExpertRows at a time, on all threads. Skips the
-// rest once visit() returned false; returns whether that did not happen.
+// Calls visit(rows, values) for all rows of all experts, kExpertRows at a time, on all threads. Once visit()
+// has returned false, skips the rest and returns false; otherwise returns true.
 template <typename Visit>
 bool for_each_rows(const StoredExperts& stored, const Matrix& first, int num_experts, ThreadPool& pool,
                    const Visit& visit) {
@@ -49,7 +49,7 @@ bool for_each_rows(const StoredExperts& stored, const Matrix& first, int num_exp
   return goes_on;
 }
 
-// The format that has the values of the file's type; nullopt if there is none.
+// Returns the format that stores the same values as the file's type; nullopt if no format does.
 std::optional<Format> own_format(const StoredExperts& stored) {
   if (has_foreign(stored)) return std::nullopt;
   if (stored.odd_rows && stored.odd_rows->type != stored.rows.type) return std::nullopt;
@@ -75,7 +75,7 @@ std::optional<Format> own_format(const StoredExperts& stored) {
 constexpr std::pair<std::string_view, Format> kTargets[]{
     {"mxfp4", Format::kMxfp4}, {"fp8", Format::kE4m3}, {"q8_0", Format::kQ8_0}, {"bf16", Format::kBf16}};
 
-// "mxfp4 (12.7 GB), fp8 (23.9 GB)": the formats that the backend runs.
+// Returns the formats that the backend runs, as "mxfp4 (12.7 GB), fp8 (23.9 GB)".
 std::string targets_text(const Config& config, const ExpertRules& rules) {
   std::string text;
   for (const auto& [flag, format] : kTargets)
@@ -120,7 +120,7 @@ class Decider {
   }
 
  private:
-  // Views the experts without a copy; false if that is not possible.
+  // Makes `first` a view of the experts in the file. Returns false if they can't be used without a copy.
   static bool place(const StoredExperts& stored, Matrix& first) {
     if (const auto elements = as_elements(stored, first))
       first.stored = *elements;
@@ -346,7 +346,7 @@ void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool
                     const ReportProgress& report) {
   check_asked(rules, weights.config);
   const Decider decider(weights, rules, pool);
-  bool has_read = false;  // whether a whole matrix was checked: otherwise there is nothing to wait for
+  bool has_read = false;  // whether the whole of a matrix was read to check it; else no progress is shown
   size_t done = 0;
   for (LayerWeights& layer : weights.layers) {
     decider.decide(layer.gate_up.first);

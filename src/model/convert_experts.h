@@ -22,14 +22,14 @@ struct ExpertRules {
   std::string_view backend;          // its name, for messages
 };
 
-// Throws InputError if the backend does not run the format that was asked for.
+// Throws InputError if the backend does not run `rules.asked`.
 void check_asked(const ExpertRules& rules, const Config& config);
 
-// Chooses the format of all experts. MXFP4 stays as it is. A matrix of which every block of 32 elements is
-// exact in MXFP4 (of a model that was expanded from it) becomes MXFP4; to find that out, the file is read
-// until the first block that is not. Other matrices keep their type if the backend runs it. Throws InputError
-// if it does not and no format was asked for, or if the backend does not run the one that was asked for.
-// Afterwards StoredExperts are left only where there is something to convert.
+// Chooses the format of all experts: `rules.asked` if set. Otherwise MXFP4 stays as it is, and a matrix
+// becomes MXFP4 if all its blocks of 32 elements are exact in MXFP4, as after an expansion from MXFP4. The
+// check reads the file up to the first block that is not exact. Other matrices keep their type if the backend
+// runs it, or become F32. Throws InputError if the backend runs neither, or does not run `rules.asked`.
+// Afterwards only matrices that must be converted are StoredExperts.
 void decide_experts(Weights& weights, const ExpertRules& rules, ThreadPool& pool,
                     const ReportProgress& report = {});
 
@@ -41,15 +41,15 @@ std::shared_ptr<const Weights> convert_experts(std::shared_ptr<const Weights> we
 
 // Whether every block of 32 elements of these experts, which have the shape of `first`, is exact in MXFP4.
 bool is_exactly_mxfp4(const StoredExperts& stored, const Matrix& first, int num_experts, ThreadPool& pool);
-// Rounds them to MXFP4. An output that is null is not written.
+// Rounds the experts to MXFP4. A null output is not written.
 void to_mxfp4(const StoredExperts& stored, const Matrix& first, int num_experts, const Mxfp4Output& to,
               ThreadPool& pool);
 
-// How the experts run, after decide_experts(): "BF16 in the file, exactly MXFP4", "MXFP4 in the file", "Q5_0
-// in the file, rounded to MXFP4". Several parts, with a semicolon between them, if the layers differ.
+// Describes how the experts run, after decide_experts(): "BF16 in the file, exactly MXFP4", "MXFP4 in the
+// file", "Q5_0 in the file, rounded to MXFP4". If layers differ: several, separated by semicolons.
 std::string describe_experts(const Weights& weights);
 
-// Bytes of a model's experts if all are in this format.
+// Bytes of a model's experts if all of them have this format.
 size_t expert_bytes(const Config& config, Format format);
 
 }  // namespace nibble

@@ -38,7 +38,7 @@ constexpr ProgramRow kPrograms[] = {
 };
 
 struct TensorMark {
-  std::string_view part;  // of the name
+  std::string_view part;  // part of the tensor's name
   std::string_view writer;
 };
 constexpr TensorMark kTensorMarks[] = {
@@ -64,7 +64,7 @@ std::optional<int64_t> first_number(const Fields& fields, std::initializer_list<
   return std::nullopt;
 }
 
-// " with 4-bit groups of 128", or as much of it as the file says.
+// Returns " with 4-bit groups of 128", or the part of it that the file states.
 std::string size_of_groups(const Fields& quantization) {
   const auto bits = first_number(quantization, {"bits", "w_bit", "weight_bits"});
   const auto group = first_number(quantization, {"group_size", "q_group_size"});

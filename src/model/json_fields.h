@@ -16,8 +16,8 @@ class Fields {
   using Names = std::initializer_list<std::string_view>;
   using Element = simdjson::dom::element;
 
-  // Throws if `object` is not an object or has a duplicate name, of which JSON readers take different ones.
-  // Messages begin with `where`. The parser that owns `object` must outlive this.
+  // Throws if `object` is not an object, or has a duplicate name: JSON readers differ in the value that they
+  // take. Messages begin with `where`. The parser that owns `object` must outlive this.
   Fields(Element object, std::string where);
 
   std::optional<Element> find(std::string_view name) const;

@@ -110,7 +110,7 @@ struct StorageFormats {
   Format vectors{Format::kBf16};  // norms, biases, sinks
   Format kv{Format::kBf16};
 };
-// Formats of the weights in layer 0, which stand for all layers. The KV cache's format is the backend's.
+// Returns the formats of the weights; layer 0 stands for all layers. The caller sets `kv` for its backend.
 StorageFormats formats_of(const Weights& weights);
 
 // Expected number of distinct experts that num_tokens tokens choose in a layer if routing is independent and

@@ -25,7 +25,7 @@ size_t row_bytes(const ExpertTensor& tensor, size_t cols) {
   return dtype == DType::kU8 ? cols / 2 : cols * static_cast<size_t>(num_bits(dtype)) / 8;
 }
 
-// Whether ranges of `bytes` bytes at these places follow each other.
+// Whether ranges of `bytes` bytes at these places follow each other without gaps.
 bool are_consecutive(const std::vector<const std::byte*>& places, size_t bytes) {
   for (size_t e = 0; e < places.size(); ++e)
     if (places[e] != places[0] + e * bytes) return false;

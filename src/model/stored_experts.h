@@ -16,16 +16,16 @@ size_t expert_bytes(const ExpertTensor& tensor, size_t rows, size_t cols);
 std::span<const std::byte> codes_of(const ExpertTensor& tensor, size_t expert, size_t rows, size_t cols);
 bool has_foreign(const StoredExperts& stored);  // whether another program's layout holds any row
 
-// Returns pointers to `count` ranges of `bytes` bytes that follow each other.
+// Returns pointers to `count` ranges of `bytes` bytes that follow each other without gaps.
 std::vector<const std::byte*> consecutive(const void* first, size_t bytes, int count);
 
-// Describes experts that are views of a file: MXFP4 elements, or blocks. Null for any other matrix.
+// Describes experts that are views of a file: MXFP4 elements, or blocks. nullopt for any other matrix.
 std::optional<StoredExperts> stored_experts(const Matrix& first, int num_experts);
 // The same experts as views, without a copy; nullopt if their type, their order or an adapter needs one.
 std::optional<Elements> as_elements(const StoredExperts& stored, const Matrix& first);
 std::optional<Blocks> as_blocks(const StoredExperts& stored, const Matrix& first);
 
-// Rows that read_rows() reads at a time: a cache line of a transposed 16-bit matrix.
+// Maximum number of rows per call of read_rows(): of a transposed 16-bit matrix, a cache line of each column.
 inline constexpr int kExpertRows{32};
 
 struct ExpertRows {

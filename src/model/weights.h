@@ -121,7 +121,7 @@ Format converted_format(const Matrix& matrix);
 struct ExpertMatrices {  // E consecutive matrices of one shape and format, each with its bias vector
   Matrix first;          // matrix of expert 0; the other experts' matrices follow without gaps
   Vector first_bias;     // bias of expert 0; the other experts' biases follow without gaps
-  Matrix matrix(int expert) const;  // not for generated weights (Recipe)
+  Matrix matrix(int expert) const;  // not available for generated weights (Recipe)
   Vector bias(int expert) const;
 };
 
@@ -138,8 +138,8 @@ struct LayerWeights {
   Vector router_bias;      // [E]
   ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
   ExpertMatrices down;     // [E, H, I]
-  // Keeps the experts' codes and scales alive, if allocated per layer: a backend that has packed a layer can
-  // then free that layer's. Null: Weights::storage keeps them alive.
+  // Keeps the experts' codes and scales alive, if they are allocated per layer: a backend that has packed a
+  // layer can then free its originals. Null: Weights::storage keeps them alive.
   std::shared_ptr<const void> experts_storage;
 };
 
@@ -153,7 +153,7 @@ struct Weights {
   // Mapped files of the matrices. A backend can drop pages that it has copied (core/mapped_file.h).
   MappedFiles files;
   bool is_mapped() const { return !files.empty(); }
-  std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"
+  std::string source;                   // the model's name in messages: a path, or "synthetic:gpt-oss-20b"
   std::shared_ptr<const void> storage;  // keeps mapped files and allocated bytes alive
 };
 bool has_blocks(const Weights& weights);  // whether any matrix is stored as Blocks or a ForeignMatrix
@@ -170,7 +170,7 @@ struct TensorSpec {  // one tensor of a model, in Hugging Face's naming
 std::vector<TensorSpec> tensor_specs(const Config& config);
 size_t total_bytes(const std::vector<TensorSpec>& specs);
 
-// Numbers of parameters, without scales. `active`: read by one token, with one row of the embedding.
+// Numbers of parameters, without scales. `active`: those that one token reads, with one row of the embedding.
 struct ParameterCount {
   size_t total, active;
 };
@@ -178,9 +178,9 @@ ParameterCount count_parameters(const Config& config);
 
 // Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
 // config.json, or a GGUF file. Checks every tensor by name, dtype and shape, and refuses unknown tensors.
-// Dense tensors may be BF16, F16 (Blocks) or F32, q, k, v, o and lm_head also F8_E4M3 in Hugging Face's
-// naming, in a GGUF file any type in formats/gguf.h (Blocks unless BF16). Experts that are not MXFP4 are
-// StoredExperts. Throws InputError.
+// Dense tensors may be BF16, F16 (these become Blocks) or F32. In Hugging Face's naming, q, k, v, o and
+// lm_head may also be F8_E4M3. In a GGUF file, dense tensors may have any type in formats/gguf.h (Blocks
+// unless BF16). Experts that are not MXFP4 become StoredExperts. Throws InputError.
 Weights open_weights(const std::filesystem::path& path, FileAccess access = FileAccess::kMap);
 
 }  // namespace nibble

@@ -59,7 +59,7 @@ asio::awaitable<void> Entrance::accept() {
     tcp::socket connection(io_);
     error_code error;
     co_await acceptor_.async_accept(connection, told(error));
-    if (error) {  // for example too many open files
+    if (error) {  // too many open files, for example
       asio::steady_timer pause(io_, std::chrono::milliseconds(100));
       co_await pause.async_wait(told(error));
     } else if (num_greeted_ < kMostGreeted) {

@@ -10,7 +10,7 @@
 namespace nibble::nodes {
 namespace {
 
-// Returns the source address for packets to `head`: that of a connected UDP socket, which sends nothing.
+// Returns the address from which packets to `head` are sent. Connects a UDP socket to find it; sends nothing.
 std::optional<asio::ip::address> address_towards(const tcp::endpoint& head) {
   asio::io_context io;
   asio::ip::udp::socket socket(io);

@@ -29,7 +29,7 @@ void attend_head(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head) {
   const int first = first_seen(row, args.window);
   const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
 
-  std::vector<double> weights;  // of the positions from `first` on: scores, then their softmax
+  std::vector<double> weights;  // scores, then weights, of the positions from `first` on
   for (int j = first; j <= row.position; ++j)
     weights.push_back(dot(args.q.row(t, head), args.kv.key(row, kv_head, j), head_dim) * scale);
   softmax_with_sink(weights, args.sinks[head]);

@@ -53,7 +53,7 @@ size_t KvCache::num_bytes(const Config& config, int num_pages) {
 
 KvCache::KvCache(const Config& config, int num_pages) : storage_(num_bytes(config, num_pages)) {
   const std::vector<int> page_layer = page_layers(config);
-  const size_t elements = num_pages * page_elements(config);  // of one layer's keys, or of its values
+  const size_t elements = num_pages * page_elements(config);  // of a layer's keys, or of its values
   for (size_t i = 0; i < page_layer.size(); ++i) {
     float* const keys = storage_.as<float>() + 2 * elements * page_layer[i];
     const auto pages_at = [&](float* first) {

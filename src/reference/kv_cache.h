@@ -23,7 +23,7 @@ struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // These return the D elements at `position` of the row's sequence; if drafts branch, of the row's path.
+  // Return the D elements at `position` of the row's sequence; if drafts branch, at that of the row's path.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }

@@ -18,7 +18,7 @@ struct LinearArgs {
 };
 void linear(const LinearArgs& args);
 
-// Like LinearArgs, but adds the result to x. The last part of the attention block: x += W attended + b.
+// Arguments of x += W attended + b, the last part of the attention block. project() adds its result to x.
 struct ProjectArgs {
   View<const float, 2> attended;  // [T, Nq D]: output of attention
   Matrix weight;                  // [H, Nq D]

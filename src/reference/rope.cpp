@@ -25,7 +25,7 @@ RopeTable make_rope_table(const RopeConfig& config, int head_dim) {
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  // The minimum width 0.001 avoids a division by 0.
+  // A width of at least 0.001 avoids a division by 0.
   high = std::clamp(high, low + 0.001, std::max(low + 0.001, head_dim - 1.0));
 
   RopeTable table;

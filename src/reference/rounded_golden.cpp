@@ -36,7 +36,7 @@ GoldenPrompt rounded_golden(const Weights& weights, const GoldenPrompt& prompt, 
                             ThreadPool& pool) {
   const Config& config = weights.config;
   const size_t vocab = config.vocab, num_tokens = prompt.ids.size();
-  const size_t num_pages = num_tokens / kPageTokens + 1;  // per kind of layer
+  const size_t num_pages = num_tokens / kPageTokens + 1;  // pages per kind of layer
   std::vector<PageId> pages(2 * num_pages);
   for (size_t page = 0; page < pages.size(); ++page) pages[page] = PageId{static_cast<uint32_t>(page)};
   const PageTableView full{std::span(pages).first(num_pages)}, sliding{std::span(pages).last(num_pages)};

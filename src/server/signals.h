@@ -12,10 +12,10 @@ class Signals {
  public:
   // Reactions to signals. All functions are called on the signal thread.
   struct Actions {
-    std::function<void()> end;  // on the first SIGINT or SIGTERM
+    std::function<void()> end;  // called on the first SIGINT or SIGTERM
     // Ends the process with an exit code: on a second SIGINT or SIGTERM, or when a time limit has passed.
     std::function<void(int)> leave;
-    std::function<void()> reload;  // on each SIGHUP
+    std::function<void()> reload;  // called on each SIGHUP
   };
   explicit Signals(Actions actions);
   ~Signals();  // from then on SIGHUP is ignored

@@ -36,7 +36,7 @@ struct DeviceMemory {
 // Default limits of a step on a device. They depend on the device's prompt kernels, memory and speed.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
-  int max_shared_rows{0}, max_rows_with_answers{0};  // as in EngineOptions
+  int max_shared_rows{0}, max_rows_with_answers{0};  // see EngineOptions
 };
 
 // Facts that must be equal on all nodes that share a model: `kernels` is everything that affects the bits
@@ -57,7 +57,7 @@ struct BackendMaking {
   bool takes_expert_activations;                    // --experts-activations
   bool (*takes_blocks)(const OwnOptions&);          // whether weights may stay in GGUF's block formats
   bool (*runs_experts)(Format, const OwnOptions&);  // whether it has kernels for experts in this format
-  std::string (*why_not)();                         // why this machine cannot run it; empty if it can
+  std::string (*why_not)();  // reason why this machine cannot run the backend; empty if it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);

@@ -16,7 +16,7 @@ namespace {
 ExpertRules rules_of(const ResolvedSettings& setup) {
   const BackendRow& backend = *setup.backend;
   const auto runs = [&setup, &backend](Format format) {
-    // Shares of nodes are cut from elements without scales of rows.
+    // Only elements without row scales can be cut into the shares of nodes.
     if (setup.nodes && format != Format::kMxfp4 && format != Format::kBf16) return false;
     return backend.making.runs_experts(format, setup.own);
   };

@@ -22,15 +22,16 @@ void decide_experts(Model& model, const ResolvedSettings& setup);
 // The format in which the experts run; the largest one if layers differ.
 Format experts_format(const Model& model, const ResolvedSettings& setup);
 
-// "; --experts mxfp4 makes the experts 12.7 GB" if that is smaller than they are; else empty. For messages.
+// For messages: returns "; --experts mxfp4 makes the experts 12.7 GB" if that is smaller; else "".
 std::string smaller_experts(const Model& model, const ResolvedSettings& setup);
 
-// Converts the weights of decide_experts() for the backend: experts, and blocks that it does not take.
-// `report` is called at the start of each task; empty: setup.show_progress.
+// Converts `weights` as decide_experts() decided: the experts, and ggml blocks of types that the backend
+// cannot read. Calls `report` at the start of each task; if `report` is empty, calls setup.show_progress
+// instead.
 std::shared_ptr<const Weights> converted(std::shared_ptr<const Weights> weights,
                                          const ResolvedSettings& setup, const std::string& name,
                                          const decltype(ResolvedSettings::show_progress)& report = {});
-// Synthetic weights, which are made with MXFP4 experts, in the format of --experts.
+// Converts synthetic weights, which are made with MXFP4 experts, to the format of --experts.
 std::shared_ptr<const Weights> synthetic_with_experts(Weights made, const ResolvedSettings& setup);
 
 }  // namespace nibble

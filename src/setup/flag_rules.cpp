@@ -10,7 +10,7 @@ namespace {
 
 using S = Settings;
 
-// FlagRule::is_given: whether the user gave a flag.
+// Functions for FlagRule::is_given: whether the user gave a flag.
 template <auto member>
 bool is_set(const Settings& settings) {
   return (settings.*member).has_value();
@@ -26,7 +26,7 @@ bool has_no_graphs(const Settings& settings) { return !settings.graphs; }
 bool names_several_gpus(const Settings& settings) { return settings.tensor_parallel_size.value_or(1) > 1; }
 bool splits_over_gpus(const Settings& settings) { return settings.tensor_split && !settings.nodes; }
 
-// FlagRule::holds: whether the condition that a flag needs is met.
+// Functions for FlagRule::holds: whether the condition that a flag needs is met.
 bool on_gpu(const FlagFacts& facts) { return facts.backend.device.has_value(); }
 bool with_activations(const FlagFacts& facts) { return facts.backend.making.takes_expert_activations; }
 bool with_nodes(const FlagFacts& facts) { return facts.settings.nodes.has_value(); }
@@ -49,7 +49,7 @@ struct FlagRule {
   std::string_view flag;
   bool (*is_given)(const Settings&);
   bool (*holds)(const FlagFacts&);
-  // rest of the error message, after the flag; {value} is the flag's value, {backend} the backend's name
+  // Rest of the error message, after the flag. {value} is the flag's value, {backend} the backend's name.
   std::string_view reason;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Adds the model or models at `path`. With one, its name is `name`; each of several GGUF files has its path
-// as name.
+// Adds the model or models at `path`. A single model gets the name `name`; each of several GGUF files gets
+// its path as name.
 void add(std::vector<InstalledModel>& models, std::string_view place, const std::string& name,
          const fs::path& path) {
   const std::vector<fs::path> files = model_files(path);

@@ -13,7 +13,8 @@ std::string shape_text(Operation operation, const Config& config);
 // The numbers of tokens of a step for which the kernel runs: "1", "2-64", "65-" or "any".
 std::string rows_text(const KernelChoice& row);
 
-// "experts up [32, 5760, 2880]: weights MXFP4 (E8M0 per 32), activations BF16, rows 1-8: NAME (REASON)"
+// Returns the line to log, such as "experts up [32, 5760, 2880]: weights MXFP4 (E8M0 per 32), activations
+// BF16, rows 1-8: NAME (REASON)".
 std::string kernel_text(const KernelChoice& row, const Config& config);
 
 // Logs one line per kernel at level info.

@@ -16,7 +16,7 @@
 namespace nibble {
 namespace {
 
-// Bytes by which matrices that are FP8 in the checkpoint, and stay so, are smaller than in BF16.
+// Bytes that matrices save by being FP8 instead of BF16, if they are FP8 in the checkpoint and stay so.
 size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
   size_t saved = 0;
   const auto add = [&](Format to, std::initializer_list<const Matrix*> matrices) {
@@ -38,7 +38,7 @@ size_t saved_by_fp8(const Weights& weights, const DenseFormats& dense) {
 
 namespace {
 
-// Bytes of the weights with experts in the format in which they run, and dense weights as OpenAI's.
+// Bytes of the weights: experts in the format in which they run, dense matrices as in OpenAI's checkpoints.
 size_t weight_bytes(const Config& config, Format experts) {
   return nibble::weight_bytes(config) - expert_bytes(config, Format::kMxfp4) + expert_bytes(config, experts);
 }

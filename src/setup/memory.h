@@ -16,8 +16,8 @@ namespace nibble {
 // which they run.
 MemoryPlan memory_plan(const Model& model, const ResolvedSettings& setup, BackendOptions options);
 
-// Returns the bytes of weights in host memory that the plan does not count. After reading, the system can
-// drop pages of a mapped file, but not of synthetic weights.
+// Returns the bytes of weights that stay in host memory and that the plan does not count. If they are in a
+// mapped file, the system can drop their pages and read them again; synthetic weights must stay.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
 // Bytes that the model needs: on the fullest device, or in host memory for a backend on the host.

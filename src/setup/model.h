@@ -26,7 +26,7 @@ struct Model {
 // Opens and checks a model. Reads its weights only if `places` says so (--no-mmap). Throws InputError for
 // anything wrong with the files.
 Model open_model(const std::string& argument, const Places& places);
-// The same for commands that do not run the model: never reads its weights.
+// Like open_model(), for commands that do not run the model: never reads the weights.
 Model describe_model(const std::string& argument, Places places);
 
 size_t weight_bytes(const Config& config);  // bytes of the weights in OpenAI's format

@@ -68,7 +68,7 @@ std::vector<fs::path> lm_studio_stores() {
   return {home() / ".lmstudio/models", user_cache() / "lm-studio/models"};
 }
 
-// Where Ollama's models are that have no host or owner in their names.
+// Host and owner of Ollama's models whose names state neither.
 constexpr const char *kOllamaHost{"registry.ollama.ai"}, *kOllamaOwner{"library"};
 
 std::vector<fs::path> ollama_stores() {

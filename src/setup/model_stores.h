@@ -13,15 +13,15 @@ namespace nibble {
 // looked to `tried`.
 using Tried = std::vector<std::string>;
 
-// "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag, or
-// the beginning of a commit's hash; without one, refs/main, else the newest snapshot.
+// Finds "OWNER/NAME" or "OWNER/NAME@REVISION" in the cache of huggingface_hub. A revision is a branch, a tag
+// or the beginning of a commit's hash; without one, refs/main, else the newest snapshot.
 std::optional<std::filesystem::path> find_in_hugging_face(const std::string& name, Tried& tried);
 
-// "OWNER/NAME" in the folder of LM Studio.
+// Finds "OWNER/NAME" in the folder of LM Studio.
 std::optional<std::filesystem::path> find_in_lm_studio(const std::string& name, Tried& tried);
 
-// "gpt-oss:20b", "OWNER/NAME:TAG" or "HOST/OWNER/NAME:TAG" in Ollama's store; without a tag, "latest". Throws
-// ContainerError for a damaged manifest.
+// Finds "gpt-oss:20b", "OWNER/NAME:TAG" or "HOST/OWNER/NAME:TAG" in Ollama's store; without a tag, "latest".
+// Throws ContainerError for a damaged manifest.
 std::optional<std::filesystem::path> find_in_ollama(const std::string& name, Tried& tried);
 
 struct StoredModel {
@@ -33,13 +33,13 @@ struct StoredModel {
 // Lists the models in all three stores, in no order, also those of other architectures.
 std::vector<StoredModel> stored_models();
 
-// Returns the models of a folder: itself if it has safetensors files, otherwise its GGUF files (the first
-// part of a split model), sorted; also those in folders in it if `looks_below`. Of any other path returns the
-// path.
+// Returns the models of a folder: the folder if it has safetensors files, otherwise its GGUF files (the first
+// part of a split model), sorted, with those of its subfolders if `looks_below`. Returns any other path
+// unchanged.
 std::vector<std::filesystem::path> model_files(const std::filesystem::path& path, bool looks_below = true);
 
-// A folder without safetensors files that has one GGUF model, also in a folder in it, is that file; any other
-// path is itself. A split model counts once. Throws InputError with their names if there are several.
+// Returns the only GGUF model in a folder without safetensors files, perhaps in a subfolder; any other path
+// unchanged. A split model counts once. Throws an InputError with the names if there are several models.
 std::filesystem::path only_gguf_in(const std::filesystem::path& path);
 
 }  // namespace nibble

@@ -18,7 +18,7 @@ struct Places {
   std::vector<std::filesystem::path> model_folders;  // searched for bundled models
   Vocabulary vocabulary{Vocabulary::kOfModel};
   std::filesystem::path vocabulary_file;
-  FileAccess access{FileAccess::kMap};  // of the files of weights
+  FileAccess access{FileAccess::kMap};  // how to read the files of weights
 };
 
 // Returns where bundled models may lie for `file`, a program or library in an installed tree or a build tree.

@@ -14,7 +14,7 @@ namespace nibble {
 namespace {
 
 constexpr Format kFormats[]{Format::kF32, Format::kBf16, Format::kMxfp4, Format::kE4m3, Format::kQ8_0};
-// formats of activations only
+// Formats that only activations have.
 constexpr std::initializer_list<Format> kOfActivations{Format::kMxfp8, Format::kMxfp8x2};
 
 std::string lower_case(std::string_view text) {

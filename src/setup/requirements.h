@@ -12,7 +12,7 @@
 namespace nibble {
 
 struct Requirement {
-  std::string text;  // as the user wrote it: "experts=mxfp4/bf16"
+  std::string text;  // the requirement as the user wrote it: "experts=mxfp4/bf16"
   // A name that `inspect --kernels` prints, or its first word: "experts" means all expert operations.
   std::string operation;
   std::string weights;                     // format, in lower case

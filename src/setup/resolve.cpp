@@ -174,7 +174,7 @@ ResolvedSettings resolve(const Settings& settings) {
 
   const BackendRow& backend = *setup.backend;
   if (backend.tuning) setup.tunings = read_tunings(settings, {machine_name(), settings.build});
-  // Block-scaled prompts have an engine of their own, which nibble tune does not try.
+  // nibble tune does not try the kernels that --prompt-activations selects for prompts.
   if (backend.device && backend.making.why_not().empty() && !setup.own.cuda.prompt_activations)
     setup.tunings = read_tunings(settings, {machine_name(backend.device->facts()), settings.build});
   if (settings.threads) set_threads(setup, *settings.threads);

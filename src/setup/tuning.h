@@ -34,9 +34,9 @@ struct TunedMachine {
   std::string name;   // machine_name()
   std::string build;  // Settings::build: version and commit of the program that measures
 };
-inline constexpr int kMostTunedRows{8192};  // of a step on a GPU
+inline constexpr int kMostTunedRows{8192};  // maximum rows of a step on a GPU
 
-using Tunings = std::map<std::string, Tuning>;  // by tuned_model() (setup/resolved_settings.h)
+using Tunings = std::map<std::string, Tuning>;  // key: tuned_model() (setup/resolved_settings.h)
 
 // Returns the path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty with --tuning
 // off, or if neither XDG_CACHE_HOME nor HOME is set.

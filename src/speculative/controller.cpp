@@ -24,7 +24,8 @@ constexpr int kStepsToPlain{128}, kStepsToProbe{128};
 // a decaying average (kKeptGain), falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// Number of tokens that the head drafts: in a trial; otherwise in addition to the drafts worth verifying.
+// kDraftsToTry: tokens that the head drafts in a trial. kMoreDrafts: otherwise, tokens that it drafts in
+// addition to the drafts worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
 // A probe assumes that a draft for every sequence costs this share of a plain step.
@@ -122,7 +123,8 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   return drafts;
 }
 
-// While the head is on or tried, the balance may be negative: one trial can cost more than the balance.
+// Returns whether the balance is too low. While the head is on or tried, it may be negative, because one
+// trial can cost more than the balance.
 bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }

@@ -2,9 +2,9 @@
 // measured cost of steps by size and the acceptance probability of each draft, and reads no clock.
 // The estimates can be wrong, so the controller keeps a balance of time. A step with drafts adds the time
 // that it won over plain steps (without drafts), or subtracts its loss; a plain step adds 1 % of its time.
-// Below zero no drafts are verified; otherwise one step may lose the balance and a few plain steps. So
-// drafting costs at most 1 % of the time plus those steps. The balance has a maximum, so that an early gain
-// can't pay for a long loss.
+// While the balance is negative, no drafts are verified. Otherwise one step may lose the balance and the time
+// of a few plain steps. So drafting costs at most 1 % of the time plus those few steps. The balance has a
+// maximum, so that an early gain can't pay for a long loss.
 // A draft head works before it is known whether its drafts will be verified. While the head is on, every step
 // makes drafts for the next one, and costs are those of such steps. While it is off, it is tried for single
 // steps, less and less often, and switched on if its drafts, compared with the tokens that followed, would

@@ -23,8 +23,8 @@ namespace nibble::speculative {
 
 struct DraftModelOptions {
   std::shared_ptr<Backend> backend{};  // null: no draft model
-  int num_pages{0};                    // as in the backend
-  int max_batch_tokens{0};             // as in the backend
+  int num_pages{0};                    // same number as the main backend has
+  int max_batch_tokens{0};             // same number as the main backend has
   int topk{1};                         // maximum number of tokens drafted for one position
 };
 

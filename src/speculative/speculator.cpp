@@ -11,14 +11,15 @@ namespace {
 
 // Decay factors of acceptance counts: for one sequence (follows changes quickly), and for all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// For estimates: initial acceptance probability; its weight in samples; weight in samples of the counts of
-// all sequences in the estimate for one sequence.
+// For estimates of acceptance: initial probability; its weight, in samples; and the weight, in samples, that
+// the counts of all sequences have in the estimate for one sequence.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // The counts of one sequence cover about five drafts, so they are often randomly below those of all
 // sequences. If each such case paused drafting, drafts that should gain 5 % would lose half of the gain. So a
 // difference below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations at p = 0.5. A
-// larger difference counts, because sequences differ and bad phases are short. A higher count always counts:
-// ignoring it lost two thirds of the gain of drafts that are right for 50 tokens, then wrong for 50.
+// larger difference is used, because sequences differ and bad phases are short. Counts above those of all
+// sequences are always used: ignoring them lost two thirds of the gain of drafts that are right for 50
+// tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 

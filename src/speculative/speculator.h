@@ -70,7 +70,7 @@ class Speculator {
   void push(Track& track, TokenId token);
   // Gives the drafters the drafts of the backend's head, which follow the tokens pushed so far.
   void take(Track& track, const Drafts& drafts);
-  // Adds a finished answer, from which later requests with the same salt can be drafted.
+  // Adds a finished answer: drafts for later requests with the same salt can be copied from it.
   void finish(std::span<const TokenId> answer, std::string_view cache_salt = {}) {
     finished_.add(cache_salt, answer);
   }
@@ -85,7 +85,7 @@ class Speculator {
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
   // Sets is_drafting() for a step of this size. Drafts themselves are chosen when the step is planned.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Number of tokens per sequence that the head or draft model drafts in the step chosen last, for the next.
+  // Tokens per sequence that the head or draft model drafts in the step chosen last, for the next step.
   int num_to_draft() const;
   int topk() const { return options_.topk; }  // number of tokens that the head drafts per position
   // Whether all drafts come from the head, as chains of constant length, except for requests with a
@@ -97,7 +97,8 @@ class Speculator {
   DraftModel::CatchUp make_drafts(std::span<Track* const> tracks, int num_drafts);
   // Records a step in which every sequence got a token. Steps with prompts must not be recorded.
   void add(const StepMeasure& step) { controller_.add(step); }
-  // Whether the last choose() chose drafts, or consider() would have. Then the next step waits for tokens.
+  // Whether the last choose() chose drafts, or the last consider() found that drafts would pay off. If so,
+  // the next step waits for tokens.
   bool is_drafting() const { return is_drafting_; }
 
  private:

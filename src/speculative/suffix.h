@@ -1,7 +1,7 @@
 // Suffix decoding (arXiv 2411.04975). Finds the longest suffix of the sequence that occurred before, in the
 // sequence or in an answer that this engine finished, and counts the tokens that followed. The counts
 // determine which tokens are proposed, and how many. A tree of proposals grows at its likeliest leaf. Instead
-// of a suffix tree, an index leads from a few tokens to their latest occurrences, of which a limited number
+// of a suffix tree, an index maps a few tokens to their latest occurrences; a limited number of occurrences
 // is compared. A proposal takes a few microseconds, and a token of text a few bytes.
 #pragma once
 

@@ -19,7 +19,7 @@ struct BpeModel {
   bool takes_whole_pieces;
 };
 
-// Both throw an InputError that begins with `origin`.
+// Both functions throw an InputError that begins with `origin`.
 BpeModel read_tokenizer_json(std::string_view json, const std::string& origin);
 BpeModel read_tiktoken(std::string_view ranks, const std::string& origin);
 

@@ -23,7 +23,7 @@ struct Tokenizer::Impl {
 
   BpeModel model;
   PreTokeniser pre_tokeniser;
-  SpecialNames special_names;  // of special and added tokens
+  SpecialNames special_names;  // names of special and added tokens
   SpecialNames added_names;
 };
 

@@ -42,7 +42,7 @@ class Tokenizer {
   std::string decode(std::span<const TokenId> ids) const;
 
   bool is_special(TokenId id) const;
-  std::optional<TokenId> special(std::string_view name) const;  // by name: "<|start|>"
+  std::optional<TokenId> special(std::string_view name) const;  // id of a special token: special("<|start|>")
   int num_tokens() const;                                       // highest id with a token, plus one
 
  private:

@@ -128,8 +128,8 @@ struct AddedToken {
 };
 using AddedTokens = std::unordered_map<std::string_view, AddedToken>;
 
-// Some programs save a file without the flag of harmony's tokens. Text must not contain a token that
-// controls.
+// Whether the name looks like that of a control token. Some programs save harmony's tokens without the flag
+// "special"; text must never be encoded to a control token.
 bool looks_special(std::string_view name) { return name.starts_with("<|") && name.ends_with("|>"); }
 
 AddedTokens read_added(const Document& document) {

@@ -1,9 +1,9 @@
-// Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up. Special
-// tokens share the ids, with their name as bytes; so do added tokens, which are text that no merge produces.
-// The bytes of all tokens are in one string. A hash table with open addressing and linear probing, at most
-// half full, maps bytes to ids. A slot has 32 bits of the hash, so that usually only equal bytes are
-// compared. It also has the position of the bytes: reading that from the id's entry would cost another cache
-// miss (8 % of the time to encode English).
+// Maps ids to bytes and bytes to ids. Text tokens are the tokens that merging produces and that find() looks
+// up. Special tokens (whose bytes are their names) and added tokens (texts that no merge produces) have ids
+// too. The bytes of all tokens are in one string. A hash table with open addressing and linear probing, at
+// most half full, maps bytes to ids. A slot has 32 bits of the hash, so that usually only equal bytes are
+// compared. A slot also has the position of the bytes: reading it from the id's entry would cost another
+// cache miss (8 % of the time to encode English).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class Vocabulary {
 
   explicit Vocabulary(size_t max_text_tokens);
 
-  // Both return false if the id, or a text token's bytes, are taken. Ids: 0 to kMaxId; bytes: not empty.
+  // The add functions return false if the id, or a text token's bytes, are taken. Ids are 0 to kMaxId, and
+  // bytes must not be empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
   [[nodiscard]] bool add_added(TokenId id, std::string_view text);

@@ -34,8 +34,8 @@ class AnswerFormat {
   // The tokenizer must outlive this object and its constraints.
   explicit AnswerFormat(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Constrains a chat's final message or all raw text; null if the form allows any answer. `tools`: what a
-  // chat's answer may call; all of it, if the form allows any answer. Throws InputError.
+  // Constrains a chat's final message, or all raw text; null if the form allows any answer. `tools`: the
+  // tools that a chat's answer may call, if the result is not null. Throws InputError.
   std::shared_ptr<const grammar::Constraint> constraint(const AnswerForm& form, bool is_chat,
                                                         std::vector<harmony::TurnTool> tools = {});
   std::shared_ptr<const grammar::Constraint> constraint(const Settings& settings, bool is_chat) {

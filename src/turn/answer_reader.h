@@ -19,7 +19,7 @@ namespace nibble {
 struct Answer {
   std::string text;       // text for the user
   std::string reasoning;  // the analysis channel
-  // all messages of the answer, reasoning included; empty if the answer is raw text
+  // All messages of the answer, reasoning included. Empty if the answer is raw text.
   std::vector<harmony::ParsedMessage> messages;
   std::vector<SampledToken> tokens;
   FinishedEvent finished;

@@ -15,7 +15,7 @@ namespace nibble {
 
 // Makes a chat without messages: instructions and date of the settings, JSON schema of the form.
 harmony::Chat new_chat(const Settings& settings, const AnswerForm& form);
-harmony::Chat new_chat(const Settings& settings);  // with the settings' own form; throws InputError
+harmony::Chat new_chat(const Settings& settings);  // uses the settings' own form; throws InputError
 
 // Converts the settings of the group kSampling, except the seed.
 SampleParams sample_params(const Settings& settings);

@@ -171,7 +171,7 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
   add("temperature 1e6 is uniform", {.temperature = 1e6f}, {1, 1, 1, 1, 1, 1, 1, 1});
   add("top_k 3", {.temperature = 1, .top_k = 3}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_k of more than all", {.temperature = 1, .top_k = 9}, {1, 2, 3, 4, 5, 6, 7, 8});
-  // the sum reaches top_p of 36 with the third weight: 8 + 7 = 15 < 0.5 * 36 = 18 <= 8 + 7 + 6
+  // The sum of all weights is 36. The three largest reach half of it: 8 + 7 = 15 < 18 <= 8 + 7 + 6.
   add("top_p 0.5", {.temperature = 1, .top_p = 0.5f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p of almost nothing", {.temperature = 1, .top_p = 1e-6f}, {0, 0, 0, 0, 0, 0, 0, 8});
   // smallest weight kept: 0.55 * 8 = 4.4

@@ -323,7 +323,8 @@ TEST(TurnConstraint, WithoutABudgetForReasoningThereIsNone) {
   EXPECT_TRUE(accepts(constraint, "<|channel|>commentary to=python<|message|>1<|call|>"));
 }
 
-// Masks, accepted tokens and forced tokens must agree during a turn. A fork must count on its own.
+// Once the reasoning budget is used up, the next tokens are forced. At every position, masks, accepted tokens
+// and forced tokens must agree. A fork counts its own reasoning tokens.
 TEST(TurnConstraint, WhatFollowsTheLastReasoningIsForced) {
   const auto forced_text = [](TurnRules rules) {
     TurnConstraint constraint = constraint_of(with_budget(2, std::move(rules)));

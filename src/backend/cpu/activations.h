@@ -10,8 +10,8 @@
 
 namespace nibble::cpu {
 
-// Number of rows of activations that a work item multiplies at once by its panel of weights: as int8 (20b:
-// 0.25 MB) they stay in L2.
+// Number of rows that a work item multiplies by its panel of weights at a time. As int8 (20b: 0.25 MB), the
+// activations of these rows stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
 // Maximum number of partial softmaxes that are stored for merging; enough for one row at position 131,071.
@@ -28,20 +28,21 @@ struct Activations {
   View<int, 2> chosen;            // [T, K]: indices of the chosen experts
   View<float, 2> chosen_weights;  // [T, K]: their weights in the sum
   View<float, 2> gated;           // [T K, I*]: output of swiglu, for experts with float activations only
-  // Used only with int8 activations, like the next two. Normed rows: [T, H / 32], for experts [T K, H / 32].
+  // Only for int8 activations, as are the next two. [T, H / 32] or, for experts, [T K, H / 32]: normed rows.
   View<Q8Block, 2> normed_q8;
-  View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention
-  View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu
+  View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention in int8
+  View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu in int8
   View<float, 3> down_panels;    // [thread, T K, kMaxPanelRows]: outputs of down projections
   View<float, 2> logits;         // [kOutputRows, V]: logits of kOutputRows output rows at a time
 
   Buffer storage;
 };
 
-// The types of activations that the layers take. `int8`: matrices in strips (packed_matrix.h) take int8.
+// The types of activations for which make_activations() reserves memory. `int8`: for matrices that are packed
+// in strips (packed_matrix.h).
 struct ActivationKinds {
   bool int8{false};
-  bool float_experts{false};  // the experts of some layers take float activations
+  bool float_experts{false};  // for experts that are not in strips
 };
 Activations make_activations(const Config& config, int max_rows, int num_threads,
                              const ActivationKinds& kinds);

@@ -24,7 +24,7 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
-// Formats of experts in strips, which take int8 activations.
+// Whether experts of this format are packed in strips. Strips take int8 activations.
 bool is_for_strips(Format experts) { return experts == Format::kMxfp4 || experts == Format::kQ8_0; }
 
 void check_fits(const PackedModel& model) {
@@ -248,7 +248,7 @@ bool takes_int8(const CpuOptions& options) {
 }
 
 bool runs_experts(Format format, const CpuOptions& options) {
-  if (format == Format::kQ8_0) return takes_int8(options);  // in strips
+  if (format == Format::kQ8_0) return takes_int8(options);  // runs only in strips
   return format == Format::kMxfp4 || format == Format::kBf16 || format == Format::kE4m3;
 }
 

@@ -31,7 +31,7 @@ inline Floats fast_exp(Floats x) {
   const Floats shifted = x * kLog2E + kWhole;
   const Floats n = shifted - kWhole;
   const Floats r = (x - n * kLn2High) - n * kLn2Low;
-  // 1 + r + r^2 / 2 + ...: coefficients and ln 2 in two parts, as in expf of Cephes (S. L. Moshier).
+  // Computes 1 + r + r^2 / 2 + ... Coefficients and parts of ln 2 are those of Cephes' expf (S. L. Moshier).
   Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;

@@ -58,12 +58,13 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// Kernels for an instruction set. By format: the table's first supported row up to this set; null if absent.
+// The kernels of a backend, by weight format: for each, the table's first row that the machine supports and
+// that is not above the chosen instruction set; null without such a row.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
   struct Strips {
-    const StripRow *of_one{nullptr}, *of_many{nullptr};  // for few and for many tokens; may be equal
+    const StripRow *of_one{nullptr}, *of_many{nullptr};  // kernels for few and for many tokens; may be equal
     int many{1};                                         // number of tokens from which of_many is used
   };
   std::array<Strips, kNumFormats> strips{};  // set for MXFP4 and Q8_0

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kLow{0x0F0F0F0F}, kHigh{0xF0F0F0F0};
 
-size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // of one block
+size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // bytes per block
 size_t scale_bytes(Format format) { return format == Format::kQ8_0 ? 2 : 1; }
 
 uint32_t word_at(const void* bytes) {

@@ -16,12 +16,12 @@ struct PackedExperts {
   PackedMatrix gate_up, down;  // [E, 2I, H], [E, H, I]
 };
 struct PackedLayer {
-  std::optional<PackedExperts> experts;  // absent if they are BF16 or FP8, which take float activations
+  std::optional<PackedExperts> experts;  // absent for BF16 and FP8: such experts take float activations
   std::optional<PackedMatrix> qkv;       // [(Nq + 2 Nkv) D, H]: q, then k, then v
   std::optional<PackedMatrix> o;         // [H, Nq D]
 };
 
-// A model is packed layer by layer: at most one layer is in memory twice, unless others hold the weights.
+// Packing goes layer by layer. So at most one layer is in memory twice, unless others own `weights` too.
 struct PackedModel {
   std::shared_ptr<const Weights> weights;  // packed matrices keep only their shapes here
   std::vector<PackedLayer> layers;         // one per layer; empty if the model is not packed

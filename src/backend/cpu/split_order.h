@@ -1,4 +1,4 @@
-// Split order of activations: in each block of 32 elements the even ones, then the odd ones (isa/kernels.h).
+// Split order of activations: in each block of 32, the even elements, then the odd ones (isa/kernels.h).
 #pragma once
 
 #include <cstddef>

@@ -38,9 +38,9 @@ struct Card {
   OwnedStream stream;
   std::vector<std::unique_ptr<Rank>> ranks;
   StepGraphs graphs;
-  OwnedEvent end[2];  // when the last two launched steps end; step n records end[n % 2]
+  OwnedEvent end[2];  // end[n % 2] marks the end of step n, for the last two launched steps
 
-  // Returns the first rank's shape of the step uploaded last. Other ranks may have other numbers of own rows.
+  // Returns the shape, on the first rank, of the step uploaded last. On other ranks, num_own_rows may differ.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -48,7 +48,8 @@ struct Card {
   void count_launch() const {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
-  // Calls f(rank, turn): kSend for all ranks, then kWait for all. A single rank does both in one call.
+  // Calls f(rank, turn) with kSend for all ranks, then with kWait for all ranks. If the GPU has a single
+  // rank, calls f once, with kSendAndWait.
   template <typename F>
   void take_turns(const F& f) {
     if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
@@ -57,7 +58,8 @@ struct Card {
   }
 };
 
-// Timeout of a step whose ranks NCCL connects: its kernels have no timeout of their own, unlike PeerSum's.
+// Timeout of a step whose ranks NCCL connects: NCCL's kernels have no timeout of their own, unlike those of
+// PeerSum.
 constexpr double kPatienceForRanksSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -74,9 +76,11 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // False if each rank has its own sequences: keep_drafts() would move drafts that other ranks hold.
+  // Drafts may be trees unless each rank has its own sequences: keep_drafts() would then move drafts that
+  // other ranks hold.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // Trees gain little with the miniature's draft head, and take longer than chains (docs/speculation.md).
+  // The backend does not try trees: with the miniature's draft head they gain little, and they take longer
+  // than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
@@ -89,34 +93,37 @@ class CudaBackend final : public Backend {
   Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
-  // Whether this GPU samples tokens. Only rank 0's GPU does.
+  // Returns whether this GPU samples tokens. Only rank 0's GPU does.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect(int max_batch_tokens);
   void try_links();
-  // Throws BackendLost on a timeout or if a rank is lost; if ranks are processes, what check_alive() throws.
+  // Waits for `event`. Throws BackendLost on a timeout or if a rank is lost. If ranks are processes, throws
+  // what check_alive() throws.
   void wait_for(const OwnedEvent& event);
-  // Whether a rank has timed out while waiting for another rank, since the last call.
+  // Returns whether, since the last call, a rank has timed out while it waited for another rank.
   bool have_timed_out() { return is_shared() && first_rank().connection().take_timeout(); }
   void abort_sums();
 
-  // The following functions enqueue work of the step uploaded last. `traced`: receives results of the first
-  // `num_traced` rows, unless null; only if one rank has the whole model.
+  // The enqueue functions enqueue work of the step uploaded last. `traced`: receives results of the first
+  // `num_traced` rows; null: no results are stored. It must be null unless one rank has the whole model.
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
   Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
-  // `logits`: true also copies the logits to pinned_logits_.
+  // `logits`: whether to copy the logits to pinned_logits_ too.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
   // Enqueues logits and sampling of a step without a graph, in launches of limited size. If want_logits,
   // waits for each launch and appends its logits to `logits`.
   void enqueue_outputs(Card& card, bool want_logits, std::vector<float>& logits);
-  // After all tokens are chosen: moves accepted drafts of trees to their positions, and makes new drafts.
+  // Moves accepted drafts of trees to their positions, and makes new drafts. Call it after all tokens of the
+  // step are chosen.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // Whether the graph ends before sampling: if sampling needs masks, which arrive later, or if ranks are
-  // processes. All processes must record the same NCCL work, but only rank 0's knows how tokens are chosen.
+  // Returns whether the graph of a step ends before sampling. It does if sampling needs masks, which arrive
+  // later, or if ranks are processes: all processes must record the same NCCL work, but only the process of
+  // rank 0 knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const {
     return shape.have_masks || connection_.has_processes();
   }
@@ -283,8 +290,8 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.gather_logits({first, count}, turn, card.stream); });
 }
 
-// With peer access, all ranks store their logits in rank 0's memory. After the barrier in send_tokens() they
-// may overwrite them, so all reads of the logits are enqueued before it.
+// With peer access, all ranks store their logits in rank 0's memory. The ranks may overwrite these logits
+// after the barrier in send_tokens(), so all reads of the logits are enqueued before send_tokens().
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -321,15 +328,16 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
                 downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
 }
 
-// E.g. "step of 12 rows in 3 runs".
+// Returns, for example, "step of 12 rows in 3 runs".
 std::string text_of(const Batch& batch) {
   size_t num_rows = 0;
   for (const Run& run : batch.runs) num_rows += run.tokens.size();
   return fmt::format("step of {} rows in {} runs", num_rows, batch.runs.size());
 }
 
-// Every GPU uploads its input and captures its graph before any GPU launches. Both may allocate memory, and
-// an allocation may wait for running kernels, which must not be waiting for a later launch.
+// Every GPU uploads its input and captures its graph before any GPU launches. Uploads and captures may
+// allocate memory, and an allocation may wait for running kernels. These kernels must not be waiting for a
+// launch that comes after the allocation.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   std::optional<ProfilerRange> range;
@@ -494,7 +502,8 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 
 namespace {
 
-// Returns the steps that `nibble tune` found; none if ranks share the model, because it times whole layers.
+// Returns the steps that `nibble tune` found; none if ranks share the model, because `nibble tune` times the
+// kernels of whole layers.
 std::vector<TunedSteps> tuned_steps_of(const CudaOptions& own) {
   return own.num_ranks() == 1 ? own.tuned_steps : std::vector<TunedSteps>{};
 }
@@ -569,7 +578,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Describes how the first rank runs a step of num_rows rows. A launch of logits has at most kOutputRows.
+// Describes how the first rank runs a step of num_rows rows. A launch of logits has at most kOutputRows rows.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};

@@ -15,11 +15,13 @@ namespace nibble::cuda {
 std::string why_not();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
-// Throws InputError if a GPU is missing or too small, or if no kernel takes the model's shapes or formats.
+// Makes a backend and loads the weights. Throws InputError if a GPU is missing or too small, or if no kernel
+// takes the model's shapes or formats.
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CudaOptions& own = {});
 
-// Returns the kernels that `gpu` would run. Throws InputError if it is unknown (caps.h) or lacks a kernel.
+// Returns the kernels that the GPU named `gpu` would run. Throws InputError if this GPU is unknown (caps.h),
+// or if no kernel runs one of the model's operations on it.
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                          const CudaOptions& own, std::string_view source);
 

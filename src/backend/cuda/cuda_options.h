@@ -12,27 +12,28 @@ namespace nibble::cuda {
 
 struct CudaOptions {
   // shared_budget and num_multiprocessors make a large GPU run the kernels and grids of a smaller GPU.
-  std::optional<int> shared_budget{};        // KB of shared memory per CTA (target.h); not set: most possible
+  std::optional<int> shared_budget{};        // KB of shared memory per CTA (target.h); not set: GPU's limit
   std::optional<int> num_multiprocessors{};  // multiprocessors that launches may use; not set: all
   bool has_graphs{true};                     // capture and replay decode steps as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX if the program has no machine code for the GPU
   // Format of the experts' activations in steps of many tokens. Not set: bfloat16, as in all other steps.
   std::optional<BlockFormat> prompt_activations{};
-  // Kernels that `nibble tune` found on this GPU; empty: those of the kernel table. Only if one GPU has the
-  // model.
+  // Steps for which `nibble tune` found faster kernels on this GPU; empty: all steps run the kernels of the
+  // kernel table. Used only if one GPU has the whole model.
   std::vector<TunedSteps> tuned_steps{};
-  // GPUs that share the model (empty: the first ones; a test may name one twice), and ratio of their shares.
+  // GPUs that share the model, and the ratio of their shares. Empty `gpus`: the first GPUs of the machine. A
+  // test may name a GPU twice.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
-  bool have_whole_experts{false};  // each rank holds whole experts; false: a slice of every expert
-  // true: each rank computes attention for its own sequences, with its own KV cache
-  // (BackendOptions::num_kv_caches). false: each rank computes attention for some heads of all sequences.
+  bool have_whole_experts{false};  // whether each rank holds whole experts; if false, a slice of every expert
+  // Whether each rank computes attention for its own sequences, with its own KV cache
+  // (BackendOptions::num_kv_caches). If false, each rank computes attention for some heads of all sequences.
   bool have_own_sequences{false};
 
   // This process's rank, if each rank is a process with one GPU. Not set: this process has all ranks.
   std::optional<int> node_rank{};
-  // nccl: path of the NCCL library. If set, NCCL connects all ranks; otherwise only ranks on several nodes,
-  // and ranks whose GPUs cannot write to each other's memory. interface: see Nccl::load().
+  // nccl: path of the NCCL library. If set, NCCL connects all ranks. If not set, NCCL connects only ranks on
+  // several nodes, and ranks whose GPUs cannot write to each other's memory. interface: see Nccl::load().
   std::string nccl{}, interface {};
 
   int num_ranks() const { return static_cast<int>(parts.size()); }

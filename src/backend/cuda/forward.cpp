@@ -7,16 +7,16 @@ void attention(const Step& step, size_t layer, const Taps& taps) {
   norm_before_attention(step, layer);
   qkv(step, layer);
   append(step, layer);  // rotates q and k, appends k and v
-  attend(step, layer);  // window of 128 on sliding layers
+  attend(step, layer);  // sliding layers see only a window of positions
   if (taps.after_attend) taps.after_attend(layer);
-  project(step, layer);  // x += Wo attended + bo
+  project(step, layer);  // adds Wo attended + bo to x
   if (taps.after_project) taps.after_project(layer, stream_after_attention(step));
 }
 
 void experts(const Step& step, size_t layer) {
   norm_before_experts(step, layer);
-  route(step, layer);       // logits, top K, softmax
-  experts_up(step, layer);  // SwiGLU
+  route(step, layer);       // computes the logits, chooses K experts, computes their weights
+  experts_up(step, layer);  // includes SwiGLU
   // Only computes the experts' weighted outputs. The next reader of x, or the all-reduce, adds them to x.
   experts_down(step, layer);
 }

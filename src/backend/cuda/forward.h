@@ -8,7 +8,8 @@
 
 namespace nibble::cuda {
 
-// Called after each layer: launches readers of the residual stream, before the next layer overwrites it.
+// A function that is called after each layer. It launches kernels that read the residual stream `x`, before
+// the next layer overwrites it.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
 // Functions that are called when launches of a layer have been enqueued. Each may be empty.

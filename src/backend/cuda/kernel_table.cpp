@@ -19,8 +19,9 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// Least shared memory of a kernel, in bytes. The name says over which dimension the product sums. A dense
-// product can process its columns one by one; an expert's product needs all columns of a group at once.
+// Return the smallest shared memory, in bytes, with which a CTA of a kernel can run. The function's name says
+// over which dimension the product sums. A dense product can process its columns one by one; an expert's
+// product needs all columns of a group at once.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -64,7 +65,8 @@ constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kFour{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
 
-// A kernel for a range of row counts, for all formats of its operation's weights or only those in `only`.
+// A kernel for a range of row counts. `only`: formats of weights for which the kernel is used, if not for all
+// formats of its operation.
 struct TableRow {
   struct Range {
     int from{1}, to{kAnyRows};
@@ -77,7 +79,7 @@ struct TableRow {
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
-  int max_rows{kAnyRows};  // max_rows and the members below it: see KernelRow in kernel_table.h
+  int max_rows{kAnyRows};  // KernelRow in kernel_table.h describes this and the following members
   size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
   std::string (*why_not)(const Config& config, const Target& target){nullptr};
   const char* kernel;
@@ -91,7 +93,7 @@ constexpr TableRow kEmbedRows[]{
     {.activations = kF32, .launcher = &embed, .kernel = "embed"},
 };
 
-// RMSNorm in its own launch. Steps of few rows have none: there, kernels that read a norm compute it.
+// RMSNorm in its own launch. Steps of few rows have no such launch: the kernels that read a norm compute it.
 constexpr TableRow kNormRows[]{
     {.rows = {kOwnNorms + 1, kAnyRows}, .activations = kF32, .launcher = &rms_norm,
      .kernel = "rms_norm: a CTA for each row"},
@@ -114,7 +116,8 @@ constexpr TableRow kQkvRows[]{
      .reason = kFour},
 };
 
-// Appends keys and values in steps where a sequence has several rows; otherwise attend_rows() appends them.
+// Appends keys and values to the KV cache in steps in which a sequence has several rows. In other steps
+// attend_rows() appends them.
 constexpr TableRow kAppendRows[]{
     {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };

@@ -37,15 +37,16 @@ class EnumSet {
   unsigned bits_{0};
 };
 
-// Families on which a kernel is valid. Kernels with instructions of sm_90a or sm_120a are valid on one only.
+// Families on which a kernel is valid. A kernel with instructions of sm_90a or sm_120a is valid on only one
+// family.
 using Families = EnumSet<Family>;
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121},
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// The instructions that multiply matrices. A plan uses mma.sync and at most one other engine. That engine's
-// kernels replace the mma.sync kernels of the same operation, weights and numbers of rows.
+// The instructions that multiply matrices. A plan uses mma.sync and at most one other engine. The kernels of
+// that other engine replace mma.sync kernels for the same operation, weights and numbers of rows.
 enum class MatrixEngine {
   kAny,          // the kernel can be part of any plan
   kMma,          // mma.sync
@@ -53,13 +54,13 @@ enum class MatrixEngine {
   kBlockScaled,  // block-scaled mma; KernelRow::activations is the format of the activations
 };
 
-struct Pass {               // how a kernel reads its weights once: its columns, its input and its output
+struct Pass {               // one reading of the weights by a kernel: its columns, its input and its output
   int columns{0};           // tokens, or pairs of a token and an expert, that share a pass; 0: no weights
-  bool takes_norm{false};   // reads a norm from another launch; false: computes it or needs none
-  bool leaves_parts{true};  // stores each sum in two parts, which the next kernel adds (dense/args.h)
-  bool takes_image{false};  // reads activations from an image (layout/activations.h)
-  bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
-  bool makes_norm{false};   // with takes_norm: can also compute the norm that it and others read
+  bool takes_norm{false};   // whether it reads a norm of another launch; false: computes it or needs none
+  bool leaves_parts{true};  // whether it stores each sum in two parts, which the next kernel adds
+  bool takes_image{false};  // whether it reads activations from an image (layout/activations.h)
+  bool deals_out{false};    // whether fast CTAs take more strips than slow ones (dense/dealt.cuh)
+  bool makes_norm{false};   // whether it can compute the norm too, for itself and for later kernels
 };
 inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};
@@ -92,15 +93,17 @@ struct KernelRow {
   Operation operation;
   Format weights;  // for append and attend: the format of the KV cache
   Format activations;
-  int from_rows, to_rows;  // rows of a step for which a plan uses the kernel; for attend: rows of a sequence
-  int max_rows;            // most rows that the kernel can take; `nibble tune` tries it up to there
+  int from_rows, to_rows;  // row counts of steps in which a plan uses the kernel; attend: rows of a sequence
+  int max_rows;            // largest number of rows that the kernel can take; the limit for `nibble tune`
   MatrixEngine engine;
   Families families;
   Pass pass;
   Launcher launcher;
-  // Least dynamic shared memory of a CTA, in bytes; null: 0. A plan with a smaller budget is rejected.
+  // Returns the bytes of dynamic shared memory that a CTA needs at least; null: it needs none. A plan with a
+  // smaller budget is rejected.
   size_t (*shared_bytes)(const Config& config, Format weights);
-  // Returns why the kernel cannot run the model; empty if it can. Null: it runs all that limits.h accepts.
+  // Returns why the kernel cannot run the model; empty if it can. Null: the kernel runs every model that
+  // limits.h accepts.
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
   const char* reason;  // why this kernel was chosen, or a document that shows it
@@ -122,17 +125,19 @@ std::span<const KernelRow> kernel_rows();
 // for wgmma; "experts-up/MXFP4/MXFP8/17-" for block-scaled products.
 std::string name(const KernelRow& row);
 
-// Convert between BlockFormat and Format. block_format_of() is empty unless `row` is of kBlockScaled.
+// format_of() returns the Format of the same numbers as `format`. block_format_of() returns the BlockFormat
+// of a row's activations; empty unless the row's engine is kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// Returns the rows that the target can run. wgmma rows need the largest budget and compiled code for sm_90a.
+// Returns the rows that the target can run. Rows of wgmma kernels need the largest budget of shared memory
+// (Target::budget) and code compiled for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
 // Room for the groups of any step of up to `max_tokens` tokens, whichever table row routes the step.
 struct GroupRoom {
-  int num_groups, num_pairs;  // most groups of a step, and the pairs that they can hold
+  int num_groups, num_pairs;  // largest number of groups of a step, and of pairs that these groups can hold
 };
 GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows,
                      std::span<const TunedSteps> tuned_steps = {});

@@ -29,10 +29,11 @@ std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std
 // Throws InputError if options.draft_head is set and does not run on the target.
 void check_draft_head(const BackendOptions& options, const Target& target);
 
-// Returns why the plan's kernels need more shared memory than its budget; empty if they do not.
+// Returns a message if the plan's kernels need more shared memory than the plan's budget; otherwise empty.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-// The memory that one GPU needs for all its ranks. memory_plans() orders GPUs by their first rank.
+// The memory that one GPU needs for all its ranks. memory_plans() returns one entry per GPU, ordered by the
+// GPU's first rank.
 struct GpuPlan {
   int device;
   MemoryPlan plan;
@@ -48,7 +49,8 @@ struct FreeMemory {
   size_t bytes;
   std::optional<int> device{};
 };
-// Returns a message with the needed memory and what would fit; empty if the model fits into the free memory.
+// Returns a message with the memory that the model needs and options that would fit; empty if the model fits
+// into the free memory.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, const FreeMemory& free);
 

@@ -140,8 +140,8 @@ void append(const Step& step, size_t layer) {
                     step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
-// Attention of tiles of a sequence's rows, and of single rows. Several CTAs share the positions of a single
-// row. Their partial softmaxes need scratch memory, which limits the rows of a launch.
+// Launches attention: of tiles of a sequence's rows, and of single rows. Several CTAs share the positions of
+// a single row. Their partial softmaxes need scratch memory, which limits the number of rows per launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;
@@ -179,11 +179,12 @@ void attend(const Step& step, size_t layer) {
                           args);
 }
 
-// Stores the residual stream after attention in parts or, if ranks share the model, this rank's terms of it.
+// Stores the residual stream after attention in parts or, if ranks share the model, this rank's terms of the
+// stream.
 void project(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const DeviceLayer& weights = layer_of(step, layer);
-  // If a separate launch computes the norm before qkv, it also adds the experts' outputs to x.
+  // If a separate launch computes the norm before qkv, that launch also adds the experts' outputs to x.
   const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
   ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
   if (!step.recipe.project_adds_stream) x.x = nullptr;

@@ -1,4 +1,5 @@
-// Launches the operations of a step, with arguments from its recipe. forward.cpp calls a layer's in order.
+// Launches the operations of a step, with arguments from the step's recipe. forward.cpp calls the operations
+// of a layer in order.
 #pragma once
 
 #include "backend/cuda/memory/device_weights.h"
@@ -31,7 +32,8 @@ inline StepRows rows_of(const StepShape& shape) { return {shape.num_tokens, shap
 
 void embed(const Step& step, const MadeDrafts& last_drafts = {});
 
-// Operations of a layer. They launch nothing if the recipe makes the operation part of another launch.
+// Operations of a layer. A function launches nothing if the recipe makes its operation part of another
+// launch.
 void norm_before_attention(const Step& step, size_t layer);
 void qkv(const Step& step, size_t layer);
 void append(const Step& step, size_t layer);
@@ -49,7 +51,8 @@ Activations attended_of(const Step& step);
 ResidualInput stream_after_attention(const Step& step);
 ResidualInput stream_after_layer(const Step& step);
 
-// Returns half a layer's result for the sum over ranks. If the sum computes a norm, it goes to work.normed.
+// Returns this rank's result of half a layer, for the sum over ranks. If the sum computes a norm, the norm is
+// stored in work.normed.
 HalfOutput output_of_half(const Step& step, int half);
 
 // Compute the logits of outputs first to first + count - 1 (at most kOutputRows), and choose their tokens.

@@ -36,18 +36,21 @@ Format weights_of(Operation operation, const BackendOptions& options) {
   return Format::kF32;
 }
 
-// Whether steps can do without this launch: other kernels may compute norms and append keys and values.
+// Returns whether a plan may lack a kernel for this operation: other kernels can compute norms, and append
+// keys and values.
 bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
 
-// A plan has either wgmma or block-scaled products: they need different layouts of the same activations.
+// Returns the plan's engine. A plan cannot have both wgmma and block-scaled products, because they need
+// different layouts of the same activations.
 MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_activations) {
   if (prompt_activations) return MatrixEngine::kBlockScaled;
   return multiplies_by_wgmma(target) ? MatrixEngine::kWgmma : MatrixEngine::kMma;
 }
 
-// Returns the rows that a plan may use: those of its engine, and mma.sync rows that none of them replaces.
+// Returns the rows of the kernel table that a plan may use for an operation: rows of the plan's engine, and
+// rows of mma.sync kernels that no row of the engine replaces.
 std::vector<const KernelRow*> rows_for(Operation operation, Format weights, const Target& target,
                                        std::optional<BlockFormat> prompt_activations,
                                        std::span<const KernelRow> rows) {
@@ -127,8 +130,8 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
   check_tuned_steps(source);
 }
 
-// A kernel that takes fewer rows than a step has, or kernels that do not fit each other, would give wrong
-// results.
+// Throws InputError if a tuned step would give wrong results, because a kernel takes fewer rows than the step
+// has, or because its kernels do not fit each other.
 void Plan::check_tuned_steps(std::string_view source) const {
   int last = 1;
   for (const TunedSteps& steps : tuned_steps_) {
@@ -188,8 +191,8 @@ KernelChoice choice_of(const Plan& plan, const KernelRow& row) {
           name(row)};
 }
 
-// Appends the kernels of a tried operation by number of rows. A range ends where the table or tuned steps
-// change.
+// Appends the kernels of a tried operation to `choices`, one entry per range of row counts. A new range
+// begins where the table's kernel changes, and where tuned steps begin or end.
 void append_tuned(const Plan& plan, Operation operation, std::vector<KernelChoice>& choices) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())

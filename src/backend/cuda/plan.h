@@ -1,5 +1,6 @@
-// A model's plan on a GPU: the kernel table's rows for its operations, chosen at load. Its functions launch
-// an operation by the row for the step's number of rows. recipe.h says how a step's kernels fit together.
+// A model's plan on a GPU: for each operation, the rows of the kernel table that are chosen at load. The
+// plan's functions launch an operation's kernel for the step's number of rows. recipe.h says how the kernels
+// of a step fit together.
 #pragma once
 
 #include <optional>
@@ -20,18 +21,18 @@ struct PlanOptions {
   // Format of the experts' activations for many tokens. If set, the plan uses block-scaled products.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
-  std::vector<TunedSteps> tuned_steps{};  // steps that run other kernels than the table has for their rows
+  std::vector<TunedSteps> tuned_steps{};  // steps that run other kernels than the table gives for their rows
 };
 
-// Operations whose kernels `nibble tune` tries. A norm has only one kernel, or other operations' kernels
-// compute it.
+// Operations whose kernels `nibble tune` tries. kRmsNorm has only one kernel, but sets of kernels differ in
+// whether they need it: kernels of other operations may compute the norm.
 inline constexpr Operation kTriedOperations[]{
     Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
 bool is_tried(Operation operation);
 bool is_of_experts(Operation operation);
-// Whether a step can run attention's kernels with this qkv kernel, and experts' kernels of a step with that
-// one.
+// Returns whether one step can combine the attention kernels that belong to the qkv kernel `qkv_of_attention`
+// with the experts' kernels that belong to `qkv_of_experts`.
 bool agree(const Pass& qkv_of_attention, const Pass& qkv_of_experts);
 
 class Plan {
@@ -42,10 +43,11 @@ class Plan {
        const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
-  // The table row that runs an operation on `num_rows` rows. If none does, find() is null and row() throws.
+  // Return the table row that runs an operation on `num_rows` rows. If the plan has no such row, find()
+  // returns null and row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
-  std::span<const KernelRow* const> chosen() const { return chosen_; }  // rows are in the order of a step
+  std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step's operations
   std::span<const TunedSteps> tuned_steps() const { return tuned_steps_; }
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
@@ -92,8 +94,8 @@ class Plan {
 
  private:
   LaunchContext on(Stream stream) const { return {stream, target_}; }
-  // A step of `num_rows` rows runs the kernel that the table has for some number of rows, which may be
-  // another one if the step is tuned. Returns that number.
+  // Returns the number of rows by which to look up a step's kernel in the table: `num_rows` or, if the step
+  // is tuned, another number.
   int table_rows(Operation operation, int num_rows) const;
   const KernelRow* find_in_table(Operation operation, int num_rows) const;
   void check_tuned_steps(std::string_view source) const;
@@ -106,7 +108,7 @@ class Plan {
 
 std::vector<KernelChoice> choices(const Plan& plan);
 
-// The chosen row whose CTAs need the most shared memory, and how many bytes they need.
+// The chosen table row whose CTAs need the most shared memory, and how many bytes a CTA needs.
 struct SharedNeed {
   const KernelRow* row{nullptr};
   size_t bytes{0};

@@ -3,7 +3,8 @@
 
 namespace nibble::cuda {
 
-// Call it once per GPU before the first launch.
+// Sets the attributes of all kernels on the calling thread's GPU. Call it once per GPU before the first
+// launch.
 void prepare_kernels();
 
 }  // namespace nibble::cuda

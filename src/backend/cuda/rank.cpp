@@ -8,7 +8,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Returns element `place` of a rank's terms in a trial. Sums are exact in any order, and neighbours differ.
+// Returns element `place` of a rank's terms in a trial. The terms are small whole numbers, so their sums are
+// exact; adjacent elements and different ranks have different terms.
 float trial_term(int rank, size_t place) {
   return static_cast<float>((rank + 1) * static_cast<int>(place % 1000 + 1));
 }
@@ -46,7 +47,8 @@ void Rank::begin_trial(Stream stream) const {
   wait_for_stream(stream, "testing the links");
 }
 
-// Runs two sums: of trial_rows() rows, by sum_dealt() if steps can have enough rows for it, and of 1 row.
+// Runs two sums: one of trial_rows() rows, by sum_dealt() if steps can have enough rows for it; and one of a
+// single row.
 void Rank::run_trial(Turn turn, Stream stream) const {
   const auto terms_to = [&](float* x) {
     return SumTerms{work_->project_parts, 1, 0, static_cast<size_t>(config_.hidden), x, x, {}};

@@ -31,7 +31,8 @@ class Rank {
   const DeviceWeights& weights() const { return weights_; }
   const Workspace& work() const { return *work_; }
   InputUpload& input() { return input_; }
-  // Uploads a batch's input (InputUpload::upload()). Until the next take(), calls work on this batch's step.
+  // Uploads a batch's input (InputUpload::upload()). The other functions work on this batch's step until the
+  // next take().
   void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
   void connect(std::unique_ptr<RankSum> sum) { sum_ = std::move(sum); }
@@ -40,7 +41,7 @@ class Rank {
   void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
   int num_halves() const { return cuda::num_halves(model()); }
   void run_half(int half, Stream stream, const Taps& taps) const { run_half_layer(step(stream), half, taps); }
-  // Return values of the first `num_rows` rows on the host (traced_values.h).
+  // Return, in host memory, results of the first `num_rows` rows of the step (traced_values.h).
   std::vector<float> embedded(int num_rows, Stream stream) const {
     return residual({.x = work_->x, .hidden = config_.hidden}, num_rows, stream);
   }
@@ -64,12 +65,15 @@ class Rank {
   void send_tokens(const OutputRange& outputs, Turn turn, Stream stream) const {
     sum_->send_tokens(on(stream), outputs, turn);
   }
-  void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }  // after all tokens are chosen
+  // Moves accepted drafts to the cache slots of their positions. Call it after all tokens of the step are
+  // chosen.
+  void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }
 
-  // Test the links before the first step: they sum known terms over the ranks, for one row and for many rows.
+  // Test the links before the first step: run_trial() sums known terms over the ranks, for many rows and for
+  // one row, and trial_was_right() checks the sums.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
-  bool trial_was_right(Stream stream) const;  // waits until the trial has ended
+  bool trial_was_right(Stream stream) const;  // waits until the trial has ended, and checks its sums
 
  private:
   Sharing sharing() const {

@@ -38,9 +38,10 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
              : RoutingBy::kGroups;
 }
 
-// Returns where the residual stream is after attention. The all-reduce writes it to x, unless the next kernel
-// computes the norm: its CTAs read the whole stream while it writes x. The all-reduce then writes to
-// project's output or, if project's output has only the rank's own rows, to the experts' output.
+// Returns the buffer in which the residual stream is after attention. If ranks share the model, the
+// all-reduce normally writes the stream to x. But if the next kernel computes the norm, its CTAs write x
+// while other CTAs still read the stream. The all-reduce then writes to project's output or, if project's
+// output has only the rank's own rows, to the experts' output.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;
@@ -58,7 +59,8 @@ void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   to.num_pages_ahead = kBytes / to.ahead_page_bytes / to.rows.num_attention_rows;
 }
 
-// Whether the kernel streams weights and multiplies them by few columns (dense/stream.cu, experts/stream.cu).
+// Returns whether the kernel streams weights and multiplies them by few columns (dense/stream.cu,
+// experts/stream.cu).
 bool streams(const KernelRow& row) { return row.pass.columns == kMaxColumns && !row.pass.takes_image; }
 
 void plan_launches(const Plan& plan, const Config& config, StepRecipe& to) {

@@ -29,10 +29,10 @@ enum class StreamIn {
 };
 
 struct Sharing {
-  bool is_shared{false};  // ranks share the model, and add up their results of each half layer
-  // true: kernels sum over ranks and can also compute norms (ranks/sum.h). false: NCCL moves the terms.
+  bool is_shared{false};  // whether ranks share the model, and add up their results of each half layer
+  // Whether the sums over ranks can also compute norms (ranks/sum.h). If false, NCCL moves the terms.
   bool sums_can_norm{false};
-  // true: each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
+  // Whether each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
   bool has_own_sequences{false};
 };
 
@@ -44,8 +44,10 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // for the first layer; for all others
-  // true: the norm kernel reads only the rank's own rows of the residual stream, and does not write it.
+  // The norm before attention, in the first layer and in all other layers.
+  NormIn first_attention_norm, attention_norm;
+  // Whether the norm kernel reads only the rank's own rows of the residual stream, and does not write the
+  // stream.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // layout that qkv and project read
   int num_parts;                           // parts in which qkv and project each store a result: 1 or 2
@@ -54,14 +56,14 @@ struct StepRecipe {
 
   StreamIn stream_after_attention;
   int num_stream_parts;      // parts of the stream after attention, which its reader adds: 1 or 2
-  bool project_adds_stream;  // true: project adds the residual stream; false: the all-reduce does
-  // true: the kernel that next reads the stream adds the experts' outputs. false: the all-reduce adds them.
+  bool project_adds_stream;  // whether project adds the residual stream; if false, the all-reduce does
+  // Whether the kernel that next reads the stream adds the experts' outputs; if false, the all-reduce does.
   bool reader_adds_experts;
 
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
-  int group_size, max_groups;  // most pairs of a group; most groups of a step
+  int group_size, max_groups;  // largest number of pairs of a group, and of groups of the step
 
   // Shapes of launches that stream weights and multiply them by few columns. Other kernels have fixed shapes.
   std::optional<DenseLaunch> qkv, project;
@@ -71,16 +73,16 @@ struct StepRecipe {
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }
 };
 
-// `config`: the config of the rank's share.
+// Returns the recipe of a step. `config`: the config of the rank's share.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
-// Recipe for the logits of `num_rows` rows. A step computes its logits in one or several such launches.
+// The recipe of a launch of logits. A step computes its logits in one or several such launches.
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;
   std::optional<DenseLaunch> launch;  // set if the kernel streams weights and multiplies them by few columns
 };
-// `vocab`: number of rows of lm_head that the rank has.
+// Returns the recipe for the logits of `num_rows` rows. `vocab`: number of rows of lm_head that the rank has.
 UnembedRecipe unembed_recipe(const Plan& plan, int vocab, int hidden, int num_rows);
 
 }  // namespace nibble::cuda

@@ -8,9 +8,9 @@
 
 namespace nibble::cuda {
 
-// The output of attend(), before the next layer's attention: [num_rows, Nq D].
+// Returns the output of attend(), [num_rows, Nq D]. Call it before the next layer's attend() is launched.
 std::vector<float> attended_values(const Step& step, int num_rows);
-// The residual stream: the sum of all terms of `x` (norm_input.h): [num_rows, H].
+// Returns the residual stream, [num_rows, H]: the sum of all terms of `x` (norm_input.h).
 std::vector<float> residual_values(const Step& step, const ResidualInput& x, int num_rows);
 
 }  // namespace nibble::cuda

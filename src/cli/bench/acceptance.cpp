@@ -50,7 +50,7 @@ constexpr int kFixedDepths[]{1, 3, 5};  // drafts per step in the runs with a fi
 
 struct AcceptanceProfile {
   std::string name;
-  // probability that draft n of a step is accepted; a single value applies to all drafts
+  // Probability that draft n of a step is accepted. A single value applies to all drafts.
   std::vector<double> chances;
   double chance(size_t place) const {
     return chances.size() == 1 ? chances[0] : place < chances.size() ? chances[place] : 0;

@@ -40,9 +40,9 @@ Examples:
 struct ClientsLoad {
   int num_clients;
   std::vector<double> tokens_per_second{};
-  // mean time between two tokens of an answer; one element per repetition
+  // Mean time between two tokens of an answer; one element per repetition.
   std::vector<double> seconds_per_token{};
-  std::vector<double> first_token_seconds{};  // of each timed request: from submission to first token
+  std::vector<double> first_token_seconds{};  // [timed request]: time from submission to first token
   std::vector<double> idle_seconds{};         // idle time of the device before each timed step
 };
 

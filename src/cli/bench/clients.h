@@ -12,7 +12,7 @@ namespace nibble::cli {
 struct ClientsOptions {
   std::string model;
   std::vector<int> num_clients;  // numbers of concurrent clients, each measured separately
-  // tokens per request: prompt (at least 1) and answer (at least 2)
+  // Tokens per request: of the prompt (at least 1) and of the answer (at least 2).
   int num_prompt_tokens, num_output_tokens;
   int num_repetitions{5}, num_warmups{1};
   std::string preset_run{};  // "spark: ladder-qkv-o"; empty: none

@@ -29,7 +29,7 @@ struct BenchSetup {
   std::optional<Tuning> tuning;  // tuning used by the run
   std::vector<KernelLaunches> launches{};
   std::vector<Counter> counters;  // read after all tests: warm-up steps are counted too
-  Coherence coherence{};          // asked after all tests
+  Coherence coherence{};          // the model's answer to a question, after all tests
 
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };

@@ -1,4 +1,4 @@
-// An HTTP client for concurrent requests on one thread, which times the events of streamed answers.
+// An HTTP client for concurrent requests on one thread. It times the events of streamed answers.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -19,8 +19,8 @@ namespace nibble::cli {
 
 struct TimedAnswer {  // times of one request, in seconds on a clock that all requests share
   double sent{0}, ended{0};
-  std::optional<double> first_response{};  // when the first event arrived
-  std::vector<double> events{};            // when events with tokens arrived, also tokens without text
+  std::optional<double> first_response{};  // time at which the first event arrived
+  std::vector<double> events{};            // arrival times of events with tokens, even of tokens without text
   std::vector<int64_t> event_tokens{};     // number of tokens of each of these events
   // Token counts reported by the server. Without num_output_tokens, events with tokens are counted instead.
   std::optional<int64_t> num_prompt_tokens, num_output_tokens, num_cached_tokens;
@@ -50,7 +50,7 @@ struct ErrorCount {
 
 struct LoadSummary {
   int num_requests{0}, num_failed{0};
-  double seconds{0};  // from sending the first request to the end of the last answer
+  double seconds{0};  // time from sending the first request to the end of the last answer
   int64_t num_prompt_tokens{0}, num_output_tokens{0};
   std::optional<int64_t> num_cached_tokens;  // prompt tokens from the prefix cache, if reported
   int num_uncounted{0};                      // answers without usage from the server
@@ -58,7 +58,7 @@ struct LoadSummary {
   std::optional<Percentiles> ttfr, est_ppt, ttft, itl, tpot, e2e;  // seconds
   // For each answer, the prompt tokens that were not in the prefix cache, divided by est_ppt.
   std::optional<Percentiles> prefill_speed;
-  std::map<std::string, ErrorCount> errors;  // by kind
+  std::map<std::string, ErrorCount> errors;  // [kind of error]
 
   double requests_per_second() const { return (num_requests - num_failed) / seconds; }
   double prompt_tokens_per_second() const { return static_cast<double>(num_prompt_tokens) / seconds; }

@@ -20,7 +20,7 @@ namespace nibble::cli {
 struct LoadPlan {
   std::vector<BenchLoad> loads;  // empty: a search
   std::optional<RequestCount> requests, warmup;
-  double timeout_seconds{0};  // per request
+  double timeout_seconds{0};  // limit per request
   bool keeps_answers{false};  // set by --token-times
   double min_seconds{0};
   std::optional<Slo> slo;
@@ -30,7 +30,7 @@ struct LoadPlan {
   int num_requests(const BenchLoad& load, size_t trace_size) const;
   int num_warmups(const BenchLoad& load) const;
 };
-// These functions throw InputError. `trace_has_times`: the workload is a trace with arrival times.
+// The functions below throw InputError. `trace_has_times`: the workload is a trace with arrival times.
 LoadPlan load_plan(const BenchServeOptions& options, bool trace_has_times);
 Endpoint endpoint_of(const BenchServeOptions& options);
 // Reads the trace file of --workload. Empty if --workload is missing or names a built-in workload.

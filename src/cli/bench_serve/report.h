@@ -33,7 +33,7 @@ struct BenchServeResult {
   LoadSummary summary;
   int num_warmups{0};
   std::optional<double> slo_share;     // share of requests that met the SLO
-  std::vector<TimedAnswer> answers{};  // only with --token-times
+  std::vector<TimedAnswer> answers{};  // kept only with --token-times
 };
 
 struct BenchServeRun {

@@ -19,7 +19,7 @@ struct Slo {
 // Parses "ttft=3,tpot=0.08". Throws InputError; `origin` is the flag.
 Slo read_slo(std::string_view text, std::string_view origin);
 
-double share_within(const Slo& slo, std::span<const TimedAnswer> answers);  // at least one answer
+double share_within(const Slo& slo, std::span<const TimedAnswer> answers);  // needs at least one answer
 
 // Share of requests that must meet the SLO in a load that holds it ("at p99").
 inline constexpr double kHoldingShare{0.99};

@@ -16,7 +16,7 @@ struct StreamEvent {
   bool is_done{false};            // "[DONE]"
   std::string content{};          // text of a chat
   std::string reasoning{};        // the model's reasoning before it
-  std::string finish_reason{};    // in the last event of a choice
+  std::string finish_reason{};    // set in the last event of a choice
   std::vector<int64_t> tokens{};  // ids, if requested
   std::optional<int64_t> num_prompt_tokens{}, num_output_tokens{}, num_cached_tokens{};
   std::string error{};  // message of an error event; empty: no error

@@ -12,14 +12,14 @@ namespace nibble::cli {
 struct ChatAnswer {
   std::string text, reasoning;
   std::string stats;  // token counts and speed, in one line
-  std::string cut;    // why it ended early, in one line; empty if the model ended it
+  std::string cut;    // reason why the answer ended early, in one line; empty if the model ended it
 };
 
 class Answerer {
  public:
   virtual ~Answerer() = default;
 
-  // Streams the answer to the last message of `chat`. Throws InputError if there can be none.
+  // Streams the answer to the last message of `chat`. Throws InputError if no answer can be started.
   virtual ChatAnswer answer(const harmony::Chat& chat, const Settings& settings,
                             const Listener& listener) = 0;
 };

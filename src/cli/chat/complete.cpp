@@ -18,7 +18,7 @@ std::string common_prefix(const std::vector<std::string>& words) {
   return prefix;
 }
 
-// Chooses among `words`, which all begin with `begun`. `after` follows a word that is the only one.
+// Chooses among `words`, which all begin with `begun`. `after` is appended if only one word is left.
 Completion choose(std::vector<std::string> words, std::string_view begun, std::string_view after) {
   if (words.empty()) return {};
   std::sort(words.begin(), words.end());

@@ -13,11 +13,11 @@ struct ChatName {
 };
 
 struct Completion {
-  std::string insert;                // to insert at the cursor; may be empty
-  std::vector<std::string> choices;  // what to list if nothing can be inserted
+  std::string insert;                // text to insert at the cursor; may be empty
+  std::vector<std::string> choices;  // words to list if nothing can be inserted
 };
 
-// Completes `line`, the text before the cursor. Folders end in '/'. Nothing for a line that is not a command.
+// Completes `line`, the text before the cursor, if it is a command. Folders end in '/'.
 Completion complete(std::string_view line, const std::vector<ChatName>& names);
 
 }  // namespace nibble::cli

@@ -41,7 +41,7 @@ class Conversation {
   Answerer& answerer_;
   CatchInterrupt& interrupt_;
   std::vector<harmony::ChatMessage> messages_;
-  std::vector<std::string> attached_;  // for the next question
+  std::vector<std::string> attached_;  // texts to append to the next question
   std::string question_;               // the last question that was sent; empty: none
   size_t num_before_{0};               // number of messages before question_
 };

@@ -30,7 +30,7 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Like LineReader::read(), after `prompt`. Pasted text and alt-Enter put newlines in a line.
+  // Reads a line as LineReader::read() does, after `prompt`. Pasted text and alt-Enter add newlines to it.
   LineReader::Outcome read(std::string& line, const char* prompt);
 
  private:

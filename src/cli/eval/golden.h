@@ -15,7 +15,7 @@ struct GoldenResult {
   std::string name;
   int num_tokens{0};
   GoldenDifference difference;
-  // difference from the result of GoldenReference::answer_rounded; nullopt if that function is not set
+  // Difference from the result of GoldenReference::answer_rounded; nullopt if that function is not set.
   std::optional<PositionsDifference> from_rounded;
   bool is_within{false};  // both differences are within their tolerances
 };

@@ -14,7 +14,7 @@ namespace {
 
 // Samples are "noisy" if their standard deviation exceeds this share of the mean.
 constexpr double kNoisy{0.1};
-// minimum number of samples to call suspiciously equal: two can be equal by accident
+// Minimum number of samples to call suspiciously equal: two can be equal by accident.
 constexpr size_t kEnoughToDoubt{3};
 
 // Whether all samples agree to five significant digits. Real measurements do not agree so well: of 95 tests

@@ -9,11 +9,11 @@ namespace nibble::cli {
 
 struct SampleStatistics {
   double mean{0}, median{0};
-  double standard_deviation{0};  // of the population, estimated with a divisor of n - 1; 0 for one sample
+  double standard_deviation{0};  // estimate for the population (divisor n - 1); 0 for one sample
   std::string_view note;         // doubts: "noisy", "suspiciously equal"; empty if none
 };
 
-SampleStatistics statistics_of(std::span<const double> samples);  // at least one
+SampleStatistics statistics_of(std::span<const double> samples);  // needs at least one sample
 
 // Two-sided Mann-Whitney rank test: the probability that two sets of samples of one distribution differ at
 // least as much as `a` and `b`. Only the order of samples counts, so a single disturbed repetition has little

@@ -60,7 +60,7 @@ inline constexpr int kRequestsOfClient{4};  // requests per client of `bench cli
 struct SpeedTests {
   std::span<const BenchTest> tests{};
   int num_repetitions{1}, num_warmups{kNumWarmups};
-  StorageFormats formats{};  // of weights and KV cache: a test's bytes and operations are computed from them
+  StorageFormats formats{};  // formats of weights and KV cache, to compute a test's bytes and operations
 };
 // Runs each test `num_warmups` times untimed, then `num_repetitions` times. The random tokens are always the
 // same, so that the router chooses the same experts. Calls `on_result` after each test.

@@ -63,7 +63,7 @@ constexpr int kMaxPredictedTokens{1 << 20}, kMaxSequences{1024}, kMaxReplicas{10
 struct PredictOptions {
   std::string model, gpu;
   int count{1};
-  // duration of an all-reduce in microseconds; nullopt: predicted from the link
+  // Duration of an all-reduce in microseconds; nullopt: predicted from the link.
   std::optional<double> sum_latency{};
   bool expert_parallel{false};
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"}, batches{"1"},

@@ -17,7 +17,7 @@ struct PredictedTest {
   double sums{0};                         // time of a step's all-reduces in microseconds
   ExpertLoad load{};                      // load per layer of the device with the largest load
 
-  double microseconds() const;  // per step
+  double microseconds() const;  // time per step
   size_t bytes() const;         // weights and KV cache read per step
   double bytes_per_second() const;
   double tokens_per_second() const;  // all sequences together

@@ -31,8 +31,8 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  // `full`: pages after the prefix, whose pages sequences share. `sliding`: pages of two windows, at the
-  // sequence's end and at its prompt's end; the latter stay in use (docs/decisions/0008).
+  // `full`: pages after the prefix; sequences share the prefix's pages. `sliding`: pages of two windows: at
+  // the sequence's end, and at its prompt's end, whose pages stay in use (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);
@@ -45,7 +45,7 @@ double found_share(const CacheRoom& room, const Request& request, double num_pre
   const int pages = request.prefix_tokens / kPageTokens;  // only whole pages are in the prefix cache
   const double own = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int in_window = pages - first_reached_page(pages * kPageTokens, room.window);
-  // Sliding pages of the windows at the end of prompt and answer, which are kept as long as the full pages.
+  // Sliding pages of the windows at the ends of prompt and answer. They are kept as long as the full pages.
   const int window_pages = max_sliding_pages(room.window, 1);
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));

@@ -18,9 +18,9 @@ struct Request {
   int num_tokens() const { return prompt_tokens + answer_tokens; }
 };
 
-// KV cache pages of a replica that running sequences do not use. `pages`: pages for cached texts, including
-// the sliding pages of the windows at the ends of texts. `unused_sliding`: pages for sliding pages that the
-// pool counts as unused (kv/page_pool.h).
+// KV cache pages of a replica that running sequences do not use; they may hold cached texts.
+// `unused_sliding`: the sliding pages in the pool's list of unused ones (kv/page_pool.h). `pages`: all
+// others, including the sliding pages of the windows at the ends of texts.
 struct CacheRoom {
   double pages{0}, unused_sliding{0};
   int window{0};       // window of the sliding layers

@@ -17,17 +17,17 @@ struct KernelTime {
   std::string_view kernel, part;
   Operation operation{};
   int num_launches{0};                     // launches per step
-  double microseconds{0};                  // per step: median of the repetitions
+  double microseconds{0};                  // time per step: median of the repetitions
   double launch_median{0}, launch_p99{0};  // microseconds, over all launches of all repetitions
   size_t bytes{0};                         // weights and KV cache that the kernel has to read per step
-  uint64_t flops{0};                       // per step
+  uint64_t flops{0};                       // operations per step
 };
 
 // Returns the kernels in the order of their first launches. Each time is what a launch adds to the step, so
-// the kernels of a part add up to the part (apart from medians). The cost of an operation is assigned to the
-// longest of its kernels. If it has none, because a kernel of another operation computes it too, the cost is
-// assigned to the longest kernel of its part. Kernels of a draft head have no bytes of their own. Needs at
-// least one repetition.
+// the times of a part's kernels add up to the part's time (apart from medians). The cost of an operation is
+// assigned to the longest of its kernels. If an operation has no kernel, because a kernel of another
+// operation computes it too, its cost is assigned to the longest kernel of its part. Kernels of a draft head
+// have no bytes of their own. Needs at least one repetition.
 std::vector<KernelTime> kernel_times(std::span<const std::vector<TimedWork>> repetitions,
                                      std::span<const OperationCost> costs);
 

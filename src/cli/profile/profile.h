@@ -25,7 +25,7 @@ struct PartTime {
   double deviation{0};     // standard deviation, in microseconds
   int num_launches{0};
   size_t bytes{0};    // weights and KV cache that the part has to read
-  uint64_t flops{0};  // of the part's matrix products; 0 for a draft head (not counted)
+  uint64_t flops{0};  // operations of the part's matrix products; 0 for a draft head (not counted)
 };
 
 // Returns the parts in the order of kPartNames, the draft head's part only if a draft head ran; then "gaps",

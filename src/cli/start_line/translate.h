@@ -14,7 +14,7 @@ namespace nibble::cli {
 
 struct StartLine {
   std::vector<std::string> arguments;  // flags of nibble only
-  std::vector<std::string> notes;      // for the log: how each flag of another engine was read
+  std::vector<std::string> notes;      // lines for the log: how each flag of another engine was read
 };
 
 // `arguments`: the arguments after the program's name. Throws an InputError that names all refused flags.

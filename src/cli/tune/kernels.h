@@ -19,7 +19,7 @@ namespace nibble::cli {
 inline constexpr const char* kTunedRows{"2,4,8,12,16,24,32,48,64,96,128,192,256,384,512,768,1024,2048"};
 
 struct TuneKernelsOptions {
-  std::vector<int> num_rows;  // from 2 to kMostTunedRows
+  std::vector<int> num_rows;  // each from 2 to kMostTunedRows
   int num_repetitions{5};
   std::string record_name;  // file name of the record, cited as the source of printed rows
 };

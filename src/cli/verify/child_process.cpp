@@ -40,7 +40,7 @@ ChildResult run_child(const std::vector<std::string>& command, std::chrono::mill
   context.run_for(limit);  // returns early when the child has closed both pipes
   if (context.stopped()) {
     child.wait();
-    const int status = child.native_exit_code();  // in the format of waitpid()
+    const int status = child.native_exit_code();  // has the format of waitpid()
     result.end = WIFSIGNALED(status) ? ChildResult::End::kSignalled : ChildResult::End::kExited;
     result.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   } else {

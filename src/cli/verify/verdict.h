@@ -24,7 +24,8 @@ struct Verdict {
 };
 std::string_view name(Verdict::Result result);
 
-// Why a check has no result. failure_of() returns nullopt after a normal exit with a result (`has_answered`).
+// The reason why a check has no result. failure_of() returns nullopt after a normal exit with a result
+// (`has_answered`).
 struct ChildFailure {
   Verdict::Result result;
   std::string reason;

@@ -103,7 +103,9 @@ class Automaton {
   struct Row {
     Expression expression;
     bool accepts_text;
-    uint32_t ends_from{kUnlimited};  // unless kUnlimited: texts have every length from here on, none below
+    // Texts of the row have every length from this one on, and no smaller one. kUnlimited: no such length
+    // exists, or it is not known.
+    uint32_t ends_from{kUnlimited};
   };
 
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }

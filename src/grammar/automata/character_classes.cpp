@@ -5,7 +5,8 @@
 
 namespace nibble::grammar {
 
-// Visits the first and last code points of all sets in order: characters between two of them have one class.
+// Visits the edges of all ranges (first character, character after the last) in order: between two adjacent
+// edges, all characters have the same class.
 CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
   struct Edge {
     char32_t at;

@@ -111,7 +111,7 @@ Expression Expressions::derivative(Expression a, char32_t code_point) {
   if (const auto known = derivatives_.find(key); known != derivatives_.end()) return known->second;
   fuel_.spend(4);
   const Expression result = derive(a, code_point);
-  // This cache serves subexpressions that several expressions share. Automata keep their own transitions.
+  // This cache helps with subexpressions that several expressions share: automata keep their transitions.
   if (derivatives_.size() >= kMaxExpressions) derivatives_.clear();
   derivatives_.emplace(key, result);
   return result;
@@ -150,7 +150,7 @@ Expression Expressions::derive(Expression a, char32_t c) {
   }
 }
 
-// Handles leading parts that accept the empty text in a loop: recursion could be as deep as their number.
+// A loop handles the leading parts that accept the empty text: recursion could be as deep as their number.
 Expression Expressions::derive_concat(Expression a, char32_t c) {
   std::vector<Expression> alternatives;
   while (node(a).kind == Kind::kConcat) {

@@ -209,7 +209,7 @@ Expression Expressions::concat(std::span<const Expression> parts) {
 }
 
 // Normalises a union or intersection: flattens and sorts its parts, and removes parts without effect, so that
-// equal expressions are usually equal nodes. Merges bounds on the length, so that a state counts only once.
+// equal expressions are usually equal nodes. Merges an intersection's bounds on the length into one part.
 Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   const bool is_union = kind == Kind::kAnyOf;
   const Expression neutral = is_union ? Expression::kNothing : Expression::kAnything;

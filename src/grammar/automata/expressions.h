@@ -48,9 +48,9 @@ class Expressions {
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
   Expression derivative(Expression a, char32_t code_point);
 
-  // False guarantees that the expression and each of its derivatives except kNothing matches some text.
+  // Whether the expression, or a derivative of it except kNothing, may match no text. Only false is certain.
   bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
-  // True guarantees that every string can be continued to a text that the expression matches.
+  // Whether every string can be continued to a text that the expression matches. Only true is certain.
   bool continues_any(Expression a) const;
   // Bounds on the length of the expression's texts, in characters.
   uint32_t min_length(Expression a) const { return node(a).min_length; }

@@ -22,14 +22,15 @@ std::optional<bool> Liveness::shows_life(Expression expression) {
   const auto known = live_.find(static_cast<uint32_t>(expression));
   if (known != live_.end()) return known->second;
   if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
-  // Without length bounds an expression has fewer derivatives, and matches at least the same texts.
+  // Without length bounds, an expression has fewer derivatives and matches at least the same texts. If it
+  // then matches none, it matches none with the bounds.
   const Expression of_any_length = expressions_.of_any_length(expression);
   if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
   return live_[static_cast<uint32_t>(expression)] = false;
 }
 
-// Searches the derivatives, shortest texts first, for one that is known to match a text. If it exists, all on
-// the path to it match a text; otherwise none of the visited ones does. live_ keeps the results.
+// Searches the derivatives, shortest texts first, for one that is known to match a text. If there is one, all
+// derivatives on the path to it match a text; otherwise no visited derivative does. live_ keeps the results.
 bool Liveness::is_live(Expression expression) {
   if (const std::optional<bool> known = shows_life(expression)) return *known;
   struct Visit {

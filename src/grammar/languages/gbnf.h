@@ -13,8 +13,8 @@
 
 namespace nibble::grammar {
 
-// Both throw InputError, with the line if known, if the grammar has a mistake, uses a refused feature, has no
-// text, or exceeds limits.h. They return no warnings.
+// Both functions throw InputError, with the line if known, if the grammar has a mistake, uses a refused
+// feature, has no text, or exceeds limits.h. They return no warnings.
 Compiled compile_gbnf(std::string_view text);
 Compiled compile_ebnf(std::string_view text);
 

@@ -2,13 +2,13 @@
 
 namespace nibble::grammar {
 
-// Reading of an expression where engines differ: \d, \w, \s and the dot beyond ASCII.
+// How to read what regex engines read in different ways: \d, \w, \s and the dot beyond ASCII.
 enum class RegexReading {
   // The whole text must match, so `^` and `$` at the ends change nothing. The dot excludes only \n.
   kWhole,
-  // Texts in which every regex engine finds the expression: for JSON Schema's "pattern".
+  // Matches the texts in which every regex engine finds the expression: for JSON Schema's "pattern".
   kSearch,
-  // Texts in which at least one regex engine finds the expression: those that a pattern under "not" excludes.
+  // Matches the texts in which any engine finds the expression: those that a pattern under "not" excludes.
   kSearchWide,
 };
 

@@ -21,8 +21,8 @@ enum class Language {
 struct Source {
   Language language{Language::kJsonObject};
   std::string text;
-  bool is_strict{false};            // for a schema: see SchemaOptions
-  bool drops_unenforceable{false};  // for a schema: see SchemaOptions
+  bool is_strict{false};            // kJsonSchema only: see SchemaOptions
+  bool drops_unenforceable{false};  // kJsonSchema only: see SchemaOptions
   // kRegex, kLark: if set, the text is the value of this argument, the only member of a call's JSON object.
   std::string argument{};
   friend auto operator<=>(const Source&, const Source&) = default;

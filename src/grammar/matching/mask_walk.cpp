@@ -24,7 +24,7 @@ class AutomatonPath {
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
-  // False at depth 0: the parser's row already contains what may follow the item's text there.
+  // False at depth 0: what may follow the item's text at its start is already in the parser's row.
   bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
   Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
 
@@ -82,7 +82,7 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
              &within);
 }
 
-// Finds the bytes that may follow the text of an item, which can end at many depths of a walk. Computes the
+// Finds the bytes that may follow an item's text. The text can end at many depths of a walk. Computes the
 // parser's row after such an end on first use. `is_same_everywhere`: the row is the same for all ends.
 class Behind {
  public:
@@ -109,7 +109,7 @@ class Behind {
   Rows& rows_;
   uint32_t before_;
   bool is_same_everywhere_, has_row_{false};
-  std::array<int8_t, 256> allows_;  // by byte: 1, 0, or -1 if not computed yet
+  std::array<int8_t, 256> allows_;  // [byte]: 1, 0, or -1 if not computed yet
 };
 
 template <typename Path>

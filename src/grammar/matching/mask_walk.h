@@ -23,7 +23,8 @@ class MaskWalk {
   MaskWalk(Grammar& grammar, Rows& rows, std::span<uint32_t> mask)
       : grammar_(grammar), rows_(rows), mask_(mask) {}
 
-  // These add the tokens that may follow a row or item. `nodes`: all children of a node, with subtrees.
+  // Add to the mask the tokens that may follow a row or item. `nodes`: all children of a node, each followed
+  // by its own subtree.
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 

@@ -10,7 +10,7 @@ namespace nibble::grammar {
 
 class TextConstraint final : public Constraint {
  public:
-  // `end_tokens` (not empty) are those that may end a complete text. `vocabulary` must outlive this object.
+  // `end_tokens`: the tokens that may end a complete text; not empty. `vocabulary` must outlive this object.
   TextConstraint(std::shared_ptr<Grammar> grammar, const VocabularyTrie& vocabulary,
                  std::vector<TokenId> end_tokens);
 

@@ -43,7 +43,7 @@ NodeId GrammarBuilder::json_string(Expression expression, Encoding encoding, Cou
   return terminal == kUnlimited ? nothing() : add({.kind = Kind::kJsonString, .place = terminal});
 }
 
-// one_of() matches plain bytes, whatever the encoding, so it can write the quotes.
+// one_of() writes the quotes, because it matches plain bytes in every encoding.
 NodeId GrammarBuilder::argument(const std::string& name, NodeId node) {
   NIBBLE_CHECK(encoding_ == Encoding::kJsonContent);
   const NodeId quote = one_of({"\""});
@@ -58,7 +58,8 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
 }
 
 // Alternatives with the same first part share that part, as in `list: item | item "," list`. Otherwise a mask
-// would follow two positions byte by byte. The remaining parts are not factored again, so nodes nest little.
+// would have to follow the part at two positions, byte by byte. The remaining parts are not factored again,
+// so nodes nest little.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
   std::map<NodeId, std::vector<NodeId>> alike;  // alternatives by first part
   std::vector<NodeId> beginnings;
@@ -204,9 +205,9 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// Returns for each index whether the item that `array.needed` demands can be there. The last entry stands for
-// all later indices. An index is possible only if usual items can be at all indices before it, and at those
-// after it up to `array.min`.
+// Returns for each index whether the item that `array.needed` demands can be there; the last entry stands for
+// all later indices. An index is possible only if usual items can be at all indices before it, and at all
+// later indices below `array.min`.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());

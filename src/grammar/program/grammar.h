@@ -24,7 +24,7 @@ namespace nibble::grammar {
 // Text that is matched byte by byte: by an automaton, or as one of many fixed texts.
 struct Terminal {
   enum class Kind : uint8_t { kAutomaton, kTexts } kind;
-  uint32_t index;  // in `automata` or `tries`
+  uint32_t index;  // index in `automata` or `tries`
   // Whether a counter, not the automaton, limits the number of characters to min..max (JSON strings only).
   bool is_counted{false};
   uint32_t min{0}, max{kUnlimited};
@@ -80,9 +80,9 @@ struct Members {
   uint32_t names{0};                // a trie of "NAME": with quotes and colon
   std::vector<uint32_t> positions;  // position of each text of the trie
   std::vector<uint32_t> values;     // rules of the declared members' values, by position
-  // By position, and for the end: the first required member from there on; num_declared() if none.
+  // By position, including the end: the first required member from that position on; num_declared() if none.
   std::vector<uint32_t> next_required;
-  std::vector<uint32_t> num_required;  // by position: number of required members from there on
+  std::vector<uint32_t> num_required;  // [position]: number of required members from there on
   struct Undeclared {
     uint32_t name_op;  // reads the quoted name, then leads to kMemberValue
     uint32_t value;    // rule of the value

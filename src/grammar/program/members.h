@@ -50,7 +50,7 @@ inline uint32_t undeclared_kind(const Members& members, Members::Progress at) {
 }
 
 // Progress after a value. Undeclared members of the same name are one member, and all may have the same name.
-// So without a maximum, only the first undeclared one counts towards the minimum; else each counts.
+// So without a maximum, only the first undeclared member counts (towards the minimum); otherwise each counts.
 inline Members::Progress after_value(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;

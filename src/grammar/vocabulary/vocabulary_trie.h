@@ -44,7 +44,8 @@ class VocabularyTrie {
   size_t num_mask_words() const { return num_words_; }
   std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }  // mask of all tokens in nodes()
 
-  // Each limit up to this has a precomputed mask of content tokens. Only 230 of o200k's are longer.
+  // For each limit up to this one, a mask of content tokens is precomputed. Only 230 of o200k's content
+  // tokens are longer.
   static constexpr uint32_t kMaxMaskCharacters{16};
   struct LongToken {  // a content token of more than kMaxMaskCharacters characters
     TokenId token;

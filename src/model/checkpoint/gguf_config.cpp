@@ -46,15 +46,15 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_fast",
                                            "rope.scaling.yarn_beta_slow"};
 
-// Keys that a file may leave out, and the value then: llama.cpp's converter did not write them when most
-// files were published, and llama.cpp uses these values. Ollama's files also lack rope.scaling.type (taken as
-// YaRN) and the width of an expert (taken from its tensors). Every other key must be present.
+// Keys that a file may omit, with the values that llama.cpp then uses. llama.cpp's converter did not write
+// these keys when most files were published. Ollama's files also lack rope.scaling.type (taken as YaRN) and
+// the width of an expert (taken from its tensors). Every other key must be present.
 struct AbsentKey {
   std::string_view key;
   double value;
 };
 constexpr AbsentKey kAbsentKeys[] = {
-    {"attention.sliding_window_pattern", 2},  // as a period: layers 0, 2, 4, ... slide
+    {"attention.sliding_window_pattern", 2},  // a period of 2: layers 0, 2, 4, ... slide
     {"rope.scaling.yarn_beta_fast", 32},
     {"rope.scaling.yarn_beta_slow", 1},
 };

@@ -27,7 +27,7 @@
 namespace nibble {
 
 // The name in GGUF of a tensor in Hugging Face's naming. Codes and scales of experts are the same GGUF
-// tensor. gate_up is two GGUF tensors: `name` is the gate; `up`, empty for all others, is the other one.
+// tensor. gate_up is two GGUF tensors: `name` is gate's, `up` is up's, or empty for any other tensor.
 struct GgufName {
   std::string name, up;
 };
@@ -44,13 +44,13 @@ class GgufModel {
 
   // The tensor as the file stores it; `data` is null if it must be converted.
   StoredTensor stored(const TensorSpec& spec) const;
-  // The experts of the spec of their codes or scales if they are not MXFP4 of one type; else null.
+  // Returns the experts whose codes or scales `spec` describes; null if they are MXFP4 of a single type.
   std::shared_ptr<const StoredExperts> experts(const TensorSpec& spec) const;
   // A matrix in blocks that have a factor; null for others.
   std::shared_ptr<const ForeignMatrix> foreign(const TensorSpec& spec) const;
   // The blocks of a matrix that must be converted. For experts, the blocks of kCodes include the scales.
   Blocks blocks(const TensorSpec& spec) const;
-  size_t num_bytes(const TensorSpec& spec) const;  // of the tensor, in the dtype of stored()
+  size_t num_bytes(const TensorSpec& spec) const;  // bytes of the tensor in the dtype of stored()
   GgmlType type(const TensorSpec& spec) const;     // type of the tensor in the file
   // Writes num_bytes() bytes of a tensor that must be converted. Returns false if a value had to be rounded.
   bool convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const;
@@ -64,7 +64,7 @@ class GgufModel {
     uint64_t first_row{0};
     const GgufTensor* up{nullptr};
   };
-  std::string name_in_file(const std::string& name) const;  // of a tensor that llama.cpp names `name`
+  std::string name_in_file(const std::string& name) const;  // name of the tensor that llama.cpp names `name`
   GgufRows rows_of(const TensorSpec& spec) const;
   const GgufTensor* find(const std::string& name, const Shape& shape) const;
   const GgufTensor* beside(const GgufTensor& weight, std::string_view ending) const;

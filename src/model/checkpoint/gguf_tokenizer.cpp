@@ -71,8 +71,7 @@ void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-// Whether merging the bytes of each token, starting from single bytes, yields it. Ignores special and added
-// ones.
+// Whether BPE merges, applied to each token's bytes, yield that token. Special and added tokens are skipped.
 bool merging_makes_all_tokens(const BpeModel& model) {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < model.vocabulary.num_ids(); ++id) {

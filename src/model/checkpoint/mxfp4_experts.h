@@ -1,4 +1,4 @@
-// Experts of any type as the MXFP4 tensors that are written to a file.
+// Converts experts of any type to the MXFP4 tensors that are written to a file.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ class Mxfp4Experts {
   Mxfp4Experts(std::string source, ExpertRounding rounding)
       : source_(std::move(source)), rounding_(rounding) {}
 
-  // Throws InputError if the experts of `spec`, their codes or scales, would have to be rounded but must not
-  // be.
+  // `spec` describes the codes or scales of experts. Throws InputError if they are not exact in MXFP4 and
+  // must not be rounded.
   void check(const TensorSpec& spec, const StoredExperts& stored);
   // Writes the codes or the scales to `room`, which grows if necessary.
   StoredTensor read(const TensorSpec& spec, const StoredExperts& stored, Buffer& room);

@@ -144,8 +144,8 @@ class Checkpoint {
                        source_, kNamings[0].recognised_by, kNamings[1].recognised_by);
   }
 
-  // Experts in another type than MXFP4, of the spec of their codes or scales; null if they are MXFP4 or
-  // missing.
+  // Returns the experts whose codes or scales `spec` describes, if they have another type than MXFP4; null if
+  // they are MXFP4 or absent.
   std::shared_ptr<const StoredExperts> locate_experts(const TensorSpec& spec) {
     const StoredRows stored = naming_->rows_of(spec, config_);
     if (spec.dtype != DType::kU8 || container_.find(stored.name)) return nullptr;
@@ -212,7 +212,7 @@ class Checkpoint {
             file_of(tensor), container_.tensors.size() - used_.size(), container_.tensors.size(),
             config_.num_layers, tensor.name);
   }
-  // Memory of the located tensors that the files do not hold as they are used: row scales, biases.
+  // Returns the memory of tensors that locate() has converted or put together: row scales, biases.
   std::vector<Buffer> take_made() { return std::move(made_); }
 
  private:
@@ -298,7 +298,7 @@ DescribedTensor as_used(const TensorSpec& spec, const StoredTensor& stored, std:
   return StoredTensor{vector.data(), DType::kF32};
 }
 
-// The same for one tensor at a time, in `room`.
+// Like as_used(), but converts matrices at once. Results are in `room`.
 StoredTensor in_room(const TensorSpec& spec, const StoredTensor& stored, Buffer& room, ThreadPool& pool) {
   std::vector<Buffer> vectors;
   const DescribedTensor described = as_used(spec, stored, vectors);

@@ -17,17 +17,16 @@
 
 namespace nibble {
 
-// Name of the router's tensor: "mlp.router.weight" becomes "mlp.router.linear.weight". Other names are
-// unchanged.
+// Name of the router's tensor: "mlp.router.weight" becomes "mlp.router.linear.weight". Keeps other names.
 std::string split_name(std::string_view name);
 
 struct SplitBiases {
   Buffer values;  // F32 [E, rows]
   std::vector<const Tensor*> tensors;
 };
-// The biases of all experts of a layer; nullopt if expert 0 has no such tensor. `spec`: a kBias of experts.
-// Throws an InputError if the tensor of another expert is missing, or has another shape or type than BF16,
-// F16, F32.
+// Returns the biases of all experts of a layer; nullopt if expert 0 has no such tensor. `spec`: a bias of
+// experts. Throws an InputError if another expert's tensor is missing, or has another shape or a type other
+// than BF16, F16 and F32.
 std::optional<SplitBiases> find_split_biases(const Container& container, const TensorSpec& spec);
 
 }  // namespace nibble

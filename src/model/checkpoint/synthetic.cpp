@@ -42,8 +42,8 @@ struct Pattern {
 constexpr uint64_t each16(uint64_t bits) { return bits * 0x0001000100010001u; }
 constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
 
-// Mean squares of an element's factors. A power of two from 2^e to 2^(e+3): 4^e * (1 + 4 + 16 + 64) / 4 =
-// 21.25 * 4^e. A mantissa from 1 to 2: 2.32. An E2M1 value: 8.56.
+// Mean squares of an element's factors; their product is the element's. A power of two from 2^e to 2^(e+3):
+// 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e. A mantissa from 1 to 2: 2.32. An E2M1 value: 8.56.
 const double kLinearRms{std::sqrt(21.25 * 2.32)};
 const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
 
@@ -108,7 +108,7 @@ void add_pieces(const TensorSpec& spec, uint64_t seed, std::byte* data, std::vec
                       seed_of(spec, seed)});
 }
 
-// Calls `filled` after each piece. The calls never overlap.
+// Fills all pieces, and calls `filled` after each piece. The calls never overlap.
 void fill_on_all_cores(const std::vector<Piece>& pieces,
                        const std::function<void(size_t num_bytes)>& filled) {
   std::atomic<size_t> next{0};
@@ -150,7 +150,7 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
   auto storage = std::make_shared<const Buffer>(storage_bytes(shared_specs));
   std::byte* next = storage->data();
   std::vector<Piece> pieces;
-  std::vector<std::shared_ptr<const Buffer>> experts;  // by layer; the same number for each layer
+  std::vector<std::shared_ptr<const Buffer>> experts;  // sorted by layer; each layer has the same number
   Weights weights = bind_weights(config, [&](const TensorSpec& spec) {
     std::byte* data = next;
     if (is_of_experts(spec)) {

@@ -98,8 +98,8 @@ class Maker {  // encodes the rows of one tensor at a time, on all cores
     });
   }
 
-  // In the bias of gate and up, each element is a row, so that gate and up can be separated; any other vector
-  // is one row.
+  // Writes a vector. In the bias of gate and up, each element counts as a row, so that gate and up can be
+  // separated. Any other vector is one row.
   void make_plain(const Part& part) {
     const StoredTensor stored = source_.read(part.spec, room_);
     const size_t count = *num_elements(part.entry.shape),

@@ -26,8 +26,8 @@ struct GgufOptions {
 // GGUF key of a file, such as "nibble.file.generation_config.json". Other readers skip unknown keys.
 std::string gguf_key_of_file(std::string_view name);
 
-// Needs memory for one tensor. Throws InputError if the file exists or cannot be created, or if GGUF cannot
-// express the model. After any exception, also one of `report`, the file is removed.
+// Writes a new GGUF file. Needs memory for one tensor. Throws InputError if the file exists or cannot be
+// created, or if GGUF cannot express the model. After any exception, even one of `report`, removes the file.
 void write_gguf(const TensorSource& source, const std::filesystem::path& file, const GgufOptions& options,
                 ThreadPool& pool, const ReportProgress& report = {});
 

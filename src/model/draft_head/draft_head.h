@@ -53,8 +53,8 @@ DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string
 
 RopeFrequencies rope_frequencies(const DraftHeadConfig& config);
 
-// Bytes that a head reads. Matrices are in the format given to bytes_of(), or in BF16 if their rows are not
-// whole blocks.
+// Bytes that a head reads. Matrices have the format given to bytes_of(), or BF16 if their rows are not whole
+// blocks.
 struct DraftHeadBytes {
   size_t fc{0}, k_and_v{0};  // read once per step, for the keys and values of the step's rows
   size_t draft{0};           // read for each draft: the layer, including k and v, and the unembedding
@@ -83,7 +83,7 @@ struct DraftHead {
   std::shared_ptr<const void> storage;
 };
 
-// Adds the model's matrices that `head` lacks. Throws InputError if the model has freed them.
+// Returns `head` with the model's matrices that it lacks. Throws InputError if the model has freed them.
 DraftHead with_parts_of(const Weights& model, DraftHead head);
 
 // Opens a folder with config.json and model.safetensors. The file may lack the embedding and, if the head has

@@ -56,11 +56,11 @@ struct GoldenTolerance {
   double tied_l2{1e-4};
   double tied_margin{1e-4};
   double hidden{1e-4};  // error of any element of a hidden state
-  // A near tie is a position whose router margin is at most this: its top 5 is not compared, because it often
-  // gets another expert. Between this and tied_margin that is rarer, and the top 5 is compared.
+  // Near ties are positions with a router margin of at most router_margin. Their top 5 is not compared,
+  // because rounding often changes an expert. From there to tied_margin that is rarer: the top 5 is compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
-  // Replaces top_gap at all positions after a near tie, which attend to the keys and values of that position.
+  // Replaces top_gap at all positions after a near tie: they attend to the keys and values of that position.
   double top_gap_after_tie{1e-3};
   // Standard deviation of the error of a router margin; 0: no error. It gives the expected number of
   // positions with another expert although their top 5 is compared.
@@ -71,7 +71,7 @@ struct GoldenTolerance {
 
 // Tolerance for a backend that rounds only keys and values, to BF16. golden_tolerance.cpp derives it.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// Like bf16_cache_tolerance(), if inputs of matrix products are BF16 too, but not the residual stream.
+// Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
 // The matrix products whose input is quantised to int8, with a scale per 32 elements. int8_tolerance() also
 // covers a BF16 KV cache, but not quantised weights: golden data must be computed with the same weights.
@@ -79,7 +79,8 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// Like bf16_tolerance(), for experts with MXFP8 or MXFP4 inputs. `error`: largest relative error of an input.
+// Tolerance for a backend as in bf16_tolerance() whose experts have MXFP8 or MXFP4 inputs. `error`: largest
+// relative error of an input.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
 // Tolerance if the golden data have the same roundings. `tolerance`: tolerance for exact golden data.

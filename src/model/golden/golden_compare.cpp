@@ -79,7 +79,7 @@ TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span
   return result;
 }
 
-// Returns the probability that a normal error of this size makes a margin negative: another expert is chosen.
+// Returns the probability that a normally distributed error makes a margin negative, which changes an expert.
 double other_expert_probability(double margin, const GoldenTolerance& tolerance) {
   return tolerance.margin_error > 0 ? std::erfc(margin / (tolerance.margin_error * std::sqrt(2))) / 2 : 0;
 }

@@ -67,8 +67,8 @@ GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& gold
 // three times that may have another expert, so their limit is other_expert_l2().
 //
 // The top 5 is compared from a margin of 1e-2 on. If errors of margins are normal, 0.4 % of those positions
-// have another expert: eight of the prompt of 2,500 tokens, 0.3 of a prompt of 80. There, entries of the top
-// 5 may be wrong. On GPUs, 0 to 3 of 2,010 entries of the long prompt were.
+// have another expert: eight of the prompt of 2,500 tokens, 0.3 of a prompt of 80. Entries of the top 5 may
+// be wrong at these positions. On GPUs, 0 to 3 of 2,010 entries of the long prompt were wrong.
 constexpr double kMarginError{6.8e-3};
 
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {

@@ -40,7 +40,7 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
   return chances;
 }
 
-// Expected maximum over ranks of the number of hit experts, which are a random subset of all experts.
+// Expected maximum over ranks of the number of hit experts. Hit experts are a random subset of all.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());

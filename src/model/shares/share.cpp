@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kTileUnits{64}, kStripVocab{16};
 
-// Indices of a rank, in proportion to its entry in `parts`, in blocks of `size` (the last may be shorter).
+// Returns a rank's range of `count` indices: in proportion to its entry in `parts`, in whole blocks of `size`
+// (the last block may be shorter).
 IndexRange part_of_rank(int count, int size, std::span<const int> parts, size_t rank) {
   const int64_t num_blocks = (count + size - 1) / size, whole = std::reduce(parts.begin(), parts.end());
   const auto boundary = [&](size_t ranks_before) {

@@ -41,7 +41,7 @@ class ShareTaker {
     return {keep(pieces_of({first.data, size_of(first.format), count, first.count}, slice), kept),
             first.format, part.count};
   }
-  // Returns `count` vectors from `first` on, or zeros on all ranks but the one that adds these vectors.
+  // Returns `count` vectors from `first` on if this rank adds them (is_added_here), otherwise zeros.
   Vector once(const Vector& first, int count, bool is_added_here, Buffers& kept) const {
     if (is_added_here) return first;
     Buffer& zeros = kept.emplace_back(static_cast<size_t>(count * first.count) * sizeof(float));

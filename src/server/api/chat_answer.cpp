@@ -133,7 +133,7 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   return out;
 }
 
-// Returns the part of the content that can't belong to a stop string.
+// Searches `text` for stop strings, after min_tokens tokens. Returns the part that can't belong to one.
 std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }

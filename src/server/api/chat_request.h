@@ -12,7 +12,7 @@ namespace nibble::server {
 
 struct ChatRequest {
   GenerationParams params;
-  harmony::Chat chat;                 // with the functions offered to the model
+  harmony::Chat chat;                 // the chat, with the functions offered to the model
   std::vector<OfferedTool> offered;   // the functions in `chat`, each with the kind of its original tool
   bool uses_functions{false};         // uses `functions`, the API's older form of `tools`
   bool continues_final{false};        // the answer continues the last message, which is the assistant's

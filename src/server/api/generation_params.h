@@ -30,11 +30,11 @@ struct GenerationParams {
   std::optional<int> truncate_prompt;  // number of prompt tokens to keep; -1: all that fit
   bool truncates_end{false};           // keep the first tokens, not the last
   OutputFormat format;
-  std::optional<int> max_reasoning_tokens;  // for chats; absent: no limit
+  std::optional<int> max_reasoning_tokens;  // used for chats; absent: no limit
   bool must_call{false};                    // the answer must end with a tool call
   int prompt_logprobs{-1};  // alternatives to report for each prompt token; -1: no log-probabilities
   int num_choices{1};       // answers per prompt
-  bool ignore_eos{false};   // for benchmarks: continue after the model's end token
+  bool ignore_eos{false};   // continue after the model's end token (used by benchmarks)
   bool return_token_ids{false};
   int priority{0};  // lower values run first
   std::string cache_salt;

@@ -36,7 +36,7 @@ struct Usage {
 };
 Json to_json(const Usage& usage);
 
-// Returns {"total", "cache", "processed", "time_ms"} as llama-server does, and "queue": the place in it.
+// Returns llama-server's {"total", "cache", "processed", "time_ms"}, and "queue": the place in the queue.
 Json to_json(const PromptEvent& progress);
 
 // Makes the member "usage" of chunks: the usage so far, or null if only the last chunk has it.

@@ -11,7 +11,7 @@ namespace nibble::server {
 struct RequestDefaults {
   SampleParams sample{.temperature = 1};  // temperature, top_k, top_p, min_p and the penalties
   harmony::ReasoningEffort effort{harmony::ReasoningEffort::kMedium};
-  std::string instructions{};  // for chats without instructions
+  std::string instructions{};  // used for chats without instructions
 };
 
 }  // namespace nibble::server

@@ -81,7 +81,7 @@ constexpr FieldRow kFields[] = {
     {"image context_management", kResponses, Fate::kRefused, "", "absent", "it is not supported"},
     {"functions function_call", kChat, Fate::kObeyed},
 
-    // of vLLM; SGLang has most of these fields
+    // Fields of vLLM; SGLang has most of them
     {"top_k min_p repetition_penalty ignore_eos stop_token_ids include_stop_str_in_output min_tokens "
      "bad_words",
      kAnswers, Fate::kObeyed},
@@ -165,7 +165,7 @@ constexpr FieldRow kFields[] = {
     {"parse_tool_calls", kAnswers, Fate::kRefused, "true", "true", "tool calls are always parsed"},
     {"post_sampling_probs", kAnswers, Fate::kRefused, "false", "false",
      "log-probabilities are always the model's own"},
-    // No effect unless one of the samplers refused above is on
+    // These have no effect unless one of the samplers refused above is on
     {"mirostat_tau mirostat_eta dynatemp_exponent xtc_threshold dry_base dry_allowed_length "
      "dry_penalty_last_n",
      kAnswers, Fate::kIgnored},

@@ -28,7 +28,7 @@ class IgnoredFields {
  public:
   void add(std::string_view name, std::string_view instead = "");
   bool empty() const { return names_.empty(); }
-  // the first name, without a note such as " (low)"
+  // Returns the first name, without a note such as " (low)".
   const std::string& first() const { return names_.front(); }
   std::string text() const;  // the names in one line, in characters that are safe in headers and logs
 

@@ -10,10 +10,11 @@ namespace nibble::server {
 
 struct ItemKind {  // a kind of item, and the names in its JSON and in its events
   AnswerDelta::Kind kind;
-  ToolKind tool;  // for kCall: the tool's kind
+  ToolKind tool;  // kCall only: the tool's kind
   const char *id_prefix, *type;
   const char* part;  // type of the item's only content part; null: none
-  // Member with the text if `part` is null. If `text` is null too, the complete arguments become an object.
+  // If `part` is null: the item's member that holds the text. If `text` is null too, the arguments become an
+  // object once they are complete.
   const char* text;
   const char* event;  // name of the item's events, without ".delta" or ".done"; null: none
 };
@@ -90,8 +91,8 @@ void set_action(Json& action, const Json& given, const std::string& arguments) {
   if (const Json timeout = member(given, "timeout_ms"); timeout.is_number()) action["timeout_ms"] = timeout;
 }
 
-// Adds a call's arguments as an object. Complete arguments that are no JSON become the command (the shell
-// then reports the error), the diff or the query; if they were cut off, they are left out.
+// Adds a call's arguments as an object. Complete arguments that are not a JSON object become the command (the
+// shell then reports the error), the diff or the query. If such arguments were cut off, nothing is added.
 void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool is_whole) {
   const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!is_whole && !given.is_object()) return;

@@ -22,9 +22,9 @@ class ResponseObject {
   std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
   std::string close(const Usage& usage);  // the last event; then json() is complete
   std::string fail(const HttpError& error);
-  std::string break_off(const HttpError& error);  // the same without output items, which may be incomplete
+  std::string break_off(const HttpError& error);  // like fail(), without output items: they may be incomplete
   std::string cancel();                           // adds the event response.cancelled
-  // For a background response: the events of a stream before the first step, and of its start.
+  // For a background response: queue() returns the events before the first step, start() that of its start.
   std::string queue();
   std::string start();
   // An event to send during long silence: some clients give up after minutes without one.

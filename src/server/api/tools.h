@@ -44,7 +44,7 @@ struct ToolSet {
   // Allows calls only of tools with these names. The prompt still lists all tools, to hit the prefix cache.
   void allow_only(const std::vector<std::string>& names);
   const OfferedTool* find(std::string_view space, std::string_view name) const;  // null: absent
-  bool has(std::string_view name) const;                                         // in any namespace
+  bool has(std::string_view name) const;  // whether any namespace has a tool of this name
   // Adds the tools of `more`. A tool whose name another tool already has is left out and added to `ignored`.
   void add_new(ToolSet more, IgnoredFields& ignored);
 };

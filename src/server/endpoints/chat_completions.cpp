@@ -55,7 +55,7 @@ class ChatChoices : public ChoiceListener {
                                      request.params.stream_interval)});
   }
 
-  // A comment, so that the client gets the header with the answer's id before the first token.
+  // Sends a comment at once, so that the client gets the header with the answer's id before the first token.
   std::string on_queued() override { return is_resumable_ ? std::string(kSseKeepAlive) : ""; }
   std::string on_prompt(size_t choice, const PromptEvent& progress) override {
     if (choice > 0) return {};
@@ -231,7 +231,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     co_await answer_chat(service, exchange, *ready);
     co_return;
   }
-  // Not a temporary: GCC 12 destroys those in co_await twice.
+  // `answer` is a variable, because GCC 12 destroys temporaries in a co_await expression twice.
   std::function<asio::awaitable<void>(Exchange&)> answer = [&service, ready](Exchange& kept) {
     return answer_chat(service, kept, *ready);
   };

@@ -222,7 +222,8 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
         made.prompt_logprobs = std::max(made.prompt_logprobs, request.params.sample.num_logprobs);
       usage.so_far.num_prompt_tokens += static_cast<int>(made.prompt.size());
     }
-    check_echo(request, tokenizer, service.options.limits.max_body_bytes);  // the loop checked the prompts
+    // Only now: text_of() needs valid tokens, which the loop has checked.
+    check_echo(request, tokenizer, service.options.limits.max_body_bytes);
     num_prompt_rows = count_prompt_rows(request, prompts);
   });
   exchange.drop_body();

@@ -153,7 +153,7 @@ asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<Backgr
     response->exchange.set_status(500);
     last = object.break_off(HttpError(500, "internal error: {}", error.what()));
   }
-  response->exchange.stop_waiting();  // don't delay the store for a slow reader
+  response->exchange.stop_waiting();  // don't wait for slow readers: store the response now
   co_await response->exchange.write_events(std::move(last));
   co_await response->exchange.end_events(response->exchange.status());
   service.metrics.observe_key(response->exchange);
@@ -164,8 +164,8 @@ asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<Backgr
   service.background.erase(id);
 }
 
-// Begins a background response, and returns its object; as a stream, its events until the client leaves.
-// `failure`: the response fails at once.
+// Begins a background response. Replies with the response object; for a stream, with its events until the
+// client disconnects. With `failure`, the response fails at once.
 asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
                                            std::shared_ptr<BackgroundResponse> response,
                                            std::vector<GenerationRequest> prompts,
@@ -174,13 +174,13 @@ asio::awaitable<void> answer_in_background(Service& service, Exchange& exchange,
   const bool is_stream = response->request.params.stream;
   const std::string& id = response->exchange.id();
   response->exchange.record() = exchange.record();
-  std::optional<KeptAnswer::Reader> reader;  // before the first event, which no lack of memory then drops
+  std::optional<KeptAnswer::Reader> reader;  // created before the first event, so that no event is lost
   if (is_stream) {
     reader.emplace(service.kept_answers.add(executor, {exchange.record().key_owner, id}, {}), 0);
     response->exchange.keep_events(reader->answer());
   }
   const std::string first = response->answer.object().queue();
-  if (reader) reader->answer()->append(first);  // doesn't wait for the reader, which is this request
+  if (reader) reader->answer()->append(first);  // needs no wait for the reader, which is this request
   const Json queued = response->answer.object().json();
   service.background.emplace(id, response);
   asio::co_spawn(executor, run_in_background(service, response, std::move(prompts), failure), asio::detached);
@@ -197,7 +197,8 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const ReplyHead head = new_reply(service, "resp_");
   const Tokenizer& tokenizer = *service.model->tokenizer;
   std::vector<GenerationRequest> prompts;
-  // Empty: the answer begins a new message. A variable, because GCC 12 destroys a temporary here twice.
+  // `new_message` is empty: the answer begins a new message. It is a variable, because GCC 12 destroys
+  // temporaries in a co_await expression twice.
   const ChatPrompt new_message;
   std::optional<HttpError> failure;
   try {

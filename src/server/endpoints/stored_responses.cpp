@@ -49,7 +49,7 @@ int read_limit(const Exchange& exchange) {
   return limit;
 }
 
-// Sends the events of a streamed background response after `starting_after`.
+// Sends those events of a streamed background response that follow event number `starting_after` (query).
 asio::awaitable<void> send_events(Service& service, Exchange& exchange, const std::string& id) {
   const size_t number = first_wanted_event(exchange);
   std::shared_ptr<KeptAnswer> events = service.kept_answers.find({exchange.record().key_owner, id});

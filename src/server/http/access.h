@@ -1,4 +1,4 @@
-// Guards against scripts of other sites, which run in a user's browser and reach servers in its network.
+// Guards against scripts of other sites: they run in a user's browser and can reach servers in its network.
 #pragma once
 
 #include <cstdint>

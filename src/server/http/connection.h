@@ -26,7 +26,7 @@ struct ConnectionContext {  // shared by all connections of a server
   std::shared_ptr<BodyBudget> bodies;  // shared ownership: an exchange may outlive the server
   std::shared_ptr<ConnectionSlots> slots;
   std::shared_ptr<HangUpWatch> hang_ups;
-  // counter of exchanges: use_count() is their number plus 1
+  // Counts the exchanges: use_count() is their number plus 1.
   std::shared_ptr<char> exchanges{std::make_shared<char>()};
   bool is_draining{false};
 };

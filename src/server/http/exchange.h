@@ -37,7 +37,7 @@ struct RequestRecord {
   std::string key_name;     // name of the API key; empty if the server has no keys
   std::string key_owner;    // ApiKey::owner: the same for all requests of one user
   // Set only for requests that generate:
-  std::string model;  // as the request names it
+  std::string model;  // the model's name in the request
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read
   RequestTimes times;

@@ -16,7 +16,7 @@ class HangUpWatch : public std::enable_shared_from_this<HangUpWatch> {
 
   void start();  // called once
 
-  // Calls `function` once when the client hangs up, or soon if it already has. One function per socket.
+  // Calls `function` once when the client hangs up; soon, if it has hung up already. One function per socket.
   void add(int socket, std::function<void()> function);
   void remove(int socket);  // call before closing the socket
 
@@ -25,7 +25,7 @@ class HangUpWatch : public std::enable_shared_from_this<HangUpWatch> {
   void call();
 
   boost::asio::posix::stream_descriptor epoll_;
-  std::unordered_map<int, std::function<void()>> functions_;  // by socket
+  std::unordered_map<int, std::function<void()>> functions_;  // key: the socket
 };
 
 }  // namespace nibble::server

@@ -24,9 +24,9 @@ struct HttpLimits {
   uint64_t max_bodies_bytes{256 << 20};
   uint64_t uncounted_body_bytes{16 << 10};
   // A connection is closed if one of these times passes.
-  std::chrono::seconds read_timeout{60};   // for a request's header, and again for its body
-  std::chrono::seconds idle_timeout{75};   // from an answer to the next request
-  std::chrono::seconds write_timeout{30};  // for the client to receive a write
+  std::chrono::seconds read_timeout{60};  // time to receive a request's header, and again to receive its body
+  std::chrono::seconds idle_timeout{75};  // time from an answer to the next request
+  std::chrono::seconds write_timeout{30};  // time for the client to receive a write
 };
 
 }  // namespace nibble::server

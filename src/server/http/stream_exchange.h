@@ -59,7 +59,7 @@ class StreamExchange : public Exchange {
   const HttpLimits& limits_;
   bool keep_alive_;
   HttpRequest request_;
-  std::optional<BodyBudget::Share> body_share_;  // for the body of request_
+  std::optional<BodyBudget::Share> body_share_;  // budget taken by the body of request_
   std::string extra_lines_;
   std::string id_;
   std::string stream_type_{"text/event-stream"};

@@ -48,10 +48,10 @@ class BackgroundExchange : public Exchange {
   void keep_events(std::shared_ptr<KeptAnswer> events) { events_ = std::move(events); }
   const std::shared_ptr<KeptAnswer>& events() const { return events_; }  // may be null
   void set_status(int status) { status_ = status; }                      // the status to log
-  // While set, the request that began the answer logs it.
+  // While set, the request that began the answer logs it, and the answer itself is not logged.
   void set_logged_elsewhere(bool is_logged) { is_logged_elsewhere_ = is_logged; }
   bool is_logged_elsewhere() const { return is_logged_elsewhere_; }
-  // Later events don't wait until clients have received earlier ones.
+  // From now on, write_events() does not wait until readers have received earlier events.
   void stop_waiting() {
     if (events_) events_->stop_waiting();
   }

@@ -83,7 +83,7 @@ Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts,
 }
 
 void Generation::submit(GenerationRequest prompt, int num_choices) {
-  const Stopwatch clock;  // started before the engine's clock, so that the total is not less than its parts
+  const Stopwatch clock;  // started before the engine's clock: the total must not be less than its parts
   const std::vector<RequestId> ids = gate_.engine_.submit_choices(std::move(prompt), num_choices);
   for (size_t n = 0; n < ids.size(); ++n) {
     try {

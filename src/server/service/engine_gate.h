@@ -47,7 +47,7 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: the answer was cancelled, but the engine has not confirmed it
     size_t choice;
-    // How the metrics count a cancelled answer. kAbort: by the reason in the engine's last event.
+    // What the metrics count for a cancelled answer. kAbort: the reason in the engine's last event decides.
     Outcome dropped_as{Outcome::kAbort};
     Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};
@@ -62,7 +62,7 @@ class EngineGate {
   std::unordered_map<RequestId, Listener> choices_;
 };
 
-// The answers to one HTTP request. The destructor cancels those still running.
+// The answers to one HTTP request. The destructor cancels answers that have not ended.
 class Generation {
  public:
   // Submits `num_choices` answers for each prompt, in order. If the engine can't run one (400), or if they

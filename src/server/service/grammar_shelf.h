@@ -23,9 +23,9 @@ class GrammarShelf {
   grammar::Compiled get(const grammar::Source& source);  // throws InputError
 
  private:
-  // number of grammars to keep: some agents offer more than a hundred tools
+  // Number of grammars to keep: some agents offer more than a hundred tools.
   static constexpr size_t kMaxGrammars{256};
-  // bytes of all kept grammars; a single one may take 64 MiB
+  // Bytes of all kept grammars. A single one may take 64 MiB.
   static constexpr size_t kMaxGrammarBytes{256 << 20};
   static constexpr size_t kMaxKeptBytes{1 << 16};  // bytes; grammars with a longer source are not kept
 

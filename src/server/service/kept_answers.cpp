@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kEventEnd{"\n\n"};
 
 size_t bytes_of_event(const std::string& event) { return sizeof event + event.size(); }
-// The bytes of an answer without events, and of its entries in the store, roughly.
+// Estimates the bytes of an answer without its events, including its entries in the store.
 size_t bytes_of_entry(const OwnedId& id) {
   return sizeof(KeptAnswer) + 256 + 2 * (id.owner.size() + id.id.size());
 }
@@ -193,8 +193,9 @@ void KeptAnswers::grow(size_t num_bytes) {
   shrink();
 }
 
-// Above the limit, drops answers that have ended and that no client reads, oldest first; then the oldest
-// events of the largest answer that has events which all its readers have received.
+// Drops data until the store is within its limit. First drops answers that have ended and that no client
+// reads, oldest first. Then drops events that all readers of their answer have received: each time the oldest
+// event of the largest answer that has such events.
 void KeptAnswers::shrink() {
   while (is_full()) {
     const auto ended = std::find_if(answers_.begin(), answers_.end(), [](const auto& answer) {

@@ -37,16 +37,16 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
 
   const std::string& id() const { return id_.id; }
 
-  // Adds whole events and wakes the readers. Comments are not kept: they only tell readers that it began.
+  // Adds whole events and wakes the readers. Comments are not kept: they only show that the answer has begun.
   void append(std::string_view events);
   // Waits while the store is above its limit and a reader has not received all events. Returns at once if the
   // answer was dropped, or after stop_waiting(). The answer must outlive the wait.
   boost::asio::awaitable<void> wait_for_readers();
-  void stop_waiting();  // ends the wait, and later calls don't wait
+  void stop_waiting();  // ends the wait; later calls of wait_for_readers() don't wait
   void end(int status);
-  void fail(HttpError error);  // ended before its first event
+  void fail(HttpError error);  // ends an answer that has no event yet; readers then get this error
 
-  bool has_begun() const { return has_begun_; }  // the first event, even a comment, has come
+  bool has_begun() const { return has_begun_; }  // whether the first event, even a comment, was appended
   bool has_ended() const { return status_ != 0; }
   int status() const { return status_; }
   const std::optional<HttpError>& failure() const { return failure_; }
@@ -68,9 +68,9 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
 
     // Waits until the answer has grown or ended, or wake(). Returns false after `patience`.
     boost::asio::awaitable<bool> wait(std::chrono::milliseconds patience);
-    void wake();  // for a client that has disconnected
+    void wake();  // ends wait(); called when the client has disconnected
     const std::shared_ptr<KeptAnswer>& answer() const { return answer_; }
-    size_t number() const { return number_; }  // of the first event that the client has not received
+    size_t number() const { return number_; }  // number of the first event that the client has not received
     void advance(size_t number);               // the client has received the events before `number`
 
    private:
@@ -89,7 +89,7 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   void on_readers_moved();
   void begin_to_expire();
 
-  KeptAnswers* store_;  // null: it was dropped, and keeps no further events
+  KeptAnswers* store_;  // null: the answer was dropped and keeps no more events
   OwnedId id_;
   Kind kind_;
   std::deque<std::string> events_;
@@ -101,16 +101,17 @@ class KeptAnswer : public std::enable_shared_from_this<KeptAnswer> {
   std::vector<Reader*> readers_;
   bool never_waits_{false};
   boost::asio::steady_timer expiry_;
-  boost::asio::steady_timer readers_moved_;  // wait_for_readers() waits for its cancellation
+  boost::asio::steady_timer readers_moved_;  // wait_for_readers() waits until it is cancelled
 };
 
 class KeptAnswers {
  public:
   struct Limits {
-    // Limit of the bytes of all answers; 0: no answer is kept. Events that connected readers have not
-    // received may exceed it, by one write per answer if the writers call wait_for_readers().
+    // Limit on the bytes of all answers together; 0: no answer is kept. Events that a connected reader has
+    // not received are kept even above the limit. Writers that call wait_for_readers() exceed it by at most
+    // one write per answer.
     size_t max_bytes{0};
-    std::chrono::milliseconds time{0};  // since the end, or since the last reader left; 0: no answer is kept
+    std::chrono::milliseconds time{0};  // since an answer's end or its last reader left; 0: none is kept
   };
   explicit KeptAnswers(Limits limits) : limits_(limits) {}
 
@@ -122,7 +123,7 @@ class KeptAnswers {
   std::shared_ptr<KeptAnswer> find(const OwnedId& id) const;  // null if it is absent
   // Drops an answer, and stops it if it has not ended. Returns false if it is absent.
   bool erase(const OwnedId& id);
-  void clear();  // drops all without stopping them, before the I/O context ends
+  void clear();  // drops all answers without stopping them; call it while the I/O context exists
 
   size_t num_bytes() const { return num_bytes_; }
   size_t num_answers() const { return answers_.size(); }

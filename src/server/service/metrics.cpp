@@ -22,7 +22,7 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using Bounds = std::vector<double>;
 
-// Histogram bounds, times in seconds: vLLM's, and smaller ones for fast machines and small models.
+// Bounds of histograms of times, in seconds: vLLM's, and smaller ones for fast machines and small models.
 const Bounds kShortTimes{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
                          0.2,    0.3,   0.4,    0.5,   0.75, 1,     2.5,  5,     10,  40};
 const Bounds kFirstTokenTimes{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
@@ -33,7 +33,7 @@ const Bounds kOverheadTimes{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4
 const Bounds kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 const Bounds kBatchSizes{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 
-constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};  // in Outcome's order
+constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};  // order: as in Outcome
 
 }  // namespace
 
@@ -88,7 +88,7 @@ struct Metrics::Impl {
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait to be scheduled.");
   prometheus::Family<Gauge>& page_share =
       gauges("nibble:kv_cache_usage_perc", "Share of the KV cache pages held by running answers, 0 to 1.");
-  // The full-attention layers' share, because their pages run out first. Gateways expect it without a label.
+  // Gateways expect a series without labels: it is the full-attention layers', whose pages run out first.
   Gauge& share = page_share.Add({});
   Gauge& full_share = page_share.Add({{"layers", "full"}});
   Gauge& sliding_share = page_share.Add({{"layers", "sliding"}});
@@ -97,7 +97,7 @@ struct Metrics::Impl {
   Gauge& full_used = pages_used.Add({{"layers", "full"}});
   Gauge& sliding_used = pages_used.Add({{"layers", "sliding"}});
   Gauge& pages = gauges("nibble:kv_cache_pages", "KV cache pages, for both kinds of layer.").Add({});
-  // created when the first state arrives, because its labels come from that state
+  // Created when the first state arrives, because its labels come from that state.
   Gauge* cache_config{nullptr};
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Prompt tokens, including cached ones.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked up in the prefix cache.");

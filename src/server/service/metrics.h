@@ -30,7 +30,7 @@ class Metrics {
   ~Metrics();
 
   void observe_step(const StepReport& report);
-  void observe_first_token(double seconds);  // from the request's arrival at the engine
+  void observe_first_token(double seconds);  // time since the request arrived at the engine
   void observe_next_token(double seconds);   // time since the previous token
   void observe_end(Outcome outcome, double seconds);
   void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);

@@ -39,7 +39,7 @@ struct ServerOptions {
   bool has_page{true};                       // GET / shows the page
   std::vector<std::string> mcp_origins{};    // MCP servers that the page may call: content_policy.h
   bool has_open_metrics{false};              // /metrics needs no key
-  RequestDefaults defaults{};                // for fields that a request leaves out
+  RequestDefaults defaults{};                // values of fields that a request leaves out
   std::optional<std::string> date{};         // date in the prompt; absent: today's
   bool is_strict{false};                     // refuse requests with ignored fields
   bool log_bodies{false};                    // log request bodies, which contain users' text
@@ -49,8 +49,8 @@ struct ServerOptions {
   int stream_interval{1};    // minimum number of tokens between two events of a stream (api/stream_pace.h)
   std::chrono::milliseconds request_timeout{0};  // limit from queueing to the end of an answer; 0: no limit
   size_t max_response_bytes{64 << 20};           // memory for stored responses (previous_response_id)
-  // Answers to requests with "resumable", and streamed background responses: memory for their events, and
-  // the time after the end, or after the last reader has left. 0: none is kept.
+  // Limits on kept answers (requests with "resumable", and streamed background responses): memory for events,
+  // and time after the answer's end or after its last reader has left. 0: no answer is kept.
   size_t max_kept_bytes{64 << 20};
   std::chrono::milliseconds keep_time{300'000};
   // A stream sends a comment after this time without a token, because proxies cut silent connections.
@@ -61,9 +61,10 @@ struct ServerOptions {
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
   std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
   std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
-  // Time after shutdown_timeout for the engine to cancel answers, and again to send errors if it hangs.
+  // Time for the engine to cancel answers after shutdown_timeout. If the engine hangs, the server takes this
+  // time once more to send errors.
   std::chrono::milliseconds last_words{2'000};
-  // Limit on the time to destroy engine and backend at the end, which a hanging GPU would delay forever.
+  // Limit on the time to destroy engine and backend at the end. A hanging GPU would delay the end forever.
   std::chrono::milliseconds teardown{4'000};
 };
 

@@ -31,7 +31,8 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
 // Like chat_prompt(), but drops the oldest messages to fit. Keeps instructions and the whole last turn.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request);
 
-// Leaves out the stop strings. Throws HttpError if the prompt is empty, too long, or has unknown tokens.
+// Makes the engine's request, without stop strings. Throws HttpError if the prompt is empty, too long, or has
+// unknown tokens.
 GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
                                           std::vector<TokenId> prompt);
 

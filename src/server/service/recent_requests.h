@@ -15,7 +15,7 @@ class RecentRequests {
     int status{0};
     int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
     RequestTimes times;
-    double seconds{0};  // from reading the request to the end of its answer
+    double seconds{0};  // time from reading the request to the end of its answer
   };
 
   // Stores the facts of a request that has ended. Ignores requests that did not reach the engine.

@@ -19,9 +19,10 @@
 namespace nibble::server {
 namespace {
 
-constexpr size_t kMostBytes{256 << 10};  // of one write
+constexpr size_t kMostBytes{256 << 10};  // maximum for one write
 
-class DisconnectFunction {  // of an exchange, during its lifetime
+// During its lifetime, an exchange calls `function` if the client disconnects.
+class DisconnectFunction {
  public:
   DisconnectFunction(Exchange& exchange, std::function<void()> function) : exchange_(exchange) {
     exchange.on_disconnect(std::move(function));
@@ -39,7 +40,8 @@ HttpError events_are_gone(size_t number) {
       404, "the events from {} on are not kept any more: the server's memory for answers is full", number);
 }
 
-// The request that began an answer. If it sees the answer's end, it is logged with the answer's counts.
+// The request that began an answer. If the answer ends while this request reads it, the request is logged
+// with the answer's counts.
 class FirstReader {
  public:
   FirstReader(Service& service, Exchange& exchange, std::shared_ptr<BackgroundExchange> kept, OwnedId id)
@@ -63,7 +65,7 @@ class FirstReader {
   OwnedId id_;
 };
 
-// Ends a kept answer that has failed, or that was stopped (no failure).
+// Ends a kept answer early: with `failure`, or, if `failure` is absent, as stopped.
 void end_early(KeptAnswer& answer, const std::optional<HttpError>& failure) {
   const HttpError error = failure.value_or(HttpError(kClientGone, "the answer was stopped"));
   if (!answer.has_begun()) return answer.fail(error);
@@ -152,7 +154,7 @@ asio::awaitable<void> answer_resumably(Service& service, Exchange& exchange,
   const std::shared_ptr<KeptAnswer> answer =
       service.kept_answers.add(executor, id, {.has_id_lines = true, .ends_unread = true, .stop = stop});
   kept->keep_events(answer);
-  KeptAnswer::Reader reader(answer, 0);  // before the first event, which no lack of memory then drops
+  KeptAnswer::Reader reader(answer, 0);  // created before the first event, so that no event is lost
   exchange.add_header("X-Nibble-Answer", answer->id());
   const FirstReader first(service, exchange, kept, id);
   asio::co_spawn(executor, run_kept(service, kept, answer, std::move(generate)), asio::detached);

@@ -1,4 +1,4 @@
-// Answers that go on without their client: it can read the kept events again, or the rest of them.
+// Answers that go on when their client disconnects. The client can later read the kept events, or the rest.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace nibble::server {
 
-// Ends an answer whose end could not be written for lack of memory.
+// Ends the answer with status 500 on destruction unless it has ended: memory may run out before its end.
 struct LastEnd {
   std::shared_ptr<KeptAnswer> answer;  // may be null
   ~LastEnd() {
@@ -22,7 +22,7 @@ struct LastEnd {
 // before its first event, or if the event `number` is not kept any more.
 asio::awaitable<void> send_kept(const Service& service, Exchange& exchange,
                                 std::shared_ptr<KeptAnswer> answer, size_t number);
-// The same for a reader that exists already, from its next event on.
+// Like send_kept() above, for an existing reader: begins with the first event that it has not received.
 asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, KeptAnswer::Reader& reader);
 
 // Generates an answer that does not end with the client's connection. `generate` writes it to the exchange
@@ -31,8 +31,8 @@ asio::awaitable<void> send_kept(const Service& service, Exchange& exchange, Kept
 asio::awaitable<void> answer_resumably(Service& service, Exchange& exchange,
                                        std::function<asio::awaitable<void>(Exchange&)> generate);
 
-// Returns the number of the first event that the client wants: that after the query's starting_after or the
-// header Last-Event-ID, else 0. Throws HttpError (400) unless that is a whole number.
+// Returns the number of the first event to send: that after the number in the query's starting_after or in
+// the header Last-Event-ID; 0 without these. Throws HttpError (400) if the value is not a whole number.
 size_t first_wanted_event(const Exchange& exchange);
 
 }  // namespace nibble::server

@@ -26,7 +26,7 @@ uint64_t hash(std::string_view text) {  // FNV-1a
   return sum;
 }
 
-// At least 2, so that one thread is free for short jobs; at most 4, because the engine needs processors.
+// Returns at least 2, to keep a thread free for short jobs, and at most 4: the engine needs processors too.
 size_t num_parse_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 2u, 4u); }
 
 struct Count {
@@ -183,12 +183,14 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 
 namespace {
 
-// Returns the client's salt, made different for each owner. The length separates owner and salt.
+// Returns a cache salt that differs between owners, even if clients send the same salt. The length of the
+// owner's name separates owner and salt.
 std::string salt_of(const std::string& owner, const std::string& said) {
   return fmt::format("{}:{}{}", owner.size(), owner, said);
 }
 
-// Ends answers at the request timeout; returns bytes for a stream. Throws HttpError (504) if no token came.
+// Ends answers at the request timeout. Returns the text that a stream sends. Throws HttpError (504) if no
+// token was generated.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
   log::warn("{} ran longer than --request-timeout", exchange.id());
@@ -237,7 +239,7 @@ class ReplyEvents {
     RequestRecord& record = exchange_.record();
     note_times(record.times, token);
     ++counts_.num_output;
-    // The choices of a prompt share its cached tokens.
+    // Count cached tokens once per prompt, because the choices of a prompt share them.
     if (!has_begun_[choice] && choice % static_cast<size_t>(params_.num_choices) == 0)
       counts_.num_cached += token.num_cached_tokens;
     has_begun_[choice] = true;
@@ -318,7 +320,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       record.finish_reason = name(Outcome::kAbort);
       co_return std::nullopt;
     }
-    // The wait was shorter than keep_alive, so it ended at the request timeout, which the next round handles.
+    // The wait was shorter than keep_alive, so it ended at the request timeout. The next round handles that.
     if (!next && *patience < service.options.keep_alive) continue;
     std::string events = next ? reply.on(*next) : params.stream ? listener.on_silence() : "";
     // One write for all tokens that have arrived: with drafts, a step adds several.

@@ -51,9 +51,9 @@ struct Service {
   ServiceState state{ServiceState::kLoading};
   std::atomic<int> loading_percent{-1};          // set by the thread that loads the model; -1: not known
   std::vector<std::function<void()>> on_reload;  // called by reload(); each reports its own errors
-  RecentRequests recent_requests;                // for /status
+  RecentRequests recent_requests;                // shown by /status
   uint64_t num_answered{0};                      // number of HTTP requests answered
-  std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
+  std::unique_ptr<ParsePool> parse_pool;         // runs the work of offload_if_long()
   int num_offloaded{0};                          // requests that wait for parse_pool
   // These are set when the state becomes kReady:
   std::optional<ServedModel> model{};
@@ -91,12 +91,13 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 class ChoiceListener {
  public:
   virtual ~ChoiceListener() = default;
-  // These also return the text that a stream sends. on_queued(): the engine has accepted the request.
+  // The functions with a string as result return the text that a stream sends. on_queued() is called when the
+  // engine has accepted the request.
   virtual std::string on_queued() { return {}; }
   virtual std::string on_prompt(size_t /*choice*/, const PromptEvent& /*event*/) { return {}; }
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
   // Called after each token; true ends the choice. For chats: their stop strings count only in the content of
-  // messages, which the engine does not parse.
+  // messages, and the engine does not parse messages.
   virtual bool has_enough(size_t choice) const = 0;
   // `text`: the text that the engine held back because it might have become a stop string.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;

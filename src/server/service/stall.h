@@ -18,7 +18,7 @@ struct StepLimit {
 
   static constexpr double kLeastSeconds{60};
   static constexpr double kSlowDisk{100e6};  // bytes per second
-  // margin over the expected time, because tokens with long contexts are slower
+  // Margin over the expected time, because tokens with long contexts are slower.
   static constexpr double kSlowdown{4};
 
   double seconds(const EngineProgress& progress) const {

@@ -67,8 +67,8 @@ TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
   EXPECT_EQ(feed_all(), feed_all());
 }
 
-// The shared-memory budget decides the number of warps, the size of rings and the columns per pass, but no
-// bit. The model has the widths of gpt-oss, because narrow models get the same shapes in every budget.
+// The shared-memory budget decides on warps, ring sizes and columns per pass, but changes no bit of the
+// results. The model has the widths of gpt-oss, because narrow models get the same shapes in every budget.
 TEST(CudaBudgets, GiveTheSameBits) {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 2;
@@ -290,8 +290,8 @@ TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
   }
 }
 
-// Returns the distance from the logits with bfloat16 activations that a quarter of the positions keeps. At
-// other positions some router may have chosen another expert.
+// Returns the relative distance of logits from those with bfloat16 activations, at the position that a
+// quarter of the positions are nearer than. At more distant ones some router may have chosen another expert.
 double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFormat format) {
   const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 5);
   const auto vocab = static_cast<size_t>(weights->config.vocab);
@@ -311,7 +311,8 @@ double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFo
   return distances[distances.size() / 4];
 }
 
-// Two terms per number differ from bfloat16 only by the order of additions, which changes few roundings.
+// With two terms per number, results differ from those in bfloat16 only by the order of additions, which
+// changes few roundings.
 TEST(CudaPromptActivations, AreAsFarFromBfloat16AsTheirFormat) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   const GoldenSet golden = golden_of("golden.json");

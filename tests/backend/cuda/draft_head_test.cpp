@@ -59,8 +59,8 @@ class CudaDraftHead : public testing::TestWithParam<HeadGolden> {};
 INSTANTIATE_TEST_SUITE_P(, CudaDraftHead, testing::ValuesIn(kHeadGoldens),
                          [](const auto& test) { return std::string(test.param.head); });
 
-// At least three drafts in five (four in five for the main head) lead by more than the tolerance. These
-// drafts must be the golden ones.
+// At least three drafts in five (four in five for the main head) have a lead over the next token that is
+// larger than the tolerance. These drafts must be the golden ones.
 TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   RoundsTolerance tolerance = rounds_tolerance();
   tolerance.draft_gap = draft_gap(GetParam());
@@ -71,7 +71,8 @@ TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   EXPECT_GT(rounds.num_drafts_compared, 3 * rounds.golden.num_rounds / 2);
 }
 
-// MXFP4 may cost one draft in twenty, as on the CPU; bfloat16 may cost one in fifty, at near ties.
+// Of the golden drafts that are right, MXFP4 may get one in twenty wrong, as on the CPU, and bfloat16 one in
+// fifty, at near ties.
 TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   const HeadGolden& head = kHeadGoldens[0];
   const GoldenAndFound rounds = run_golden_rounds(head, making(head, Format::kMxfp4), rounds_tolerance());
@@ -211,7 +212,8 @@ TEST(CudaDraftHeads, DraftTheSameInAGraphAndWithout) {
   EXPECT_EQ(counts.at(2).value, 2u);
 }
 
-// Up to 16 chains stream the weights, more share a pass, and a long step's rows are processed in slices.
+// For up to 16 chains the kernels stream the weights; more chains share passes over them. The rows of a long
+// step are processed in slices.
 TEST(CudaDraftHeads, DraftTheSameAloneAndInABatch) {
   const std::vector<TokenId> ids = random_ids(400, model_of_heads()->config.vocab, 5);
   const auto prompt_of = [&](int sequence) {

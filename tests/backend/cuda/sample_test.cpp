@@ -113,12 +113,12 @@ SampledToken ask_host(const Question& question) {
   return nibble::sample(scratch, question.row(), question.position);
 }
 
-// Largest error of the device's sum of the weights of V tokens, as a share of the whole sum. A weight is 2^(x
-// c) with x = l - max, c = log2(e) / t. x, log2(e), the quotient and the product are each rounded by 2^-24,
-// which leaves 4 |x / t| 2^-24 in the weight; exp2f is off by 2 ulp (CUDA's programming guide), which is 4 *
-// 2^-24. The mean of |x / t| over the weights is at most ln V: this mean and the logarithm of the weights'
-// sum, which is not negative, add up to the entropy. Rounding to an integer adds 2^-45 for each token. The
-// host rounds less: it needs no log2(e), and expf is off by 1 ulp.
+// Largest error of the device's sum of the weights of V tokens, as a share of the whole sum. A weight is
+// 2^(c*x), with x = l - max and c = log2(e) / t. x, log2(e), the quotient and the product are each rounded by
+// 2^-24. So the relative error of the weight is 4 |x / t| 2^-24. exp2f is off by 2 ulp (CUDA's programming
+// guide), which is 4 * 2^-24. The mean of |x / t| over the weights is at most ln V: this mean and the
+// logarithm of the weights' sum, which is not negative, add up to the entropy. Rounding to an integer adds
+// 2^-45 for each token. The host rounds less: it needs no log2(e), and expf is off by 1 ulp.
 double sum_tolerance(size_t vocab) {
   const auto v = static_cast<double>(vocab);
   return (4 * std::log(v) + 4) * 0x1p-24 + v * 0x1p-45;
@@ -179,7 +179,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
       double before = 0;
       for (const size_t v : kept) {
         const double after = before + weight(v);
-        // Both the sum up to the border and the whole sum may be off.
+        // The sum up to the border and the whole sum may both be off.
         if (v == static_cast<size_t>(token) && before / total - 2 * tolerance <= unit &&
             unit < after / total + 2 * tolerance)
           return true;
@@ -418,7 +418,8 @@ std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
   return all;
 }
 
-// The token unknown to the host also has an adjustment, or has none, or is the only output token.
+// Tokens that the host does not know count too: here such a token also has other adjustments, or has none, or
+// is the only token of the output.
 TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   Dice dice(4);
   const std::vector<float> logits = bell(201088, 2, dice);

@@ -308,7 +308,7 @@ TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
             << num_rows << " rows, rank " << r;
       }
     }
-    // New tags for the next number of rows.
+    // Sums of the next number of rows must not have the tags of this number.
     for (const auto& rank : ranks_) {
       rank->links.tags_per_step += 1'000'000;
     }

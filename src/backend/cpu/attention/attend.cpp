@@ -11,8 +11,8 @@
 namespace nibble::cpu {
 namespace {
 
-// A row with more than 1/kItemsPerThread of a thread's share of the work is split, so that all threads finish
-// together.
+// A row whose attention is more than 1/kItemsPerThread of a thread's share of the work is split into pieces,
+// so that all threads finish at about the same time.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);
@@ -54,8 +54,8 @@ void prefetch(const std::byte* page, const LayerKv& kv) {
   for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
 }
 
-// Keys and values of one page, copied into the order of positions. Needed for a row of a draft tree, whose
-// last positions may be in any slots. The kernels then add in the same order as without a tree.
+// Keys and values of one page, copied into the order of positions, so that kernels add in the same order as
+// without a draft tree. The last positions of a row of a tree may be in any slots of the page.
 struct GatheredPage {
   static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // enough for BF16
   alignas(64) std::byte keys[kMostBytes], values[kMostBytes];

@@ -1,4 +1,5 @@
-// RMS norm of a row: y[i] = x[i] / sqrt(mean_j x[j]^2 + eps) * g[i], i < g.count. Only y is in split order.
+// RMS norm of a row: y[i] = x[i] / sqrt(mean_j x[j]^2 + eps) * g[i], i < g.count. x and g are in natural
+// order, y in split order.
 #pragma once
 
 #include "model/weights.h"

@@ -138,7 +138,7 @@ void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const 
   });
 }
 
-// The residual to which the layer adds: with norm_before_residual the normed features, else the features.
+// Returns the residual stream of rows `outputs`: normed features if norm_before_residual, else the features.
 HeadDrafter::Rows HeadDrafter::residuals_of(View<const float, 2> features, std::span<const int> outputs) {
   const ptrdiff_t hidden = head_.config.hidden, half = padded(hidden);
   Rows residuals;
@@ -198,8 +198,8 @@ void HeadDrafter::add_mlp(Rows& residuals) {
   add_product(down_, gated_.view, residuals);
 }
 
-// Fills the cache slots of all rows; each row has the token of the next position. Computes out_ for the rows
-// with indices `outputs`.
+// Runs the head's layer. Stores keys and values of all rows, and computes out_ for the rows with indices
+// `outputs`. Each row must have the token of the position after its own.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;

@@ -48,7 +48,7 @@ class HeadDrafter {
     std::vector<BatchRow> rows;   // input row of each chain for its next draft
     std::vector<int> outputs;     // indices into `rows`: all rows
   };
-  // One Run per chain, of which only the page table is used; `pages` holds the tables' storage.
+  // One Run per chain; only its page table is used. `pages` holds the tables' storage.
   struct ChainRuns {
     std::vector<std::vector<PageId>> pages;
     std::vector<Run> runs;
@@ -72,8 +72,8 @@ class HeadDrafter {
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
   KvCache kv_;
-  // The members from taps_ to sines_ have a row per row of the step, later per chain. The others have a row
-  // per row whose logits are computed.
+  // taps_ to sines_ have one row per row of the step; while chains are extended, they have one row per chain.
+  // The other members have one row for each row whose logits are computed.
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;

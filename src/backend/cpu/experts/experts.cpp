@@ -29,7 +29,7 @@ constexpr ptrdiff_t kElsewhere{-1};  // the pair's expert is on another rank
 
 Grouping group_by_expert(View<const int, 2> chosen, const IndexRange& own) {
   const ptrdiff_t num_pairs = chosen.shape[0] * chosen.shape[1];
-  std::vector<ptrdiff_t> next(own.count);  // by expert: number of pairs, later the next free place
+  std::vector<ptrdiff_t> next(own.count);  // [expert]: number of its pairs, later its next free place
   for (ptrdiff_t pair = 0; pair < num_pairs; ++pair)
     if (own.has(chosen.data[pair])) ++next[chosen.data[pair] - own.first];
   Grouping grouping;
@@ -130,8 +130,8 @@ void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) 
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 
-// Adds to x the weighted products of h with a panel of each W2, which begins at row `first_row`. `storage`
-// has room for the results of T K panels.
+// Adds to x[t] the weighted products of h with one panel of the experts' W2: the rows from `first_row` on.
+// `storage` holds the products of all T K pairs with that panel.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
   const ptrdiff_t num_rows =
       std::min<ptrdiff_t>(args.machine.panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);

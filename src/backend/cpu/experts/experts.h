@@ -2,15 +2,15 @@
 //   h[t,k,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[2i], limit)      l = clamp(u[2i+1], -limit, limit)
 //   u = W1[e] normed[t] + b1[e]
 //   W1 [E, 2I, H], W2 [E, H, I]: decoded by block in registers, never expanded in memory
-// W1 and W2 are MXFP4, BF16 or FP8, read by the same kernels as dense matrices, with float32 activations; or
-// strips of MXFP4 or Q8_0, with int8 activations (q8.h): the normed row is quantised once per
-// token, and h right after it is computed. Memory traffic: the weights of an expert once per kTokenBlock of
-// its rows (20b, one token: 52.9 MB per layer).
+// W1 and W2 are MXFP4, BF16 or FP8 with float32 activations, read by the same kernels as dense matrices; or
+// strips of MXFP4 or Q8_0 with int8 activations (q8.h). Then each normed row is quantised once, and h as soon
+// as it is computed. Memory traffic: the weights of an expert once per kTokenBlock of its rows (20b, one
+// token: 52.9 MB per layer).
 //
 // Design: (row, k) pairs are grouped by expert. In the first of two loops, a work item is a panel of one
 // expert's W1. It also applies swiglu, because gates and linear parts are alternate rows. In the second loop,
-// an item is a panel of W2 of all experts. It adds the K terms of its elements of x in the router's order of
-// k: the result of a row does not depend on other rows' experts.
+// a work item is a panel of W2 of all experts. It adds the K terms of an element of x in the router's order
+// of k, so the result of a row does not depend on other rows' experts.
 #pragma once
 
 #include "backend/cpu/machine.h"
@@ -31,7 +31,7 @@ struct ExpertsArgs {
   IndexRange own;               // the experts whose weights this rank has; other experts add nothing
   float swiglu_limit;
   View<float, 2> gated;  // [T K, I*], scratch for float activations: h
-  // Scratch for int8 activations. Rows are sorted by expert, so rows with the same weights are adjacent.
+  // Scratch for int8 activations. Rows are sorted by expert: rows with the same weights are adjacent.
   View<Q8Block, 2> normed_q8;  // [T K, H / 32]: normed rows
   View<Q8Block, 2> gated_q8;   // [T K, I / 32]: h
   View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch: products with W2

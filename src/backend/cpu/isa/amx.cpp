@@ -38,7 +38,7 @@ void configure(int num_tokens) {
   for (int tile = 0; tile < 4; ++tile) set(tile, num_tokens, 4 * kRows);
   for (int tile = 4; tile < 6; ++tile) set(tile, num_tokens, kBlock);
   for (int tile = 6; tile < 8; ++tile) set(tile, kBlock / 4, 4 * kRows);
-  asm volatile("" : : "r"(&config) : "memory");  // GCC 12 would assume that only 8 bytes are read
+  asm volatile("" : : "r"(&config) : "memory");  // else GCC 12 assumes that the next line reads only 8 bytes
   _tile_loadconfig(&config);
 }
 

@@ -17,7 +17,7 @@ struct Avx2 {
     Vec even, odd;
   };
   static constexpr int kLanes{8};
-  // all 16 registers: 8 sums, 2 weights, the table and masks; activations stay in memory
+  // Takes all 16 registers: 8 sums, 2 weights, the table and masks. Activations stay in memory.
   static constexpr int kTileTokens{2};
 
   static Vec zero() { return _mm256_setzero_ps(); }

@@ -31,8 +31,8 @@ inline constexpr int kBlock{32};  // elements of a row decoded together: the siz
 // set, so y[t][r] has the same bits for any number of tokens and rows.
 struct DotArgs {
   const void* weights;      // [rows, cols], row-major: BF16, E4M3, or MXFP4 codes (16 bytes per 32 elements)
-  const uint8_t* scales;    // for MXFP4: E8M0, [rows, cols / 32]
-  const float* row_scales;  // for E4M3: [rows], factor of the finished sum; null: all are 1
+  const uint8_t* scales;    // MXFP4 only: E8M0, [rows, cols / 32]
+  const float* row_scales;  // E4M3 only: [rows], factor of the finished sum; null: all factors are 1
   int cols;
   int first_row, num_rows;
   const float* const* x;  // [num_tokens]: pointers to rows of `cols` elements in split order
@@ -46,7 +46,7 @@ using DotKernel = void (*)(const DotArgs&);
 struct WeighArgs {
   const void* values;  // BF16 or E4M3 [num_positions, head_dim]
   int num_positions, head_dim;
-  const float* weights;  // [num_heads, weights_stride], of which num_positions are read
+  const float* weights;  // [num_heads, weights_stride]; the first num_positions of each row are read
   ptrdiff_t weights_stride;
   int num_heads;
   float* out;  // [num_heads, out_stride]: sums, each row in split order
@@ -66,15 +66,14 @@ struct Q8Block {
   int32_t q8_0_offset;  // -128 * sum of codes, for Q8_0
 };
 
-// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], with weights in strips and int8 activations; y[t][r]
-// has the same bits for any number of tokens and rows. A strip has one row per 32-bit lane of a vector
-// (StripRow::strip_rows rows). A vector holds 4 adjacent columns of all rows of the strip, and is multiplied
-// by 4 activations that are broadcast to all lanes. A block of a strip takes the same number of bytes as in a
-// file:
-//   MXFP4   16 bytes of codes per row: word v = 0..3 of row 0, of row 1, ..., then word v + 1. Byte j of a
-//           word has column 8 v + j in the low and 8 v + 4 + j in the high nibble. One E8M0 scale per row
-//   Q8_0    32 bytes per row: word w = 0..7 of row 0, of row 1, ..., then word w + 1. Byte j of a word is
-//           column 4 w + j, int8. One scale d per row, an IEEE half
+// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], with weights in strips and int8 activations. y[t][r]
+// has the same bits for any number of tokens and rows. A strip has StripRow::strip_rows rows, one per 32-bit
+// lane of a vector. A lane holds 4 adjacent columns of its row; 4 activations, broadcast to all lanes,
+// multiply it. A block (32 columns) of a strip takes as much memory as in a file, in this order:
+//   MXFP4  word 0 of each row, then word 1 of each row, up to word 3. Byte j of word v has column 8 v + j in
+//          its low nibble and column 8 v + 4 + j in its high nibble. One E8M0 scale per row
+//   Q8_0   word 0 of each row, then word 1 of each row, up to word 7. Byte j of word w is column 4 w + j, as
+//          int8. One scale d per row, an IEEE half
 struct StripArgs {
   const uint8_t* codes;   // [strip, block, word, row, byte of 4]; 4 or 8 words per block
   const uint8_t* scales;  // [strip, block, row]

@@ -1,18 +1,18 @@
-// The loops of DotArgs and WeighArgs (isa/kernels.h) for vectors of any width, in an unnamed namespace, so
-// that each file that includes this header has its own copy.
+// The loops of DotArgs and WeighArgs (isa/kernels.h) for vectors of any width. The unnamed namespace gives
+// each file that includes this header its own copy.
 //
-// `Simd` is one instruction set: Vec has kLanes floats; sum(v) adds the lanes in a fixed order,
-// sums_of_four(a, b, c, d, to), if present, those of four vectors; bf16(p), e4m3(p) and mxfp4(p, table)
-// decode 2 * kLanes elements into a vector of the even and one of the odd ones; e4m3 values must be
-// multiplied by kE4m3Factor, a power of two; table(scale) is the table for mxfp4; kTileTokens tokens share a
+// `Simd` is one instruction set. Vec has kLanes floats. sum(v) adds the lanes in a fixed order; if present,
+// sums_of_four(a, b, c, d, to) does so for four vectors. bf16(p), e4m3(p) and mxfp4(p, table) decode 2 *
+// kLanes elements into two vectors, of the even and of the odd elements. Results of e4m3() must be multiplied
+// by kE4m3Factor, a power of two. table(scale) makes the table for mxfp4(). kTileTokens tokens share a
 // decoded block.
 //
-//             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
-//   w[row]     .     .     .     .       Each of the rows x tokens sums is a vector register. It takes its
-//   w[row+1]   .     .     .     .       blocks in the same order in tiles of any size, so a token's bits are
-//   w[row+2]   .     .     .     .       the same alone and in a batch. A block of weights is decoded into
-//   w[row+3]   .     .     .     .       registers once and multiplies all tokens of the tile.
-// A decoded token reads every weight once and is memory-bound; in prefill, w stays in L1 for all tokens.
+//              x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
+//   w[row]      .     .     .     .       Each dot is a vector register: the sum of one row and one token.
+//   w[row+1]    .     .     .     .       It adds blocks in the same order in tiles of any size, so a token
+//   w[row+2]    .     .     .     .       has the same bits alone and in a batch. A block of weights is
+//   w[row+3]    .     .     .     .       decoded once and multiplies all tokens of the tile.
+// Decoding a token reads each weight once and is bound by memory. In prefill, w stays in L1 for all tokens.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"

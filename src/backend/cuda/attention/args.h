@@ -25,11 +25,11 @@ struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // limit of pages to prefetch per row, from its last page back; 0: no prefetch
+  int max_pages{0};  // largest number of a row's last pages to prefetch; 0: no prefetch
 };
 
 struct RopeInput {
-  const float* frequencies;  // [D / 2]
+  const float* frequencies;  // [D / 2]: radians per position for each pair of elements
   float concentration;
 };
 
@@ -49,8 +49,8 @@ struct AppendArgs {
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
 // attend_rows() computes attention row by row: out = softmax(rope(q) k / 8, sink) v. A row attends to the
-// positions up to its own, within the layer's window if the layer has one. In a draft tree, it attends to the
-// positions on its path (RowPath).
+// positions up to its own, within the layer's window if the layer has one. In a draft tree, a row attends to
+// the positions on its path (RowPath).
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv(): q, k and v of each row
@@ -58,28 +58,31 @@ struct AttendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  int window;          // number of positions that a row sees, its own included; 0: all
-  const float* sinks;  // [Nq]
+  int window;          // number of positions that a row sees, its own included; 0: no limit
+  const float* sinks;  // [Nq]: the logit of each query head's sink
   // Whether attend_rows() also writes the rows' k and v to the cache. If so, all rows of the step must be of
   // different sequences.
   int writes_kv;
-  int first_row, max_chunks;  // the launch's first row (index in the step); chunks of its longest row
+  int first_row, max_chunks;  // the launch's first row (index in the step); chunks of the longest row
   // [rows of the launch, Nkv, max_chunks, kPartialFloats], scratch: a partial softmax per chunk
   float* partials;
   unsigned* tickets;  // [rows of the launch, Nkv]: counts finished CTAs; zero between launches
-  Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs of a launch exchange. Zero between
-  // launches.
+  Activations out;    // [T, Nq D]: the result
+  // [mailbox_partials, kPartialFloats]: partial softmaxes that CTAs of a launch exchange. The words are zero
+  // between launches.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
 inline constexpr int kChunkPages{8};     // pages per chunk; a chunk has 256 positions
 inline constexpr int kMaxChunks{512};    // largest number of chunks of a row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};  // largest number of query heads per key/value head
-inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};  // outputs, reference and sum of each head
+// Number of floats in a chunk's partial softmax. Each head has 64 outputs, the softmax reference that its
+// exponentials are relative to (page.cuh), and the sum of exponentials.
+inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
-// Smallest number of rows of a run that are computed in tiles. Shorter runs use attend_rows().
+// Smallest number of rows of a run (adjacent rows of one sequence) whose attention is computed in tiles.
+// Shorter runs use attend_rows().
 inline constexpr int kMinTiledRows{32};
 
 // attend_tiles() and attend_wgmma() compute attention in tiles, after append(): up to kTileRows consecutive
@@ -88,19 +91,19 @@ struct AttendTilesArgs {
   StepInput input;
   int num_heads, num_kv_heads;
   LayerPages pages;
-  int window;            // number of positions that a row sees, its own included; 0: all
-  const float* sinks;    // [Nq]
+  int window;            // number of positions that a row sees, its own included; 0: no limit
+  const float* sinks;    // [Nq]: the logit of each query head's sink
   Activations attended;  // [T, Nq D]: input: the queries from append(); output: the result
-  // [kMostTileCtas, kTileTotals]: sums of an unfinished tile, which one CTA leaves for the CTA that
-  // continues the tile (stretch.cuh). Zero between launches.
+  // [kMostTileCtas, kTileTotals]: sums of an unfinished tile, which one CTA leaves for the CTA that continues
+  // the tile (stretch.cuh). The words are zero between launches.
   float* mailbox{nullptr};
 };
 inline constexpr int kMostTileCtas{144};  // largest number of CTAs of attend_wgmma(): the SMs of a full GH100
-inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats that one CTA passes to the next
+inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats from one CTA to the next: 36 per thread
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 
-size_t attend_tiles_shared_bytes();  // dynamic shared memory of a CTA
+size_t attend_tiles_shared_bytes();  // returns the bytes of dynamic shared memory of a CTA
 size_t attend_wgmma_shared_bytes();
 
 void prepare_append();

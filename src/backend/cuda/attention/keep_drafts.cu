@@ -10,11 +10,12 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Up to kKeepThreads drafts of a run, which a CTA examines at once, and the moves of the accepted ones.
+// Up to kKeepThreads drafts of a run (adjacent rows of one sequence), which a CTA examines at once, and the
+// moves of the accepted drafts.
 struct KeptTile {
-  int parents[kKeepThreads];  // parent_of_row() of each draft
-  bool fit[kKeepThreads];     // fits() of each draft (input/draft_slots.h)
-  int right[kKeepThreads];    // the accepted drafts, as rows of the run
+  int parents[kKeepThreads];  // result of parent_of_row() for each draft (input/draft_slots.h)
+  bool fit[kKeepThreads];     // result of fits() for each draft (input/draft_slots.h)
+  int right[kKeepThreads];    // indices of the accepted drafts among the run's rows
   // Source and destination of each accepted draft's move: indices of keys ([D] elements each) in a layer's
   // cache.
   uint2 moves[kKeepThreads];
@@ -23,7 +24,7 @@ struct KeptTile {
 
 // Moves K and V of `num_moves` drafts for all heads. A thread moves the same 16 bytes of every draft. The
 // thread may read kAhead drafts before it writes the first of them: drafts are ordered by slot, and each
-// moves to its own slot or an earlier one, so no write overwrites a draft that is still to be read.
+// draft moves to its own slot or an earlier one, so no write overwrites a draft that is still to be read.
 __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const uint2* moves, int num_moves) {
   constexpr int kAhead{4};
   const int row_quads = row_bytes / 16;

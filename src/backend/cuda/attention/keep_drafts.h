@@ -1,4 +1,5 @@
-// Launch function of keep_drafts(). This header is C++17, because CUDA code includes it.
+// Declares the launch function keep_drafts() and its arguments. This header is C++17, because CUDA code
+// includes it.
 #pragma once
 
 #include "backend/cuda/attention/args.h"

@@ -21,14 +21,14 @@ struct AttendLaunch {
   int ctas_of_head{1};  // CTAs that share the chunks of one row and key/value head
   Chunks chunks{Chunks::kOne};
   bool is_crowded{false};        // whether the launch has at least kCrowd times the CTAs that fit at once
-  bool joins_by_mailbox{false};  // several CTAs merge a row's chunks; false: the last CTA to finish does
+  bool joins_by_mailbox{false};  // whether several CTAs merge a row's chunks; if false, the last CTA merges
 };
 
 // Returns the launch of attend_rows() for `num_rows` rows. `max_chunks`: chunks of the longest row.
 // `mailbox_partials`: number of partial softmaxes that fit in the mailbox.
 //
 // Up to kFewRows rows, the number of chunks per CTA is such that all CTAs are resident. A CTA with several
-// chunks is faster than several CTAs one after another, because it loads the next chunk's pages while it
+// chunks is faster than several CTAs one after another, because the CTA loads the next chunk's pages while it
 // multiplies the current chunk. With more rows, a CTA takes at most kMostChunks chunks; with a higher limit,
 // the launch would wait longer for the CTA of its longest row.
 //

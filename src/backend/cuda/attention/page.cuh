@@ -1,16 +1,16 @@
 // Code shared by the attention kernels: conversion of cache elements, rope, and the softmax of a page.
 //
-// An exponential is 2^(score - R), rounded to bfloat16. R, the reference, is normally the same for all pages
-// of a row and head: a whole number kHeadroom above the head's sink (head_reference()). So most pages need
-// no maximum, and their sums are added without rescaling. Only if an exponential of a page is 2 or more does
-// the page get an R of its own: its largest score, rounded up. An R far above the scores loses no precision:
-// exponentials are floating-point, and values below 2^-126 hardly count next to the sink's exponential
-// (about 2^-80).
+// The softmax's exponentials are 2^(score - R), rounded to bfloat16. R, the reference, is normally the same
+// for all pages of a row and head: a whole number kHeadroom above the head's sink (head_reference()). So most
+// pages need no maximum, and their sums are added without rescaling. A page gets an R of its own, its largest
+// score rounded up, only if an exponential would otherwise be 2 or more. An R far above the scores loses no
+// precision: exponentials are floating-point, and values below 2^-126 hardly count next to the sink's
+// exponential (about 2^-80).
 //
 // A chunk is 8 pages, counted from the row's first page. The products of exponentials and values of a chunk
-// form one chain of sums, in the order of positions; then the chunks are added in order. To change the R of a
-// sum or of an exponential is to multiply it by a power of two, which is exact. Decoding knows all references
-// of a chunk before it multiplies; prefill rescales its sums when it meets a larger reference. Decoding and
+// form one chain of sums, in the order of positions; then the chunks are added in order. A change of R
+// multiplies a sum or an exponential by a power of two, which is exact. Decoding knows all references of a
+// chunk before it multiplies; prefill rescales its sums when it meets a larger reference. Decoding and
 // prefill give the same bits, unless a number falls below 2^-126, where float32 loses bits.
 #pragma once
 
@@ -28,7 +28,7 @@ namespace nibble::cuda {
 inline constexpr int kHeadDim{64};
 inline constexpr int kHalf{kHeadDim / 2};
 inline constexpr float kLog2E{1.4426950408889634f};
-// Elements of one head's keys (or values) in one page.
+// Number of elements of one head's keys, or of its values, in one page.
 inline constexpr int kPageElements{kPagePositions * kHeadDim};
 
 __device__ inline uint32_t pair_of(float low, float high) {
@@ -37,7 +37,7 @@ __device__ inline uint32_t pair_of(float low, float high) {
 }
 
 // Converts elements of the KV cache: encode() rounds a float to the cache's format; to_bf16() converts 8
-// stored elements to bfloat16, exactly.
+// stored elements to bfloat16, without rounding.
 template <KvFormat format>
 struct KvCodec;
 template <>
@@ -54,11 +54,11 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Shifts exponent and mantissa to their places in bfloat16, which gives the value times 2^-120, and
-  // multiplies by 2^120.
+  // Shifts the exponent and mantissa of each code to their places in bfloat16, which gives the value times
+  // 2^-120. Then multiplies that number by 2^120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // each upper byte holds a code
+      const uint32_t high = __byte_perm(codes, 0, selector);  // the upper byte of each half is a code
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
       const __nv_bfloat162 value =
           __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
@@ -82,16 +82,16 @@ struct Rotation {
 };
 
 // Returns a query element as it is multiplied with keys: divided by sqrt(D) = 8, and multiplied by log2(e),
-// so that softmax needs powers of two. The result is rounded only once, after both factors.
+// so that the softmax can use powers of two. The result is rounded only once, after both factors.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v from qkv(), in which each sum is stored in one or two parts (dense/args.h). row(i)
-// returns element i, the sum of the element's parts.
+// A row of q, k and v from qkv(), in which each sum is stored in one or two parts (dense/args.h).
+// operator()(i) returns element i, the sum of the element's parts.
 struct QkvRow {
   const float* row;
-  size_t rest;  // distance in floats from first to second parts; 0: there is one part
+  size_t rest;  // distance in floats from an element's first part to its second; 0 for one part
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
 // Returns one row of args.parts. `args`: AttendArgs or AppendArgs.
@@ -108,8 +108,8 @@ __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& inp
   return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
 }
 
-// Returns the address in the KV cache of one head's keys on a page of a row. `args`: AppendArgs or
-// AttendTilesArgs.
+// Returns the address of one head's keys on a page in the KV cache. `page`: number of the page in the row's
+// sequence. `args`: AppendArgs or AttendTilesArgs.
 template <KvFormat format, typename Args>
 __device__ typename KvCodec<format>::Element* page_of(const Args& args, const RowInput& row, int page,
                                                       int kv_head) {
@@ -119,15 +119,16 @@ __device__ typename KvCodec<format>::Element* page_of(const Args& args, const Ro
 }
 
 // Returns 2^exponent for a whole exponent of at most 0, or 0 if the exponent is below -126, -inf or NaN. The
-// addition leaves exponent + 127, the biased exponent, in the sum's lowest bits. A conversion instruction
-// would run on the unit that is busy with exponentials.
+// exponent is converted to an integer by an addition, which leaves exponent + 127, the biased exponent, in
+// the sum's lowest bits. A conversion instruction would run on the unit that is busy with exponentials.
 __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
-// Returns the reference R that the pages of a head normally use. `sink`: the sink's logit times log2(e). A
-// page whose scores are at most kHeadroom above the sink (55 in units of logits) needs no R of its own. A
-// sink below -2^16 counts as -2^16; most pages then need an R of their own.
+// Returns the softmax reference R that the pages of a head normally use: exponentials are 2^(score - R).
+// `sink`: the sink's logit times log2(e). A page whose scores are at most kHeadroom above the sink (55 in
+// units of logits) needs no R of its own. A sink below -2^16 counts as -2^16; most pages then need an R of
+// their own.
 inline constexpr float kHeadroom{80};
 __device__ inline float head_reference(float sink) { return fmaxf(ceilf(sink), -0x1p16f) + kHeadroom; }
 
@@ -149,7 +150,7 @@ __device__ float largest_of_lane(const float (&scores)[4][4]) {
 // t = lane % 4).
 using Exponentials = uint32_t[2][4];
 
-// Computes the exponentials of row g + 8 * half, relative to `reference`.
+// Computes the exponentials of row g + 8 * half (g = lane / 4), relative to `reference`.
 template <int half>
 __device__ void take_exponentials(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
 #pragma unroll
@@ -157,7 +158,8 @@ __device__ void take_exponentials(const float (&scores)[4][4], float reference, 
     exponentials[n / 2][n % 2 * 2 + half] =
         pair_of(exp2_of(scores[n][2 * half] - reference), exp2_of(scores[n][2 * half + 1] - reference));
 }
-// Multiplies the exponentials of row g + 8 * half by `power`, a power of two. The product is exact.
+// Multiplies the exponentials of row g + 8 * half (g = lane / 4) by `power`, a power of two. The product is
+// exact.
 template <int half>
 __device__ void scale(Exponentials& exponentials, float power) {
   // The upper half of a float32 power of two is the same power in bfloat16.
@@ -170,9 +172,9 @@ __device__ void scale(Exponentials& exponentials, float power) {
   }
 }
 
-// A bfloat16 number has its highest exponent bit set if its magnitude is at least 2. kTooLarge has that bit
-// of both numbers of a pair. So the bitwise "or" of several pairs shows whether any of their exponentials is
-// too large for its reference.
+// An exponential of 2 or more is too large: its page then needs a larger softmax reference. A bfloat16 number
+// of at least 2 has the highest bit of its exponent set; kTooLarge is that bit in both numbers of a pair. So
+// the bitwise "or" of several pairs shows whether any of their exponentials is too large.
 inline constexpr uint32_t kTooLarge{0x40004000};
 struct BitwiseOr {
   __device__ uint32_t operator()(uint32_t a, uint32_t b) const { return a | b; }
@@ -182,9 +184,9 @@ __device__ uint32_t bits_of_row(const Exponentials& exponentials) {
   return exponentials[0][half] | exponentials[0][2 + half] | exponentials[1][half] |
          exponentials[1][2 + half];
 }
-// Returns the reference R of a row on a page. `exponentials` were computed from `scores` relative to
-// `reference`. If one of them is 2 or more, they are recomputed relative to the page's own R, which is
-// returned.
+// Returns the softmax reference R of a row on a page. `exponentials`: the exponentials of `scores`, relative
+// to `reference`. If an exponential is 2 or more, recomputes all of them relative to the page's own R, and
+// returns that R.
 template <int half>
 __device__ float own_reference(const float (&scores)[4][4], float reference, Exponentials& exponentials) {
   const float largest = reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum());
@@ -195,12 +197,12 @@ __device__ float own_reference(const float (&scores)[4][4], float reference, Exp
   return own;
 }
 
-// Two ones in bfloat16. A product of exponentials and ones sums the exponentials. The sum is over the rounded
-// exponentials, which also multiply the values: if one position outweighs all others, the output is exactly
+// Two ones in bfloat16. A product of exponentials and ones sums the exponentials after rounding, and the same
+// rounded exponentials multiply the values. So if one position outweighs all others, the output is exactly
 // that position's value.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
-// Merges two partial softmaxes: rescales both to the larger of their references, then adds them.
+// Merges two partial softmaxes: rescales both to the larger of their softmax references, then adds them.
 struct Join {
   float reference, before, more;  // before, more: factors of the two softmaxes; one of them is 1
   __device__ Join(float reference_before, float reference_more)

@@ -13,8 +13,8 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // each warp takes one page of a chunk
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// The partial softmax of a chunk in global memory: outputs [8 heads][64 elements], then references [8], then
-// sums of exponentials [8].
+// The partial softmax of a chunk in global memory: outputs [8 heads][64 elements], then softmax references
+// [8], then sums of exponentials [8].
 struct Partial {
   float* data;
   // Returns the address of elements 2 i and 2 i + 1 of a head's output.
@@ -25,7 +25,8 @@ struct Partial {
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
 };
 
-// The merged partial softmax of one head, in one warp: lane l has elements 2 l and 2 l + 1 of the output.
+// The merged partial softmax of one head, in the registers of one warp: lane l holds elements 2 l and 2 l + 1
+// of the output.
 struct Joined {
   float reference{-INFINITY}, sum{0};
   float2 out{0, 0};
@@ -38,7 +39,7 @@ struct Joined {
 
 // One warp's part of a chunk's partial softmax: elements 8 w to 8 w + 7 of every head's output, where w is
 // the warp's number. Lane 4 g + t holds elements 8 w + 2 t and 8 w + 2 t + 1 of head g, and that head's
-// reference and sum.
+// softmax reference and sum of exponentials.
 struct ChunkSums {
   float reference, sum;
   float2 out;
@@ -54,10 +55,10 @@ struct ChunkSums {
   }
 };
 
-// Merges the chunks of one head, all of which are in memory. One warp calls it, in the last CTA of a row and
-// key/value head. Each lane keeps the outputs of kAhead chunks in registers, to hide memory latency: after
-// adding one, the lane loads the output of the chunk kAhead later. `of_row`: partial softmax of the row's
-// first chunk.
+// Merges the chunks' partial softmaxes of one head. All of these partial softmaxes must be in memory already.
+// One warp calls it, in the last CTA of a row and key/value head. To hide memory latency, each lane keeps the
+// outputs of kAhead chunks in registers: after adding the output of chunk c, the lane loads that of chunk c +
+// kAhead. `of_row`: partial softmax of the row's first chunk.
 template <int kAhead>
 __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
@@ -68,7 +69,9 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  float reference = -INFINITY, sum = 0;  // those of chunk first_of_32 + lane, in the loop below
+  // Softmax reference and sum of exponentials of the chunk that this lane holds. In the loop over groups of
+  // 32 chunks, lane n holds chunk first_of_32 + n.
+  float reference = -INFINITY, sum = 0;
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
     sum = c < num_chunks ? __ldcg(&of_row.sum(head) + c * kPartialFloats) : 0;
@@ -96,7 +99,7 @@ __device__ Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
 // The partial softmaxes of one head in shared memory, for up to kTileChunks chunks at a time.
-inline constexpr int kTileChunks{72};  // more than the 64 chunks of a row of 16,384 positions
+inline constexpr int kTileChunks{72};  // the 64 chunks of 16,384 positions fit at once
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];

@@ -35,7 +35,7 @@ struct RowShare {
   int first_chunk, chunk_step, num_chunks;  // first_chunk is negative if the CTA has no chunk
 };
 
-// Computes c += A B. a0 and a2 are the upper 8 rows of A; the lower 8 rows are zero.
+// Computes c += A B, where registers a0 and a2 hold the upper 8 rows of A, and the lower 8 rows are zero.
 __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
@@ -67,18 +67,18 @@ template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
   using Eight = typename KvCodec<format>::Eight;
-  Eight keys[4][2];    // keys[n][half]: 8 elements from 32 * half + 8 t on, at position 8 n + g
-  Eight values[2][4];  // values[half][i]: 8 elements from 8 g on, at position_of(half, i)
+  Eight keys[4][2];    // keys[n][half]: 8 elements from 32 * half + 8 t on, of the key at position 8 n + g
+  Eight values[2][4];  // values[half][i]: elements 8 g to 8 g + 7 of the value at position_of(half, i)
 
   // Returns the distance in positions from the lane's first value to values[half][i].
   static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // load_keys() and load_values() call keys_from(position, element) with the lane's first position in the
-  // page and first element. keys_from() returns a function f(positions, elements), which gives the address
-  // that many positions and elements later. The arguments of f are compile-time constants, so that one
-  // address serves all loads of a lane.
+  // load_keys() and load_values() call keys_from(position, element) with the place of the lane's first load:
+  // a position in the page, and an element of its key. keys_from() returns a function f(positions, elements):
+  // the address `positions` positions and `elements` elements after that place. The arguments of f are
+  // compile-time constants, so the lane computes only one address for all its loads.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -119,19 +119,19 @@ struct PageRegisters {
 };
 
 // A chunk's exponentials and values in shared memory, where the warps of a CTA exchange them. The first
-// index is the page's number in the chunk.
+// index of each array is the page's number in the chunk.
 struct ChunkPages {
   // exponentials[page][lane]: four pairs; pair n is for head g at positions 8 n + 2 t and 8 n + 2 t + 1
   // (g = lane / 4, t = lane % 4)
   uint4 exponentials[kAttendWarps][32];
-  // values[page][position][p ^ (position % 8)]: elements 8 p to 8 p + 7 of the value
+  // values[page][position][p ^ (position % 8)]: elements 8 p to 8 p + 7 of the position's value
   uint4 values[kAttendWarps][kPagePositions][kHeadDim / 8];
   float references[kAttendWarps][kMaxGroupHeads];
 };
 
 // Returns the warp's part of a chunk's partial softmax. `num_pages`: pages of the chunk. `reference`:
-// head_reference() of head g = lane / 4. `is_scaled`: whether any head has a reference of its own on any page
-// of the chunk.
+// head_reference() of head g = lane / 4. `is_scaled`: whether any head has a softmax reference of its own on
+// any page of the chunk.
 __device__ inline ChunkSums multiply_values(const ChunkPages& pages, int num_pages, float reference,
                                             bool is_scaled) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -237,17 +237,17 @@ class WarpPages {
     put(keys + to_value_, own.value);
   }
   // Computes the exponentials of the warp's page, and stores them with the page's values in `pages`. Returns
-  // whether any head has its own reference on this page. `reference`: head_reference() of head g = lane / 4.
-  // The row must see at least one position of the page. Scores of positions that the row does not see are
-  // masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as soon as the
-  // key registers are free.
+  // whether any head has its own softmax reference on this page. `reference`: head_reference() of head g =
+  // lane / 4. The row must see at least one position of the page. Scores of positions that the row does not
+  // see are masked, by code that is skipped if the row sees the whole page. Loads the next page's keys as
+  // soon as the key registers are free.
   __device__ bool attend(int chunk, const RowQkv<format>& own, float reference, ChunkPages& pages) {
-    uint32_t queries[4][2];  // A registers of four products, each over 16 elements of the heads
+    uint32_t queries[4][2];  // A registers of four products, each of which sums over 16 elements
     own.load_queries(queries);
     const int first = page_of(chunk) * kPagePositions;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const bool has_end = first + kPagePositions - 1 > share_.seen.last;
-    float scores[4][4]{};  // [n][0], [n][1]: head g at positions 8 n + 2 t, 8 n + 2 t + 1
+    float scores[4][4]{};  // scores[n][0], [n][1]: scores of head g at positions 8 n + 2 t, 8 n + 2 t + 1
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -266,7 +266,7 @@ class WarpPages {
               position < share_.seen.first || position > share_.seen.last)
             scores[n][c] = -INFINITY;
     }
-    if (has_end) {  // Positions that are not written yet may hold anything, even NaN.
+    if (has_end) {  // Slots of later positions are not written yet, and may hold NaN.
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -292,10 +292,10 @@ class WarpPages {
   }
 
  private:
-  // The place of a page in the cache, as an index: with a pointer, the compiler would not know that the page
-  // is in global memory.
+  // Indices that locate a page in the cache. They are not pointers: with a pointer, the compiler would not
+  // know that the page is in global memory.
   struct Place {
-    bool is_there;      // false: the row has no such page
+    bool is_there;      // whether the row has this page
     uint32_t keys;      // index of the head's keys of this page in the cache, in units of kPageElements
     uint32_t lane_key;  // in_trees only: index of this lane's key, see key_on_path()
   };

@@ -95,7 +95,7 @@ struct RowOutputs {
   }
 };
 
-// The partial softmaxes of a row's chunks in global memory.
+// Finds the partial softmaxes of a row's chunks in global memory.
 struct RowPartials {
   float* data;
   size_t first;  // index of the row's first chunk in `data`
@@ -114,8 +114,8 @@ union RowResults {
 
 struct ChunkOfRow {
   const ChunkPages& pages;
-  int chunk;       // index in the row
-  bool is_scaled;  // whether any head has a reference other than head_reference() on any page
+  int chunk;       // index of the chunk in the row
+  bool is_scaled;  // whether on any page a head has another softmax reference than head_reference()
 };
 
 // Multiplies a chunk's exponentials with its values. If the row has only this chunk, stores the row's
@@ -165,10 +165,10 @@ __device__ void join_in_last_cta(const LaunchedArgs& args, const RowOutputs& out
   outputs.store(join_chunks<kAhead>(of_row, warp, share.num_chunks), warp, 2 * lane, from_here(sink));
 }
 
-// `in_trees`: the step has draft trees, so a row may see its last positions along a path (RowPath); if false,
-// the slot of position p is p. `in_trees` changes only where keys and values are read. `group_heads`: query
-// heads per key/value head; an argument, because a division in the kernel is slow. `num_ctas`: CTAs that must
-// fit on an SM.
+// The kernel of attend_rows(). `in_trees`: whether the step has draft trees. If so, a row may see its last
+// positions along a path (RowPath); if not, position p has slot p. `in_trees` changes only where keys and
+// values are read. `num_ctas`: CTAs that must fit on an SM. `group_heads`: query heads per key/value head.
+// The host computes this number, because a division in the kernel is slow.
 template <KvFormat format, bool in_trees, Chunks chunks, int num_ctas>
 __global__ void __launch_bounds__(kAttendThreads, num_ctas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
@@ -179,15 +179,16 @@ __global__ void __launch_bounds__(kAttendThreads, num_ctas)
   // The code from here to wait_for_predecessor() reads only the step's input, weights, and keys and values of
   // earlier steps, none of which depend on the previous launch.
   const RowShare share = share_of_cta<chunks>(args);
-  if (share.first_chunk < 0) return;  // the grid has CTAs for the chunks of the launch's longest row
-  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether each CTA has only one chunk
+  if (share.first_chunk < 0) return;  // a shorter row leaves CTAs of the grid without a chunk
+  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether this CTA has only one chunk
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
   pages.prefetch_next();
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, share.row.position);
-  // The sink of head lane / 4, loaded here but used only after the wait: its first use stalls until the loads
-  // of pages, issued earlier, have arrived. A use before the wait would delay the loads of q.
+  // The sink of head lane / 4 is loaded here, but used only after the wait. The first use stalls until the
+  // loads of pages, which were issued earlier, have arrived. A use before the wait would therefore delay the
+  // loads of q.
   const float sink = load_now(args.sinks + share.kv_head * group_heads +
                               min(static_cast<int>(threadIdx.x) % 32 / 4, group_heads - 1));
   // This kernel leaves room on the SMs, where the next launch can already prefetch its first weights.

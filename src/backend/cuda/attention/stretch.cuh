@@ -19,7 +19,7 @@
 
 namespace nibble::cuda {
 
-// A cut in the list of tiles: after the first `pages` pages of tile number `tile`. Tiles are numbered over
+// A cut in the list of tiles is after the first `pages` pages of tile number `tile`. Tiles are numbered over
 // all heads.
 struct TileCut {
   int tile{0}, pages{0};
@@ -32,8 +32,8 @@ struct TileStretch {
 // Returns the stretch of this CTA. All threads of the CTA must call it.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
-  // Cost of a tile apart from its pages, for queries, outputs and the first page's latency. Unit: the cost
-  // of one page (measured: docs/decisions/0014).
+  // Fixed cost of a tile, for queries, outputs and the latency of the first page. The unit is the cost of one
+  // page; docs/decisions/0014 has the measurement.
   constexpr int kTileCost{12};
   const int cta = static_cast<int>(blockIdx.x), num_ctas = static_cast<int>(gridDim.x);
   if (num_ctas == num_tiles * args.num_kv_heads) return {{cta, 0}, {cta + 1, 0}};

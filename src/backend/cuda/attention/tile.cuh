@@ -19,8 +19,9 @@ namespace nibble::cuda {
 inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
 
 // The partial softmax of a lane's two rows: sums of the current chunk, and totals of all earlier chunks. Sums
-// and totals are relative to the row's largest reference so far, so a chunk is added to the totals without
-// rescaling. The two rows of a lane belong to the same head, so they start with the same reference.
+// and totals are relative to the row's largest softmax reference so far, so a chunk is added to the totals
+// without rescaling. The two rows of a lane belong to the same head, so they start with the same softmax
+// reference.
 class TileSums {
  public:
   // chunk[n] for n < 8: sums of output columns 8 n to 8 n + 7. chunk[8]: sums of the exponentials, in
@@ -29,9 +30,9 @@ class TileSums {
 
   __device__ explicit TileSums(float of_head) : reference_{of_head, of_head} {}
   __device__ float reference(int half) const { return reference_[half]; }
-  // Raises the reference of row `half` to `reference` if that is larger, and rescales the chunk's sums.
-  // Returns the factors (Join) by which the caller must multiply the row's totals (before), and exponentials
-  // relative to `reference` (more).
+  // Raises the softmax reference of row `half` to `reference` if `reference` is larger, and rescales the
+  // chunk's sums. Returns the factors (Join) by which the caller must multiply the row's totals
+  // (Join::before) and exponentials relative to `reference` (Join::more).
   template <int half>
   __device__ Join raise(float reference) {
     const Join join(reference_[half], reference);
@@ -63,7 +64,7 @@ class TileSums {
   __device__ void end_chunk() {
     for_sums<half>([](float& of_chunk, float& total) {
       total += of_chunk;
-      of_chunk = from_here(0.0f);  // the compiler would move a plain 0 through a uniform register
+      of_chunk = from_here(0.0f);  // a plain 0 would pass through a uniform register
     });
   }
   __device__ void end_chunk() {
@@ -74,8 +75,8 @@ class TileSums {
   __device__ float sum(int half) const { return total_[8][2 * half]; }
   __device__ float output(int half, int tile, int i) const { return total_[tile][2 * half + i]; }
 
-  // send() stores the totals and references in a mailbox of kTileTotals words. The CTA that continues the
-  // tile calls receive(), which waits for the words, takes them, and zeros the mailbox.
+  // send() stores the totals and the softmax references in a mailbox of kTileTotals words. The CTA that
+  // continues the tile calls receive(), which waits for the words, takes them, and zeros the mailbox.
   __device__ void send(float* mailbox) {
     float* const to = mailbox + threadIdx.x;
     for_words([&](float& word, int i) { store_relaxed(to + i * kTileThreads, as_word(word)); });
@@ -157,9 +158,10 @@ class TileLane {
   }
 
   // Loads the lane's A registers for the four products of queries and keys. Each product sums over 16
-  // columns: as in attend_rows(), the first or the last 4 columns of each of four adjacent pieces of 8
-  // columns. `in_order`: these 16 columns are in ascending order in the product. Otherwise lane t (=
-  // lane % 4) takes the columns of piece t, so that the lane's B registers are contiguous in a key.
+  // columns. These 16 columns are, as in attend_rows(), the first or the last 4 columns of each of four
+  // adjacent pieces of 8 columns. `in_order`: whether the 16 columns are in ascending order in the product.
+  // If not, lane t (= lane % 4) takes the columns of piece t, so that the lane's B registers are contiguous
+  // in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -244,8 +246,8 @@ class TileLane {
  private:
   __device__ int group_heads() const { return tile_.args.num_heads / tile_.args.num_kv_heads; }
   __device__ bool has_head() const { return lane_ / 4 < group_heads(); }
-  // Returns `page`, the last page of a chunk; or -1 if the row sees no later page, because the caller ends
-  // the row's last chunk.
+  // `page`: the last page of a chunk of the lane's row number `half` (0 or 1). Returns `page`, or -1 if the
+  // row's last page is in this chunk: ends_chunk() does not report the end of a row's last chunk.
   __device__ int end_if_not_last(int half, int page) const {
     return page < position_[half] / kPagePositions ? page : -1;
   }
@@ -258,7 +260,7 @@ class TileLane {
 
   const Tile& tile_;
   const int warp_{static_cast<int>(threadIdx.x) / 32}, lane_{static_cast<int>(threadIdx.x) % 32};
-  float sink_{0};  // the head's sink in units of log2; loaded early, so that store() does not wait for it
+  float sink_{0};  // the head's sink times log2(e); loaded early, so that store() need not wait
   int position_[2], first_[2], end_of_chunk_[2];
 };
 

@@ -21,9 +21,9 @@ constexpr int kStageBytes{2 * kPageBytes};
 constexpr int kPiecesOfRow{kHeadDim * 2 / 16}, kPieces{2 * kPagePositions * kPiecesOfRow};
 constexpr int kCopies{(kPieces + kTileThreads - 1) / kTileThreads};
 
-// Byte offset of a 16-byte piece of a key or value in the stage of its page. Pieces are swizzled so that the
-// 8 lanes that read at once access different banks: they read 4 pieces of each of 2 keys, or one piece of
-// each of 8 values.
+// key_place() and value_place() return the byte offset of a 16-byte piece of a key or value in the stage of
+// its page. Pieces are swizzled so that the 8 lanes that read at once access different banks. These lanes
+// read 4 pieces of each of 2 keys, or one piece of each of 8 values.
 __device__ int key_place(int position, int piece) {
   return position * 128 + (piece ^ (position % 2 * 4)) * 16;
 }
@@ -51,8 +51,8 @@ class PageCopier {
         });
       }
       end_copies();
-      // FP8 passes through registers, to be converted. Each call first stores the page that the previous call
-      // loaded.
+      // FP8 pages pass through registers, where they are converted. Each call first stores the page that the
+      // previous call loaded.
     } else {
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
@@ -131,7 +131,7 @@ __device__ void add_values(const uint8_t* stage, const Exponentials& exponential
   }
 }
 
-// The exponentials of a page for a lane's two rows, and the reference of each row.
+// The exponentials of a page for a lane's two rows, and the softmax reference of each row.
 struct PageExponentials {
   Exponentials pairs;
   float references[2];
@@ -144,7 +144,7 @@ struct PageExponentials {
     references[0] = own_reference<0>(scores, of_head, pairs);
     references[1] = own_reference<1>(scores, of_head, pairs);
   }
-  // Makes the exponentials and the sums of row `half` relative to the larger of their two references.
+  // Makes the exponentials and the sums of row `half` relative to the larger of their two softmax references.
   template <int half>
   __device__ void join(TileSums& sums) {
     if (references[half] == sums.reference(half)) return;
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
     __syncthreads();
-    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // into stages that all warps have read
+    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // overwrites stages that all warps have read
     const int page = tile.first_page + n;
     const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
     const bool sees_first = lane.sees(page), sees_second = lane.sees(page + 1);

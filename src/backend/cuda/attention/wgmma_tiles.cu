@@ -9,16 +9,16 @@
 //   exponentials = 2^(scores - R), in bfloat16     64 x 64 at 16 per clock and SM, 256 clocks
 //   sums[64, 72] += exponentials[64, 64] [v | 1]   4 products of n = 72, 144 clocks
 // The reference R is normally the same for all iterations (page.cuh), so an iteration needs no maximum, no
-// rescaling and no sum of its own. A thread executes about 250 instructions per iteration: 32 subtract R, 32
-// compute exponentials, 16 round. If products and exponentials overlapped completely, 132 SMs at 1.85 GHz
-// would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
+// rescaling and no sum of its own. A thread executes about 250 instructions per iteration, among them 32 that
+// subtract R, 32 that compute exponentials, and 16 that round. If products and exponentials overlapped
+// completely, 132 SMs at 1.85 GHz would reach 940 TFLOP/s, counting 4 x 64 FLOP per head, row and position.
 //
-// The results have the bits of attend_rows() (rows.cu). There a lane loads 8 adjacent columns of a key for
-// two products, so each product sums over the first or the last 4 columns of each of four pieces of 8
-// columns. Here keys are copied to the stages in half pieces of 4 columns, ordered so that the same 16
-// columns are contiguous for a product. Their order within the product may differ: it does not change the
-// bits (docs/decisions/0014). The columns of values keep their order. Exponentials are multiplied with 72
-// columns: 64 columns of values, and 8 columns of ones, which sum the exponentials.
+// The results have the bits of attend_rows() (rows.cu). In rows.cu, a lane loads 8 adjacent columns of a key
+// for two products, so each product sums over the first or the last 4 columns of each of four pieces of 8
+// columns. In this file, keys are copied to the stages in half pieces of 4 columns, ordered so that the same
+// 16 columns are contiguous for a product. The order of these 16 columns may differ from rows.cu: it does not
+// change the bits (docs/decisions/0014). The columns of values keep their order. Exponentials are multiplied
+// with 72 columns: 64 columns of values, and 8 columns of ones, which sum the exponentials.
 //
 // docs/decisions/0024 describes the limits of the main loop (in PartLoop) and the variants that were dropped.
 #include <algorithm>
@@ -37,7 +37,7 @@ namespace nibble::cuda {
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{32}, kProductRegisters{160};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
-// Bytes of a page's keys, or of its values, in bfloat16.
+// Number of bytes of a page's keys, or of its values, in bfloat16.
 constexpr int kPageBytes{kPagePositions * kCellBytes};
 constexpr int kStepPages{2}, kStepBytes{kStepPages * kPageBytes};
 static_assert(kChunkPages % kStepPages == 0);
@@ -75,10 +75,10 @@ struct TilePages {
   unsigned first_stage;
 };
 
-// A warp that loads eight positions of each page. In a stage, the key or value of a position is a row of 128
-// bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row. A lane loads the same
-// piece of several rows. The lane computes the next row's address from the current one by adding the bytes of
-// whole rows and flipping bits of the piece's number.
+// Loads the eight positions of each page that are assigned to a warp. In a stage, the key or value of a
+// position is a row of 128 bytes; 16-byte piece p of row r is stored as piece number p ^ (r % 8) of the row.
+// A lane loads piece p of several rows. For its next row, the lane adds the distance between the rows to its
+// address, and flips those bits of the stored piece's number in which r % 8 changes.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -106,7 +106,7 @@ class PageBringer {
       wait_for_copies<0>();
       for (int step = max(0, part.num_steps - PageStages::kUnderWay); step < part.num_steps; ++step)
         tell_full(stage_of(step));
-    } else {  // FP8 passes through registers, to be converted to bfloat16
+    } else {  // FP8 pages pass through registers, where they are converted to bfloat16
       load(part, 0);
       for (int step = 0; step < part.num_steps; ++step) {
         stages_.wait_until_empty(stage_of(step));
@@ -120,7 +120,7 @@ class PageBringer {
   }
 
  private:
-  static constexpr int kPositions{kPagePositions / kBringers};  // positions of a page per warp
+  static constexpr int kPositions{kPagePositions / kBringers};  // positions of a page that one warp loads
   static constexpr int kPieces{kHeadDim / 8};                   // pieces of 8 elements in a key or value
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
@@ -161,8 +161,8 @@ class PageBringer {
 
   __device__ void copy(const TilePages& part, int step, int page_of_step) {
     const int n = step * kStepPages + page_of_step;
-    // Keys are copied in half pieces, so that the columns of a product are contiguous (see the top of this
-    // file).
+    // Keys are copied in half pieces (4 columns). In the stage, the columns that one product reads are
+    // contiguous (see the top of this file).
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -229,7 +229,7 @@ class PageBringer {
   Eight keys_[format == KvFormat::kBf16 ? 1 : kLoads], values_[format == KvFormat::kBf16 ? 1 : kLoads];
 };
 
-// Keeps the compiler from moving code that uses these sums to before this call.
+// Keeps the compiler from moving code that uses `sums` to before this call.
 template <int tiles>
 __device__ void hold(float (&sums)[tiles][4]) {
 #pragma unroll
@@ -282,8 +282,8 @@ __device__ void for_scores_again(uint32_t keys, const uint32_t (&queries)[4][4],
   }
 }
 
-// Returns the mailbox in which a CTA leaves a tile's totals for the CTA after it. `before`: 0 for the mailbox
-// of this CTA, -1 for that of the previous CTA.
+// Returns the mailbox in which a CTA leaves a tile's totals for the next CTA. `before`: 0 for the mailbox of
+// this CTA, -1 for that of the previous CTA.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
@@ -301,8 +301,8 @@ class StepSoftmax {
         aside_(reinterpret_cast<float*>(aside) + threadIdx.x),
         of_head_(lane.reference_of_head()) {}
 
-  // Computes the exponentials of `scores`, relative to the head's normal reference. `page`: the iteration's
-  // first page.
+  // Computes the exponentials of `scores`, relative to the head's normal softmax reference. `page`: the
+  // iteration's first page.
   __device__ void take(int page) {
     hold(scores);
     lane_.mask(page * kPagePositions, scores);
@@ -338,7 +338,7 @@ class StepSoftmax {
     sums.take_back(aside_, before);
     note_references(sums);
   }
-  // Call it whenever the references of the sums have changed.
+  // Sets is_raised_ from the softmax references of the sums. Call it whenever these references have changed.
   __device__ void note_references(const TileSums& sums) {
     is_raised_ = sums.reference(0) == of_head_ && sums.reference(1) == of_head_ ? 0 : kTooLarge;
   }
@@ -346,7 +346,7 @@ class StepSoftmax {
 
  private:
   // Replaces the exponentials of the iteration's page i (number `page` of the sequence) in rows that need a
-  // reference of their own, and returns these references in `references`. The page's scores are no longer in
+  // softmax reference of their own, and returns these in `references`. The page's scores are no longer in
   // registers, so they are recomputed. `keys`: shared-memory address of the page's keys.
   __device__ void replace(int i, uint32_t keys, int page, float (&references)[2]) {
     uint32_t bits[2]{bits_of_row<0>(exponentials[i]), bits_of_row<1>(exponentials[i])};
@@ -379,9 +379,10 @@ class StepSoftmax {
       }
     });
   }
-  // For row `half` (0 or 1): makes the exponentials of the iteration's pages up to i and the row's sums
-  // relative to the larger of the two references, that of page i and that of the sums. Returns the factor by
-  // which the caller must multiply the row's totals.
+  // Raises the softmax reference of row `half` (0 or 1) to `reference` if `reference` is larger. `reference`:
+  // the row's softmax reference on page i of the iteration. Rescales the row's sums and the row's
+  // exponentials of pages 0 to i to the larger reference. Returns the factor by which the caller must
+  // multiply the row's totals.
   template <int half>
   __device__ float join_page(int i, float reference, TileSums& sums) {
     const Join join = sums.raise<half>(reference);
@@ -396,7 +397,7 @@ class StepSoftmax {
   const uint32_t (&queries_)[4][4];
   float* const aside_;
   const float of_head_;
-  // is_raised_: kTooLarge if any row's sums have a reference other than of_head_, otherwise 0
+  // is_raised_: kTooLarge if any row's sums have another softmax reference than of_head_, otherwise 0
   uint32_t bits_, is_raised_{0};
 };
 
@@ -506,7 +507,8 @@ __device__ void attend(const TilePages& part, const Stages<PageStages>& stages, 
 
 #endif
 
-// Without wgmma the body is empty: kernel_table.cpp then has no row that launches this kernel.
+// The kernel of attend_wgmma(). Without wgmma the body is empty: kernel_table.cpp then has no row that
+// launches this kernel.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {

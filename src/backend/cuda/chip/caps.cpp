@@ -45,7 +45,7 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
 }
 
 // A known chip. Sizes are from the vendor's datasheet, except the H200's memory, which its driver reports. A
-// GB is 1e9 bytes. known_gpu() also takes a family's name (sm_89) and returns its first row of kChips.
+// GB is 1e9 bytes. If known_gpu() gets a family's name (sm_89), it returns the family's first row of kChips.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;
@@ -55,16 +55,18 @@ struct ChipRow {
   ChipLink link{};
 };
 
-// mma.sync.m16n8k16 instructions per SM and clock. kQuarter: sm_86, sm_89 and sm_12x. kThrottled: GeForce,
-// where float32 sums halve the rate (flashinfer#3628: a 5060 Ti reaches 51 TFLOP/s of BF16, 102 of FP8; 3090:
-// Don-Chad/ninfer-3090#17). kAmpereProducts: from the A100's datasheet (312 TFLOP/s); assumed for B200 too,
-// which runs sm_80's code. kHopperProducts: measured by `nibble verify` on an H200. The clocks in kChips are
-// the datasheets' highest or were seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
+// Numbers of mma.sync.m16n8k16 instructions per SM and clock. kQuarter is for sm_86, sm_89 and sm_12x.
+// kThrottled is for GeForce chips, where float32 sums halve the rate (flashinfer#3628: a 5060 Ti reaches 51
+// TFLOP/s of BF16, 102 of FP8; 3090: Don-Chad/ninfer-3090#17). kAmpereProducts follows from the A100's
+// datasheet (312 TFLOP/s), and is assumed for the B200 too, which runs sm_80's code. kHopperProducts was
+// measured by `nibble verify` on an H200. The clocks in kChips are the highest in the datasheets, or were
+// seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
 constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpereProducts{0.5};
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, source};
 }
-// Speeds of a chip with an estimated read bandwidth. Measured chips reach 0.91 to 0.96 of their datasheet's.
+// Speeds of a chip with an estimated read bandwidth. Measured chips reach 0.91 to 0.96 of the bandwidth in
+// their datasheets.
 constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, source};
 }
@@ -97,8 +99,8 @@ constexpr ChipRow kChips[]{
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, "0.91 of 8000")},
 };
 
-// Family of a GPU that --shared-budget limits to less shared memory than it has. Every chip can run the sm_80
-// kernels, so the limited GPU runs the kernels and the tuning of smaller chips.
+// Family of a GPU whose shared memory is limited by --shared-budget. Every chip can run the sm_80 kernels, so
+// the limited GPU runs the kernels and the tuning of smaller chips.
 constexpr Family kFamilyOfLimited{Family::kSm80};
 
 const ChipRow& chip_of(std::string_view name) {

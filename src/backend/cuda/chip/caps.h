@@ -17,10 +17,10 @@ struct DeviceProperties {  // properties of a GPU, as reported by its driver
   std::string name;
   int compute_capability{0};  // 10 * major + minor: 90 for sm_90
   int num_multiprocessors{0};
-  size_t shared_bytes{0};  // most shared memory that a CTA can request (opt-in limit)
+  size_t shared_bytes{0};  // largest shared memory that a CTA can request (opt-in limit)
   size_t total_bytes{0};
-  bool is_integrated{false};  // the GPU shares the host's memory
-  bool is_divided{false};     // MPS may run other programs' kernels at the same time
+  bool is_integrated{false};  // whether the GPU shares the host's memory
+  bool is_divided{false};     // whether MPS may run kernels of several programs at the same time
 };
 
 // Properties of a GPU, and features of the code that it runs. The sm_80 code has none of these features.
@@ -28,9 +28,9 @@ struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
   bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); false: emulated in software
-  bool has_wgmma{false};           // wgmma instructions (ptx/wgmma.cuh)
+  bool has_wgmma{false};           // instructions of ptx/wgmma.cuh
 
-  // False for a chip without a family of its own: it runs the code of an older family.
+  // Returns whether the chip has a family of its own. If not, the chip runs the code of an older family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
@@ -41,9 +41,10 @@ DeviceCaps caps_of(const DeviceProperties& properties);
 // Returns `caps` with the features of code for `compute_capability`, which the GPU must support (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
-std::string describe(const DeviceCaps& caps);  // one line of text
+std::string describe(const DeviceCaps& caps);  // returns one line of text
 
-// Throws InputError if the chip has too little shared memory for any budget, or less than options request.
+// Returns the target for the chip and the options. Throws InputError if the chip has too little shared memory
+// for any budget, or less than the options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // Speeds of a chip, used for predictions (predict/predict.h).
@@ -54,10 +55,11 @@ struct ChipSpeeds {
   double products_per_clock{0};  // mma.sync.m16n8k16 instructions (bfloat16, float32 sums) per SM and clock
   const char* source{""};        // where read_bandwidth was measured or published
 };
-ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
+ChipSpeeds known_speeds(std::string_view name);  // throws InputError like known_gpu()
 
-// A link between GPUs of one kind, within a host or (GB10) by a cable between machines. sum_seconds: time of
-// NCCL's all-reduce of a row of the residual stream over 2, 4 or 8 GPUs, without the transfer of its bytes.
+// A link between GPUs of one kind, within a host or (GB10) by a cable between machines. sum_seconds: time
+// that NCCL takes for an all-reduce of one row of the residual stream over 2, 4 or 8 GPUs, apart from the
+// time to transfer the row's bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second in one direction; 0: unknown
@@ -65,9 +67,10 @@ struct ChipLink {
   bool is_measured{false};                          // true: measured for 2 GPUs, estimated for 4 and 8
   const char* source{""};
 };
-ChipLink known_link(std::string_view name);  // throws like known_gpu()
+ChipLink known_link(std::string_view name);  // throws InputError like known_gpu()
 
-// Returns a chip by its name ("gb10"), or the first of a family ("sm_121"). Throws InputError if unknown.
+// Returns the known chip with this name ("gb10"), or the first known chip of a family ("sm_121"). Throws
+// InputError if the name is unknown.
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();
 // Returns the name of the known chip with the compute capability and multiprocessors of `properties`; "" if

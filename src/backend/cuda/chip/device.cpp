@@ -17,7 +17,7 @@ namespace nibble::cuda {
 
 namespace {
 
-// Whether this error makes the process's CUDA context unusable.
+// Returns whether this error makes the process's CUDA context unusable.
 bool is_sticky(cudaError_t error) {
   switch (error) {
     case cudaErrorCudartUnloading:
@@ -73,7 +73,8 @@ std::string why_no_device() {
 
 namespace {
 
-// Whether MPS is on, which runs kernels of several programs at once. Without MPS, programs take turns.
+// Returns whether MPS is on: the GPU then runs kernels of several programs at once. Without MPS, programs
+// take turns.
 bool is_divided(int device) {
   int by_mps = 0;
   if (cudaDeviceGetAttribute(&by_mps, cudaDevAttrMpsEnabled, device) == cudaSuccess) return by_mps != 0;

@@ -1,4 +1,5 @@
-// The GPU that the calling thread has selected (ranks/cards.h); the first GPU if it has selected none.
+// The GPU that the calling thread has selected (ranks/cards.h), or the first GPU if the thread has selected
+// none.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,15 +13,16 @@
 
 namespace nibble::cuda {
 
-std::string why_no_device();  // why no GPU is usable, in one line; empty if a GPU is usable
+std::string why_no_device();  // returns one line that says why no GPU is usable; empty if a GPU is usable
 
-const DeviceCaps& device_caps();  // properties of the thread's GPU; queries the driver once per GPU
+const DeviceCaps& device_caps();  // returns properties of the thread's GPU; queries the driver once per GPU
 // Returns the free GPU memory now. It queries the driver, which is too slow for each step. If host and GPU
 // share memory, returns the host's available memory, because the driver counts the page cache as used.
 size_t free_device_bytes(const DeviceCaps& caps);
 
-// copy_to_device() copies to GPU memory and fill_on_device() sets its bytes; both wait until the bytes have
-// arrived. cudaMemcpy and cudaMemset may return earlier, and nibble's streams do not wait for them.
+// copy_to_device() copies bytes to GPU memory. fill_on_device() sets each byte of a range of GPU memory to
+// `byte`. Both functions return when the bytes have arrived. cudaMemcpy and cudaMemset may return earlier,
+// and nibble's streams do not wait for them.
 void copy_to_device(void* to, const void* from, size_t bytes, const char* what);
 void fill_on_device(void* to, int byte, size_t bytes, const char* what);
 
@@ -34,7 +36,8 @@ class OwnedStream {
   operator Stream() const { return stream_; }
   void record(Recorder* recorder) { stream_.recorder = recorder; }  // null: stops recording
   void wait() const;  // blocks until the stream has finished all its work
-  // Counts of the steps' launches in this stream. Capturing a graph changes them too (step/step_graph.h).
+  // Returns the counts of the steps' launches in this stream. Capturing a graph changes the counts too
+  // (step/step_graph.h).
   LaunchCounts& counts() const { return *stream_.counts; }
 
  private:

@@ -33,7 +33,8 @@ class ManagementLibrary {
     return found && reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) == 0;
   }
 
-  // Calls an NVML function that stores a number through its last argument. Returns it; empty on failure.
+  // Calls an NVML function that stores a number through its last argument. Returns the number; empty on
+  // failure.
   template <typename... Arguments>
   std::optional<int> number(const char* function, Arguments... arguments) const {
     unsigned value = 0;

@@ -12,7 +12,7 @@ class LaunchCounts {
  public:
   void count(const char* kernel) { raise(kernel, 1); }  // `kernel`: a string literal
   void add(const LaunchCounts& others);
-  // The launches counted since `earlier`, a former value of this object.
+  // Returns the launches counted since this object had the value `earlier`.
   LaunchCounts since(const LaunchCounts& earlier) const;
   std::vector<KernelLaunches> by_kernel() const;
 

@@ -5,7 +5,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Null without a profiler.
+// Returns nibble's domain of ranges; null without a profiler.
 nvtxDomainHandle_t domain() {
   static const nvtxDomainHandle_t handle = nvtxDomainCreateA("nibble");
   return handle;

@@ -1,4 +1,4 @@
-// Ranges on the timelines of profilers (NVTX), e.g. of Nsight Systems. Without a profiler they cost a
+// Ranges on the timelines of profilers (NVTX), such as Nsight Systems. Without a profiler, a range costs one
 // comparison.
 #pragma once
 
@@ -6,10 +6,11 @@
 
 namespace nibble::cuda {
 
-// Whether a profiler records ranges in this process.
+// Returns whether a profiler records ranges in this process.
 bool has_profiler();
 
-// A range of the calling thread, in the domain "nibble". The profiler assigns the launches inside it to it.
+// A range of the calling thread, in the domain "nibble": from construction to destruction. The profiler
+// assigns to the range the kernels that are launched inside.
 class ProfilerRange {
  public:
   explicit ProfilerRange(const char* name);

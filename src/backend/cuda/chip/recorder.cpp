@@ -14,7 +14,8 @@ Timestamps Recorder::next(const Label& label, bool is_draft) {
   return {times, times + kMaxLaunches, times + 2 * kMaxLaunches};
 }
 
-// CTAs lower `begin` and raise `middle` and `end` by atomics: `begin` starts at the maximum, the others at 0.
+// Atomics of the CTAs lower `begin`, and raise `middle` and `end`. So `begin` starts at the largest number,
+// and `middle` and `end` start at 0.
 void Recorder::clear(cudaStream_t stream) {
   const size_t bytes = kMaxLaunches * sizeof(unsigned long long);
   check(cudaMemsetAsync(times_.as<void>(), 0xFF, bytes, stream), "clearing times");

@@ -12,10 +12,11 @@ namespace nibble::cuda {
 class Recorder {
  public:
   Recorder();
-  // Returns addresses for the next launch's timestamps. `is_draft`: whether it belongs to the draft head.
+  // Returns addresses for the next launch's timestamps. `is_draft`: whether the launch belongs to the draft
+  // head.
   Timestamps next(const Label& label, bool is_draft);
   void clear(cudaStream_t stream);      // resets all timestamps; call it before the recorded launches run
-  std::vector<TimedWork> read() const;  // times in the order of launches; call it after all have ended
+  std::vector<TimedWork> read() const;  // returns times in order of launches; call it after all have ended
 
  private:
   static constexpr size_t kMaxLaunches{4096};

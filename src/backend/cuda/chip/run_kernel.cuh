@@ -1,4 +1,5 @@
-// Launches a kernel that is not part of a step, without timestamps. (For steps: pipeline/pdl.cuh.)
+// Launches a kernel that is not part of a step, without timestamps. pipeline/pdl.cuh launches the kernels of
+// steps.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +13,7 @@ struct LaunchSize {
   unsigned num_ctas, num_threads;  // num_threads: per CTA
 };
 
-// `what` says what the kernel does, for error messages: "reading its memory".
+// Launches a kernel. `what` says what the kernel does, for error messages: "reading its memory".
 template <typename... Params, typename... Args>
 void run_kernel(cudaStream_t stream, const char* what, void (*kernel)(Params...), const LaunchSize& size,
                 const Args&... args) {

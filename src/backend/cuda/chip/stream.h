@@ -19,7 +19,8 @@ struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// A launch's name in profiles. `first_operation` and `first_name` are for its work before `middle`, if any.
+// A launch's name in profiles. If the launch has a timestamp `middle`, its work before that time has the name
+// `first_operation` and `first_name`.
 struct Label {
   Operation operation;
   const char* name;
@@ -31,13 +32,13 @@ struct Stream {
   cudaStream_t handle{nullptr};
   LaunchCounts* counts{nullptr};  // null: launches are not counted
   Recorder* recorder{nullptr};    // where launches store timestamps; null unless profiling
-  bool is_draft{false};           // profiles count the launches as a draft head's
+  bool is_draft{false};           // whether profiles count the launches as a draft head's
   operator cudaStream_t() const { return handle; }
 };
 
-size_t device_shared_bytes();  // most shared memory of a CTA, on the calling thread's GPU
+size_t device_shared_bytes();  // returns the largest shared memory of a CTA on the calling thread's GPU
 
-// Called before each launch: counts it and returns the addresses of its timestamps.
+// Counts a launch, and returns the addresses of its timestamps. Call it before each launch.
 Timestamps register_launch(const Stream& stream, const Label& label);
 
 }  // namespace nibble::cuda

@@ -24,7 +24,8 @@ class StreamTimer {
  public:
   explicit StreamTimer(const OwnedStream& stream) : stream_(stream) {}
 
-  // Returns the GPU time of the work that launch() enqueues. `what` says what it does, for error messages.
+  // Returns the GPU time of the work that launch() enqueues. `what` says what the work does, for error
+  // messages.
   template <typename Launch>
   float milliseconds(const char* what, const Launch& launch) const {
     check(cudaEventRecord(start_, stream_), what);

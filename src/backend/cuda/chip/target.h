@@ -1,4 +1,5 @@
-// The GPU for which kernels are chosen: the real one or, by options, a smaller one. C++17, for device code.
+// The GPU for which kernels are chosen: the real one or, by options, a smaller one. This header is C++17,
+// because CUDA code includes it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ int compute_capability_of(Family family);  // for example 90 for kSm90
 std::string name(Family family);           // for example "sm_90"
 
 // A budget is the shared memory that a CTA may use. The shapes of kernels (warps, ring slots, columns per
-// pass) follow from it, so a large chip with a small budget uses exactly the shapes of a small chip.
+// pass) follow from the budget, so a large chip with a small budget uses exactly the shapes of a small chip.
 
 // KB of shared memory per CTA. Chips have 99 (sm_86, 89, 120, 121), 163 (sm_80) or 227 (sm_90, sm_100).
 enum class Budget { k99, k163, k227 };
@@ -34,10 +35,11 @@ constexpr size_t usable_bytes(size_t shared_bytes) { return shared_bytes - 1024;
 constexpr size_t usable_bytes(Budget budget) {
   return usable_bytes(static_cast<size_t>(kilobytes(budget)) * 1024);
 }
-// Returns the least dynamic shared memory with which only one CTA fits on an SM. shared_bytes: most that the
-// chip allows per CTA. An SM has 1 KB more than shared_bytes, and the driver takes 1 KB of it for each CTA.
+// Returns the smallest amount of dynamic shared memory with which only one CTA fits on an SM. `shared_bytes`:
+// largest amount that the chip allows per CTA. An SM has 1 KB more than shared_bytes, and the driver takes
+// 1 KB of the SM's memory for each CTA.
 constexpr size_t alone_bytes(size_t shared_bytes) { return usable_bytes(shared_bytes) / 2 + 16; }
-// Returns the largest budget that fits into shared_bytes per CTA; empty if that is below 99 KB.
+// Returns the largest budget that fits into shared_bytes per CTA; empty if shared_bytes is below 99 KB.
 constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {
   std::optional<Budget> largest;
   for (const Budget budget : kBudgets)
@@ -58,8 +60,9 @@ struct Target {
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
-// True if the chip has wgmma and enough shared memory for its pipeline. If true, every kernel that can must
-// use wgmma: a step's activations have only one layout, and it is that of wgmma.
+// Returns whether the chip has wgmma, and enough shared memory for the pipeline of wgmma kernels. If true,
+// every operation that has a wgmma kernel must use it: a step's activations have only one layout, that of
+// wgmma.
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }

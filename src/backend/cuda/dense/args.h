@@ -4,9 +4,9 @@
 //
 // With few tokens, CTAs share a matrix evenly, so a CTA's share may begin inside a strip. Each of the two
 // CTAs that share such a strip stores a part of the sums of the strip's rows, in [2 parts, T, rows], and the
-// next kernel adds both parts. Kernels for many tokens add both parts themselves, and store only the first
-// array. A kernel reads activations in one layout, and writes them in each layout for which its arguments
-// have a destination (layout/activations.h).
+// next kernel adds both parts. Kernels for many tokens add both parts themselves, and store the sums as part
+// 0, without part 1. A kernel reads activations in one layout, and writes them in each layout for which its
+// arguments have a destination (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -42,7 +42,7 @@ void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;                  // [T, H], output or null: residual stream in one term; may be norm.residual.x
+  float* x;                  // [T, H], output or null: residual stream as one term; may be norm.residual.x
   Activations normed;        // [T, H], output or null: norm(x), as rows or as an image
   BlockRows blocks{};        // [T, H], output or null: norm(x) in a block-scaled format
   const int* rows{nullptr};  // [num_tokens]: rows of the step to normalise; null: all rows
@@ -65,15 +65,15 @@ void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // reads norm(x
 
 // project() computes parts = x + W attended + b, with W [H, Nq D] and the residual stream x.
 struct ProjectArgs {
-  Activations attended;  // [T, Nq D]
-  int cols;              // Nq D
+  Activations attended;  // [T, Nq D]: output of attention
+  int cols;              // Nq D: columns of W
   // The residual stream. If residual.x is null, no stream is added, and residual.hidden is the number of
   // rows of W.
   ResidualInput residual;
   Strips weights;
   const float* bias;  // [H] or null: b
   int num_tokens;
-  float* parts;          // [2 parts, T, H], output, as in QkvArgs; x and b are in the first part
+  float* parts;          // [2 parts, T, H], output; the first part includes x and b
   float* sums{nullptr};  // scratch of project_split(): [segments, T, rows padded to strips]
   // Number of chunks of the longest row, if the previous launch is attend_rows(); otherwise 0. While a short
   // attend_rows() runs, project() prefetches less (spares_attention() in dense/stream.cu).
@@ -89,15 +89,15 @@ struct UnembedArgs {
   Strips weights;
   float* logits;         // [num_rows, V], output; column n is the logit of row n of `weights`
   Activations normed{};  // [num_rows, H]: norm(x), for kernels that do not compute it themselves
-  // Floats from one row of logits to the next. More than weights.rows if `weights` is only one rank's share
-  // of V.
+  // Distance in floats between rows of `logits`. It exceeds weights.rows if `weights` is only one rank's
+  // share of V.
   int row_stride{weights.rows};
   // [1 + kMostDeals]: a ticket, then counters of unembed_dealt(); zero between launches
   unsigned* deals{nullptr};
 };
-inline constexpr unsigned kMostDeals{64};  // limit of passes of unembed_dealt(), each with a counter
+inline constexpr unsigned kMostDeals{64};  // largest number of passes of unembed_dealt(): one counter each
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
-void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights must be BF16 or E4M3
+void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // for BF16 or E4M3 weights
 
 // Variants for many tokens, by mma.sync. They read the weights once per 64 (MXFP4) or 128 tokens
 // (bf16_columns.cuh).
@@ -107,7 +107,7 @@ void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
 // Variants for many tokens, by wgmma.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: smaller items for more CTAs
-// For up to kSplitTokens tokens. An item is one segment of four strips.
+// qkv_split() and project_split() are for up to kSplitTokens tokens. Each item is one segment of four strips.
 void qkv_split(const LaunchContext& gpu, const QkvArgs& args);
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
@@ -115,7 +115,7 @@ void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_narrow(const LaunchContext& gpu, const UnembedArgs& args);
 
-// Dynamic shared memory of a CTA in products of many tokens, dense or of experts.
+// Returns the bytes of a CTA's dynamic shared memory in products of many tokens, dense or of experts.
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 

@@ -47,8 +47,8 @@ struct DealTable {
   // left for static arrays (target.h).
   static constexpr int kRoom{96};
 
-  // Answers: index of the hand in the CTA, plus 1 (upper half), and index of the hand in the matrix (lower
-  // half).
+  // The counter's answers. The upper half of a word is the hand's number in the CTA, plus 1; the lower half
+  // is the hand's index in the matrix.
   uint64_t hands[kRoom];
   int num_requested;
   int num_strips;  // number of strips that the CTA gets in all; INT_MAX until it is known
@@ -90,8 +90,8 @@ class DealtHands {
   }
 
   // Returns the largest number of strips that a CTA may process between two synchronizations. The table must
-  // hold the answers for all these strips; for later strips, of which the warps have `units` units in their
-  // rings; and for hands that are requested ahead.
+  // hold the answers for these strips, for later strips of which `units` units (segments of strips) are
+  // already in the warps' rings, and for hands that are requested ahead.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
@@ -113,7 +113,7 @@ class DealtHands {
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
     store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);
   }
-  // Waits for the answer, and returns the index of hand k in the matrix.
+  // Waits for the counter's answer for hand k, and returns the index of the hand in the matrix.
   __device__ int number_of(int k) const {
     if (k < matrix_.num_fixed) return static_cast<int>(blockIdx.x) * matrix_.num_fixed + k;
     uint64_t answer;

@@ -16,7 +16,7 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   const TokenSource source = row.token.source();
   if (source == TokenSource::kDraftChain)
     row = row_of_chain(args.last_drafts, num_chains, row);
-  else if (source == TokenSource::kOutputRow)  // the token is -1 if all logits were -infinity
+  else if (source == TokenSource::kOutputRow)  // the token is -1, here 0, if all logits were -infinity
     row.token = TokenInput::of(max(args.last_results[row.token.index()].token, 0));
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
   const int num_eights = args.hidden / 8;  // hidden is a multiple of 8 (check_shapes() in limits.h)
@@ -30,7 +30,8 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   }
 }
 
-// Copies this CTA's share of what follows the rows in the step's input. kBringThreads threads call it.
+// Copies this CTA's share of the part of the step's input that follows the rows. kBringThreads threads call
+// it.
 __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   constexpr unsigned kAhead{4};
   const unsigned stride = gridDim.x * kBringThreads;

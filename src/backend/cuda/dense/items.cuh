@@ -13,9 +13,9 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: a block of rows for a block of tokens. Items are ordered in bands of up to 2,048
-// tokens, because L2 holds the activations of a band, but not, for example, of 8,192 tokens. Within a band,
-// items of the same rows are adjacent, so L2 serves repeated reads of weights as well.
+// Items of a dense matrix. An item is a block of rows for a block of tokens. Items are ordered in bands of up
+// to 2,048 tokens, because L2 holds the activations of a band, but not those of, for example, 8,192 tokens.
+// Within a band, items of the same rows are adjacent, so L2 serves repeated reads of weights as well.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // items of several token blocks read the same weights
@@ -38,8 +38,9 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix: one segment of a block of rows, for all tokens (at most Shape::kColumns).
-// Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent weights.
+// Items of a dense matrix. An item is one segment of a block of rows, for all tokens (at most
+// Shape::kColumns). Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent
+// weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};
@@ -58,18 +59,19 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// Where the results go: out[token, row] = (x + bias) + sum. `x` must not overlap `out`, because `x` may be
-// read after the first part of a sum was stored in `out`.
+// The destination of the results: out[token, row] = (x + bias) + sum. `x` must not overlap `out`, because `x`
+// may be read after the first part of a sum was stored in `out`.
 struct DenseOutput {
   float* out;         // [T, rows], output
-  const float* bias;  // [rows of the matrix] or null
+  const float* bias;  // [rows of the matrix] or null: added to the product
   const float* x;     // [T, rows] or null: the residual stream, added to the product
   int rows;           // floats per token in `out`: the matrix's number of rows, or more
 };
 
-// Stores a strip's sums in `out`. With `cuts`, a strip that two CTAs share in the kernels for few tokens has
-// two parts here too: it is cut at the same column, and the parts are added in the order of those kernels,
-// so that the result has the same bits. For a strip that is not cut, 0 is added as the second part.
+// Stores a strip's sums in `out`. `cuts`: whether the bits must equal those of the kernels for few tokens. In
+// those kernels, two CTAs may share a strip, and each computes one part of the strip's sums. If `cuts` is
+// true, such a strip is cut here at the same column, and its two parts are added in the same order. For other
+// strips, the second part is 0.
 template <typename Shape>
 class DenseSums {
  public:
@@ -143,7 +145,9 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // number of tokens, from the lane's first on, to store in rows g = lane / 4 and g + 8
+  // The number of tokens, counted from the lane's first token, to store in row g = lane / 4 ([0]) and in row
+  // g + 8 ([1]); 0 if the matrix has no such row.
+  int counts_[2];
   size_t place_;
   float bias_[2], scale_[2];
 };

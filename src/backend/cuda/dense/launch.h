@@ -1,5 +1,5 @@
-// Grid and warps of dense launches for few tokens. This header has no device code, so that tests without a
-// GPU can include it. It is C++17, because CUDA code includes it too.
+// Chooses the grid and warps of dense launches for few tokens. This header has no device code, so that tests
+// without a GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,8 @@ inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int
 // Returns the launch of the kernel that schedules strips dynamically (dense/unembed_dealt.cu).
 inline DenseLaunch dealt_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
   const unsigned ctas = num_ctas_for(target, weights);
-  // A CTA needs room for the largest number of units that it can get: a fast CTA takes up to twice the mean
-  // share.
+  // A CTA needs shared memory for the sums of all units (segments of strips) that it can get: a fast CTA
+  // takes up to twice the mean share.
   const int units = 2 * (weights.num_strips / static_cast<int>(ctas) + 1) * weights.num_segments;
   const StreamShape stream = stream_shape(target.budget, weights, cols, num_tokens, units);
   return {ctas, static_cast<unsigned>((num_tokens + stream.columns - 1) / stream.columns), stream};

@@ -1,4 +1,4 @@
-// qkv, project, router logits and unembed of many tokens, by mma.sync.
+// Dense matrix products of many tokens by mma.sync: qkv, project, router logits and unembed.
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/pipeline/bf16_columns.cuh"

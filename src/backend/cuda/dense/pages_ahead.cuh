@@ -15,7 +15,7 @@ class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}
 
-  // Loads the row's position and page table, if this thread has a page to prefetch.
+  // If this thread has a page to prefetch, loads the row's position and the index of the row's page ids.
   __device__ void read_row() {
     if (from_last() >= ahead_.max_pages) return;
     const RowInput& row = ahead_.input.rows[own() - from_last() * num_rows_];
@@ -44,7 +44,7 @@ class PageAhead {
   const PagesAhead& ahead_;
   const int num_rows_;
   int position_{0};
-  uint32_t id_{kNone};  // after read_row(), where the row's page ids begin; after read_id(), the page's id
+  uint32_t id_{kNone};  // after read_row(), index of the row's first page id; after read_id(), the page's id
 };
 
 }  // namespace nibble::cuda

@@ -16,15 +16,15 @@ namespace {
 struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
-  bool whole_strips{false};  // share whole strips among CTAs; false: segments
-  bool spares{false};        // until the activations have arrived, prefetch one slot fewer per ring
+  bool whole_strips{false};  // whether CTAs share the matrix by whole strips; if false, by segments
+  bool spares{false};        // whether to prefetch one slot per ring fewer until the activations have arrived
 };
 
 // The functions that a kernel passes to stream_matrix():
 //
 //  load(to, first column, count, fill)   loads the activations of the pass to shared memory. load() must
 //      call fill(), which fills the rings with weights, as soon as that no longer delays the activations
-//  prepare(row, column)   returns data to be added to the sum, such as a bias. Called before the products
+//  prepare(row, column)   called before the products; returns data to add to the sum, such as a bias
 //  take(row, column, sum, prepared, part, is_whole)   receives each sum of the CTA's strips. `part`: 1 if
 //      the strip begins in another CTA, otherwise 0. `is_whole`: whether the CTA has the whole strip
 //  at_end()   called after the last weights have arrived, before take() gets their sums
@@ -38,7 +38,8 @@ struct StreamSteps {
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 StreamSteps(Load, Prepare, Take, AtEnd) -> StreamSteps<Load, Prepare, Take, AtEnd>;
 
-// Computes one pass of a matrix in this CTA: streams the CTA's share of the weights, and passes on the sums.
+// Computes one pass of a matrix in this CTA: streams the CTA's share of the weights, and passes the sums to
+// steps.take().
 template <Layout layout, int warps, int slots, bool is_short, typename Steps>
 __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix& matrix,
                               const Steps& steps) {
@@ -80,7 +81,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, row % kStripRows, column);
-      if constexpr (layout == Layout::kE4m3)  // no FMA: prefill rounds the product before the addition
+      if constexpr (layout == Layout::kE4m3)  // no FMA, because prefill rounds the product before it adds
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       steps.take(row, first_column + column, sum,
@@ -92,8 +93,8 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether each warp of qkv() and project() has few units. With MXFP4 weights on Hopper it has 1 or 2 units,
-// each of which fills a slot.
+// Whether each warp of qkv() and project() has few units (segments of strips). With MXFP4 weights on Hopper,
+// a warp has 1 or 2 units, each of which fills a slot.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
@@ -135,11 +136,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Whether project() prefetches one slot per ring fewer until its activations have arrived: while attention
-// still runs, attention's reads queue after the prefetches. With FP8 weights and short attention, steps of 1,
-// 2, 4 and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less time on an H100; with more chunks there was no gain.
-// Steps of one row took 0.8 % longer in BF16, and 0.4 % longer in MXFP4, whose rings have only one slot to
-// spare (docs/decisions/0016).
+// Returns whether project() prefetches one slot per ring fewer until its activations have arrived. The
+// reason: while attention still runs, attention's reads queue after the prefetches. With FP8 weights and
+// short attention, prefetching less made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and 0.4 % faster on an
+// H100; with more chunks it gained nothing. Prefetching less made steps of one row 0.8 % slower in BF16, and
+// 0.4 % slower in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};
@@ -169,8 +170,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto take = [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
     const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                  at = size_t{1} * token * residual.hidden + row;
-    // Keeps the compiler from adding the terms before the products: the warp would wait there for the loads
-    // of the terms.
+    // from_here() keeps the compiler from adding the terms before the products, where the warp would wait for
+    // the loads of the terms.
     terms.residual.x = from_here(terms.residual.x);
     const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
     args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
@@ -238,7 +239,7 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  // The gain of prefetching less (spares_attention()) was measured only on this family.
+  // The gain of prefetching less (spares_attention()) was measured only on Hopper.
   if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }

@@ -1,4 +1,4 @@
-// qkv, project, router logits and unembed of many tokens, by wgmma.
+// Dense matrix products of many tokens by wgmma: qkv, project, router logits and unembed.
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/pipeline/image_columns.cuh"

@@ -1,11 +1,12 @@
-// qkv and project for a batch, by wgmma. An item is one segment of four strips. So gpt-oss has 720 items to
-// spread over all CTAs. With whole strips there would be only 80 (qkv) and 45 (project) items for 132 SMs,
-// each as slow as 45 or 64 tiles one after another. Two CTAs share an SM: while one waits for memory, the
-// other multiplies.
+// qkv and project for a batch, by wgmma. An item is one segment of four strips. So each product of gpt-oss
+// has 720 items to spread over all CTAs. With whole strips, only 80 items (qkv) or 45 items (project) would
+// be available for 132 SMs, and each item would take the time of 45 or 64 tiles. Two CTAs share an SM: while
+// one waits for memory, the other multiplies.
 //
 // The sums of segments go through memory: 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
 // the order of DenseSums (items.cuh): bias and residual stream, then the segments before the strip's cut,
-// then those after it. So the results have the bits of the other kernels.
+// then the segments after the cut. So the results have the same bits as those of qkv_wgmma() and
+// project_wgmma().
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/dense/launch.h"
@@ -54,7 +55,7 @@ struct JoinArgs {
   unsigned cuts;  // number of CTAs that share the matrix in kernels for few tokens, see cut_of()
   DenseOutput to;
 };
-constexpr int kJoinThreads{64};  // few, to have many CTAs: 192 for 16 tokens and 2,880 matrix rows
+constexpr int kJoinThreads{64};  // small, so that many CTAs run: 192 for 16 tokens and 2,880 matrix rows
 
 constexpr int kFour{4};
 

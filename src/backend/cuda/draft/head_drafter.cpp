@@ -20,21 +20,21 @@ static_assert(kMaxDraftingRuns <= kOutputRows);  // sampling has scratch memory 
 
 // Logit of an absent sink. It is finite, because the difference of two infinite logits would be NaN.
 constexpr float kNoSinkLogit{-1e30f};
-// Number of rows in a slice, whose K and V the head computes at a time: enough for fast products, few enough
-// for a small scratch memory.
+// Number of rows in a slice: the head computes K and V of one slice at a time. 512 rows are enough for fast
+// products, and few enough for a small scratch memory.
 constexpr int kSliceRows{512};
 
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Returns the floats of a product's result for `rows` rows. With up to kFewTokens rows, each sum has two
-// parts.
+// Returns the number of floats in a product's result for `rows` rows. With up to kFewTokens rows, each sum
+// has two parts.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
 // Returns the options of the head's KV cache. The cache has the model's number of pages, the spare page
-// (graph_rows() in step_input.h), and one page per draft chain, for slots beyond the pages of the chain's
-// run.
+// (graph_rows() in step_input.h), which every cache has, and one page per draft chain: drafts of a chain may
+// need positions after the last page that their sequence has.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
   own.num_pages = options.num_pages + kMaxDraftingRuns;
@@ -159,7 +159,7 @@ ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const 
   return y;
 }
 
-// Computes W norm(x) for the current row of each chain, and stores it in `parts`.
+// Computes W norm(x) for the current row of each chain, and stores the result in `parts`.
 ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights,
                                              int num_rows, float* parts) const {
   if (num_rows > kFewTokens) {
@@ -226,9 +226,9 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// Runs the head's layer for draft number `draft` of every chain, on the inputs in the workspace. Returns g
-// (reference/draft_head.h). Stores K and V of the drafts' rows, except for the first draft, whose row
-// fill_slots() has stored.
+// Runs the head's layer for draft number `draft` of every chain, on the inputs in the workspace. Returns the
+// layer's output (g in reference/draft_head.h). Stores K and V of the drafts' rows, except for the first
+// draft: fill_slots() has stored K and V of the first draft's row.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

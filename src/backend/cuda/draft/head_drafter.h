@@ -2,11 +2,11 @@
 // backend/draft_chain.h for what a step requests and gets, and input/draft_slots.h for how the device finds
 // where drafts begin.
 //
-// The head's kernels follow the step's kernels in the same stream or graph, without waiting for the host:
-// the tokens that the step chose, and the drafts, stay on the device until the results are copied. The head
-// uses the product kernels of the model: for up to 16 rows those that stream the weights (dense/stream.cu),
-// for more rows those that share passes by mma.sync on every chip (dense/mma.cu). K and V are BF16, in the
-// head's own pages.
+// The head's kernels follow the step's kernels in the same stream or graph, without waiting for the host: the
+// tokens that the step chose, and the drafts, stay on the device until the results are copied. The head uses
+// the product kernels of the model: for up to 16 rows, the kernels that stream the weights (dense/stream.cu);
+// for more rows, on every chip, the kernels by mma.sync (dense/mma.cu). K and V are BF16, in the head's own
+// pages.
 #pragma once
 
 #include <memory>
@@ -25,11 +25,11 @@ namespace nibble::cuda {
 // The head's arrays, for steps of T rows and for N chains. Rows are computed in slices of S rows.
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]: the residual stream after three layers
-  DraftSlot* slots{nullptr};      // [T]: the token after each row, and its chain
+  DraftSlot* slots{nullptr};      // [T]: each row's next token and the chain begun there
   int32_t* kv_slots{nullptr};     // [T], for trees: slot of each row's K and V in the head's cache
   RowInput* chain_rows{nullptr};  // [drafts, N]: position and pages of each draft's row
-  // For a slice of S rows: f (each sum in one or two parts), the sums of keys and values, and the layer's
-  // input.
+  // For a slice of S rows: the features f (each sum in one or two parts), the sums of keys and values, and
+  // the layer's input.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
   // For N chains: the layer's input, and the activations of the operations after it.
@@ -37,8 +37,8 @@ struct HeadWorkspace {
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
   unsigned* attend_tickets{nullptr};  // AttendArgs::tickets; zero between launches
-  // starts [N], then results [drafts, N]: contiguous, so that one copy brings both to the host. The next
-  // step reads both.
+  // `starts` [N] and `results` [drafts, N] are contiguous, so that one copy brings both to the host. The next
+  // step reads both arrays on the device.
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
   // The arrays from here on are constant. sample_rows [2 N]: the first N rows request the likeliest token
@@ -64,11 +64,11 @@ class HeadDrafter {
   HeadDrafter(const Weights& model, const DeviceWeights& device, const BackendOptions& options,
               const Target& target, Stream stream);
 
-  // Call it after each layer of a step. If the head reads the residual stream after this layer (a tap),
-  // stores it.
+  // Stores the residual stream `x` after a layer, if the head reads it (a tap). Call keep() after each layer
+  // of a step.
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
-  // Call it after the sampling of a step. Fills the head's KV cache, and makes drafts for runs that request
-  // them.
+  // Fills the head's KV cache, and makes drafts for runs that request drafts. Call draft() after the sampling
+  // of a step.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
   // Returns where on the device draft() leaves the starts of chains and the drafts, for the next step's
   // embed().

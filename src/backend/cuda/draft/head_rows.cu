@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
       row[i] = four_bf16(scaled(x[n], factor, reinterpret_cast<const float4*>(args.weights)[i]));
 }
 
-// Each CTA handles one run of the step.
+// Each CTA handles one run (adjacent rows of one sequence) of the step.
 __global__ void __launch_bounds__(kThreads)
     place_drafts_kernel(const __grid_constant__ PlaceDraftsArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

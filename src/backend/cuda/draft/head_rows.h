@@ -38,12 +38,13 @@ void norm_taps(const LaunchContext& gpu, int num_rows, const NormTapsArgs& args)
 struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]: rows and outputs of each run
   ChosenTokens choices;
-  int num_chains, num_drafts, max_position;  // chains; drafts per chain; largest position of a draft
-  DraftSlot* slots;                          // [T], output: the token after each row, and its chain
-  // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null: no trees.
+  int num_chains, num_drafts, max_position;  // num_drafts: of a chain; max_position: of a draft
+  DraftSlot* slots;                          // [T], output: each row's next token and the chain begun there
+  // [T], output: each row's position in the head's cache; -1: a rejected draft of a tree. null if the step
+  // has no draft trees.
   int32_t* kv_slots;
-  // [num_drafts, num_chains], output: a row per draft. Positions are at most max_position; drafts beyond it
-  // are not used.
+  // [num_drafts, num_chains], output: a row per draft. Positions are at most max_position; drafts at later
+  // positions are not used.
   RowInput* chain_rows;
   ChainStart* starts;  // [num_chains], output: where each chain's drafts begin
 };
@@ -52,15 +53,15 @@ void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs&
 // draft_input() computes z = [norm(E[t]), norm(f)], the input of the head's layer, for token t and features
 // f.
 struct DraftInputArgs {
-  // [rows, H]: f; for later drafts of a chain, the layer's output g for the draft before
+  // [rows, H]: the features f; for later drafts of a chain, the layer's output g for the previous draft
   ResidualInput features;
   const float* features_norm;             // [H]: set if features must be normalised: f = norm(features)
-  const __nv_bfloat16* embedding;         // [V, H]: E
+  const __nv_bfloat16* embedding;         // [V, H]: the embedding E, one row per token id of the model
   const float *token_norm, *hidden_norm;  // [H]: weights of norm(E[t]), and of norm(f)
   float eps;
-  // [rows]: t of each row; null: row n continues chain n, and t is the token in `chosen`
+  // [rows]: token t of each row; if null, row n continues chain n, and its token t is in `chosen`
   const DraftSlot* slots;
-  const SampleResult* chosen;  // [chains]: the tokens drafted last, as ids of the head
+  const SampleResult* chosen;  // [chains]: the token that each chain drafted last, as an id of the head
   const int* tokens;           // [draft vocabulary]: the model's id for each id of the head
   __nv_bfloat16* z;            // [rows, 2 H], output, or null
   // At rows where a chain begins or continues, draft_input() also stores z in `chain_z`, and f (or norm(f),

@@ -11,7 +11,7 @@
 namespace nibble::cuda {
 
 struct HeadWeights {
-  float* features_norm{nullptr};  // [3 H]: weights of the norm of three taps; null: no such norm
+  float* features_norm{nullptr};  // [3 H]: weights of the norm of the taps; null if the head has no such norm
   float *token_norm{nullptr}, *hidden_norm{nullptr}, *mlp_norm{nullptr}, *final_norm{nullptr};  // [H] each
   Strips fc;                                                                                    // [H, 3 H]
   Strips qkv;                               // [Nq D + 2 Nkv D, 2 H]: rows of Wq, Wk, Wv

@@ -10,20 +10,20 @@
 
 namespace nibble::cuda {
 
-// Weights of gate and up, [E, 2 I, H]. A strip holds the gate rows of 8 units, then the up rows of these
-// units.
+// Weights of gate and up, [E, 2 I, H]. A strip holds the gate rows of 8 of the expert's I units, then the up
+// rows of these units.
 struct UpWeights {
   Strips weights;
   const float* bias;  // [E, 2 I]: the bias b; gate and up alternate
   int hidden, intermediate;
-  float limit;  // of both inputs of swiglu()
+  float limit;  // swiglu() clamps its gate input to at most this, its linear input to +- this
 };
 
 // experts_up() computes gated = swiglu(W[e] normed + b[e]) for each pair of a token and a chosen expert e.
 struct ExpertsUpArgs {
   Activations normed;  // [T, H]: the norm of each token
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: limit of the number of groups
+  int num_tokens, experts_per_token, max_groups;  // max_groups: largest possible number of groups
   UpWeights up;
   Activations gated;  // [T K, I], output, in the layout of `normed`; image rows are in the order of groups
   Activations gathered{};  // [image rows of groups, H], scratch of experts_up_images(): the norm of each pair
@@ -51,8 +51,8 @@ struct RouteAndExpertsUpArgs {
   __nv_bfloat16* gated;  // [T K, I], output
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
-// Returns whether route_and_experts_up() can run: it needs a warp per segment of the router, and all CTAs
-// resident.
+// Returns whether route_and_experts_up() can run. The launch must have a warp for each segment of the router,
+// and all its CTAs must be resident.
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
@@ -84,7 +84,8 @@ void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-size_t block_shared_bytes(BlockFormat format);  // dynamic shared memory of a CTA of block-scaled products
+// Returns the bytes of a CTA's dynamic shared memory in block-scaled products.
+size_t block_shared_bytes(BlockFormat format);
 
 void prepare_experts();
 void prepare_route_and_experts_up();

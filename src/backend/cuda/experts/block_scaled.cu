@@ -1,7 +1,7 @@
-// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads norms
-// that rms_norm() has quantised, and writes its results in the same format for experts_down. Activations are
-// rounded to bfloat16 before they are quantised, so MXFP8x2 represents almost exactly the numbers that
-// bfloat16 kernels use.
+// Computes the experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads
+// norms that rms_norm() has quantised, and writes its results in the same format for experts_down.
+// Activations are rounded to bfloat16 before they are quantised, so MXFP8x2 represents almost exactly the
+// numbers that bfloat16 kernels use.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"
@@ -44,8 +44,8 @@ class Gathered {
   }
   // Synchronizes the four warps. Call it before put(), and again before for_each_eight().
   __device__ void sync() const { sync_warps(1 + static_cast<int>(threadIdx.x) / kThreads, kThreads); }
-  // Calls visit(column, t, numbers) for results 8 t to 8 t + 7 of each column. The four lanes of a quad get
-  // the same column.
+  // Calls visit(column, t, numbers) for results 8 t to 8 t + 7 (t = 0 to 3) of each column. The four lanes of
+  // a quad get the same column, and different t.
   template <typename Visit>
   __device__ void for_each_eight(const Visit& visit) const {
     for (int i = static_cast<int>(threadIdx.x) % kThreads; i < Shape::kColumns * 4; i += kThreads)

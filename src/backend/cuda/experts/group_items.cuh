@@ -1,6 +1,7 @@
-// Items of the experts' products of many tokens (pipeline.cuh). An item is a group of pairs, with a block of
-// rows of the group's expert. Items of a group are adjacent, so L2 serves the group's activations. If an
-// expert has two groups, their items are adjacent too, and L2 also serves the weights.
+// Items of the experts' products of many tokens (pipeline.cuh). An item is a group of pairs (of a token and
+// an expert), with a block of rows of the group's expert. Items of a group are adjacent, so L2 serves the
+// group's activations. If an expert has two groups, their items are adjacent too, and L2 also serves the
+// weights.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -29,10 +30,10 @@ __device__ int column_of_lane(int part) {
 
 // The items of all groups, which are read from memory. wgmma kernels read the groups before the previous
 // launch has ended. The groups are complete by then: the launch that ranks experts writes them, then come the
-// launches gather, experts_up and experts_down. Each waits for the previous launch before it lets the next
-// one start, and a launch starts once every CTA of the previous one has let it (pdl.cuh). So when experts_up
-// or experts_down starts, all CTAs of gather have seen the end of the ranking. __ldcg reads from L2, because
-// L1 may be stale.
+// launches gather, experts_up and experts_down. Each of these launches waits for the previous one before it
+// lets the next one start, and a launch starts once every CTA of the previous launch has allowed the start
+// (pdl.cuh). So when experts_up or experts_down starts, all CTAs of gather have seen the end of the ranking.
+// __ldcg reads from L2, because L1 may be stale.
 template <typename Shape, typename RowOf>
 struct GroupItems {
   static constexpr bool kAreReadOnce{true};  // weights of a group are read once
@@ -78,7 +79,7 @@ struct PairsOfLane {
 
 // Multiplies the activations of each group's pairs with the expert's strips. begin(expert, strip, g) returns
 // the PairSums of rows g and g + 8 of a strip. Before the products, the lane that holds a pair calls load()
-// for the pair; after them, the lanes exchange the loaded data.
+// for the pair. After the products, the lanes exchange the loaded data.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                 const Groups& groups, const RowOf& row_of, const Begin& begin) {

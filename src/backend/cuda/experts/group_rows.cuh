@@ -5,10 +5,10 @@
 
 namespace nibble::cuda {
 
-// The activations of a CTA's groups in experts_down(), one row per pair. prefetch() requests a group's rows.
-// take() waits for them, and synchronizes the CTA; after take(), prefetch() may request the next group's
-// rows. This variant has shared memory for one group, and prefetches the next group's rows into registers as
-// far as they fit.
+// The activations of a CTA's groups in experts_down(), one row per pair of a token and an expert. prefetch()
+// requests a group's rows. take() waits for them, and synchronizes the CTA; after take(), prefetch() may
+// request the next group's rows. This variant has shared memory for one group, and prefetches the next
+// group's rows into registers as far as they fit.
 template <int warps, bool has_two>
 class GroupRows {
  public:

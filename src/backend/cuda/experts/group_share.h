@@ -27,8 +27,8 @@ constexpr int first_strip_at(const Strips& weights, unsigned place) {
   const int strip = static_cast<int>(place) - group * pitch;
   return group * weights.num_strips + (strip < weights.num_strips ? strip : weights.num_strips);
 }
-// Returns the first strip of a CTA's share, if the strips are divided into shares of equal size (in places).
-// The share ends where that of the next CTA begins.
+// Returns the first strip of a CTA's share, if all shares have the same number of places (num_places()). The
+// share ends where that of the next CTA begins.
 constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta) {
   return first_strip_at(weights, part_of(num_places(weights, num_groups), cta, weights.by_ctas));
 }
@@ -39,8 +39,8 @@ constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta
 // same amount (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // The first turn's share is mean * (1 + slope / kSlopeOne), the last turn's mean * (1 - slope / kSlopeOne).
-  // `slope` must be below kSlopeOne.
+  // `slope`: makes the first turn's share 1 + slope / kSlopeOne times the mean share, and the last turn's 1 -
+  // slope / kSlopeOne times. `slope` must be below kSlopeOne.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),
@@ -48,7 +48,7 @@ class TurnShares {
   // Returns the first item of a turn's share, if all turns share `count` items. The share ends where that of
   // the next turn begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
-    const unsigned part = turn * (first_ - slope_ * turn);  // unit: count / (kSlopeOne * num_ctas^2)
+    const unsigned part = turn * (first_ - slope_ * turn);  // in units of count / (kSlopeOne * num_ctas^2)
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);
   }
 

@@ -18,8 +18,8 @@
 
 namespace nibble::cuda {
 
-// Returns this CTA's share of num_strips strips, in units. The strips are divided evenly among `num_rows`
-// rows of CTAs (blockIdx.y); `row`: the index of this CTA's row among them.
+// Returns this CTA's share of num_strips strips, as a range of units (segments of strips). The strips are
+// divided evenly among `num_rows` rows of CTAs (blockIdx.y); `row`: the index of this CTA's row among them.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
@@ -37,8 +37,8 @@ struct SlotWork {
   int slot, expert;        // index among the token's chosen experts; index among this rank's experts
   unsigned row, num_rows;  // index of this row among the slot's rows; number of these rows (0: no work)
 };
-// Returns the work of this CTA's row. `expert`: in lane n, the expert chosen for slot n. A whole warp must
-// call it.
+// Returns the work of this CTA's row (blockIdx.y). `expert`: in lane n, the token's chosen expert number n. A
+// whole warp must call it.
 __device__ inline SlotWork work_of_slots(const IndexRange& own, int expert) {
   unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
   const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;
@@ -47,7 +47,7 @@ __device__ inline SlotWork work_of_slots(const IndexRange& own, int expert) {
   const int slot = __ffs(static_cast<int>(here)) - 1;
   return {slot, __shfl_sync(~0u, expert, slot) - own.first, blockIdx.y / count, num_rows};
 }
-// Returns this CTA's share of the strips of all groups, in units.
+// Returns this CTA's share of the strips of all groups, as a range of units (segments of strips).
 __device__ inline UnitRange share_of_groups(const Strips& weights, int num_groups) {
   const auto first = [&](unsigned cta) {
     return first_strip_of(weights, num_groups, cta) * weights.num_segments;
@@ -55,7 +55,8 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
   return {first(blockIdx.x), first(blockIdx.x + 1)};
 }
 
-// The part of a CTA's share that belongs to one group: units [first, last), counted over all groups.
+// The part of a CTA's share that belongs to one group: units (segments of strips) [first, last), counted over
+// all groups.
 struct GroupUnits {
   int group, first_strip, first, last;  // first_strip: number of strips of all earlier groups
 };

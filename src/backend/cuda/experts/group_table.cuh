@@ -1,5 +1,5 @@
-// Groups as the experts' kernels for few tokens read them: an expert, and up to 8 pairs of a token and the
-// expert.
+// Groups as the experts' kernels for few tokens read them. A group is an expert and up to 8 pairs, each of a
+// token and this expert.
 #pragma once
 
 #include "backend/cuda/route/args.h"
@@ -24,8 +24,8 @@ struct Group {
 };
 
 // The groups of a step. The first 32 are loaded at once, one per lane, because a load takes as long as
-// streaming a strip. Few pairs (are_matched()) are grouped here instead, one pair per lane: the first lane
-// with an expert then holds the expert's group.
+// streaming a strip. If the step has few pairs (are_matched()), this class groups them itself, one pair per
+// lane: the first lane with an expert then holds the expert's group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
@@ -37,7 +37,8 @@ class GroupTable {
     }
     count_ = __ldcg(groups.count);
   }
-  // Groups few pairs (are_matched()). Lane n calls expert_of(n) for pair n.
+  // Groups the pairs (of a token and an expert) of a step with few pairs (are_matched()). Lane n calls
+  // expert_of(n) to get the expert of pair n.
   template <typename ExpertOf>
   __device__ GroupTable(const Groups& groups, int num_pairs, const ExpertOf& expert_of) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;

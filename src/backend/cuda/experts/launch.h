@@ -1,5 +1,5 @@
-// Grid, warps and kernel of the experts' launches for few tokens. This header has no device code, so that
-// tests without a GPU can include it. It is C++17, because CUDA code includes it too.
+// Chooses the grid, warps and kernel of the experts' launches for few tokens. This header has no device code,
+// so that tests without a GPU can include it. It is C++17, because CUDA code includes it too.
 #pragma once
 
 #include <vector_types.h>
@@ -19,12 +19,12 @@ inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_
   const int share = std::max(1, target.num_multiprocessors / num_slots);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots), 1};
 }
-// Returns the grid for groups of pairs, whose CTAs share the strips of all groups.
+// Returns the grid for groups of pairs (of a token and an expert). Its CTAs share the strips of all groups.
 inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
 }
-// Returns the largest number of units of one expert that a CTA gets, if all CTAs of the grid share
-// `num_strips` strips.
+// Returns the largest number of units (segments of strips) that a CTA multiplies for one expert, if all CTAs
+// of the grid share `num_strips` strips evenly.
 inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
   const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
@@ -52,7 +52,7 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 }
 
 struct ExpertsDownLaunch {
-  bool is_single{false};  // the step has one token; each of its experts has its own CTAs
+  bool is_single{false};  // whether the step has one token, each of whose experts has its own CTAs
   bool has_all{true};     // whether this rank holds all experts; read only for one token
   bool has_two{false};    // whether the activations of two groups fit in shared memory (GroupRows)
   // How unequal the CTAs' shares are: (first CTA's strips - mean) / mean, times TurnShares::kSlopeOne.
@@ -63,17 +63,17 @@ struct ExpertsDownLaunch {
   TurnShares shares() const { return TurnShares(grid.x, slope); }
 };
 
-// Returns the slope of TurnShares for launches with `mean` strips per CTA: on Hopper, the first CTA gets 1.4
-// strips more than `mean`, the last CTA 1.4 fewer (measured on an H100). Steps of more than kOwnNorms tokens
-// gained nothing; other chips were not measured.
+// Returns the slope of TurnShares for launches with `mean` strips per CTA. On Hopper, the first CTA gets 1.4
+// strips more than `mean` (but at most 25 % more), and the last CTA 1.4 fewer (measured on an H100). Unequal
+// shares gained nothing in steps of more than kOwnNorms tokens, and were not measured on other chips.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
   return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
 }
 
-// The work of a launch of experts_down(). `has_mailbox`: the routing arrives in a mailbox; false: as groups
-// in memory.
+// The work of a launch of experts_down(). `has_mailbox`: whether the routing arrives in a mailbox; if false,
+// it is in memory as groups.
 struct ExpertsDownWork {
   int num_tokens, group_size, max_groups;
   bool has_mailbox, has_all_experts;

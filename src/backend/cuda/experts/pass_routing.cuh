@@ -27,7 +27,7 @@ struct TokenRouting {
   const IndexRange& own;  // the experts whose weights this rank holds
   const RoutingMailbox& mailbox;
   uint32_t tag;
-  bool publishes;  // write the choice to the mailbox for experts_down
+  bool publishes;  // whether to write the choice to the mailbox, for experts_down()
 };
 // Chooses a token's experts by logit_of(expert), and writes them to `chosen`, [T, K]. A whole warp must call
 // it.
@@ -37,7 +37,7 @@ __device__ void choose_experts(const TokenRouting& routing, int token, const Log
   const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
   Ranking ranking(routing.num_experts, logit_of);
   float logit = -INFINITY;
-  int expert = 0;  // the token's chosen expert number `lane`
+  int expert = 0;  // the token's chosen expert with number `lane`
 #pragma unroll 1   // keeps the code short: a launch must first fetch its instructions
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();

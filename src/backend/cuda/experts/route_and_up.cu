@@ -43,8 +43,8 @@ struct RouterShare {
   uint32_t tag;
   float bias;  // the router's bias for the expert whose logit this thread adds up
 };
-// Shared memory for all sums and logits of the router. It may overlap the rings, which are not in use before
-// the logits are known.
+// Shared memory for all sums and logits of the router. This memory may overlap the rings, which are not in
+// use before the logits are known.
 struct RouterMemory {
   float *sums, *logits;
 };
@@ -58,8 +58,8 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
                               const Columns& columns, const RouterMemory& memory,
                               const Meanwhile& meanwhile) {
   const RouterSegment& segment = share.segment;
-  // A product's columns 0 and 1 are in lanes 4 n, so these lanes have the sums of at most two tokens. One
-  // thread adds up the logit of a token and an expert.
+  // Lanes 0, 4, 8, ... hold columns 0 and 1 of a product, which are the sums of one or two tokens. One thread
+  // adds up the logit of a token and an expert.
   static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;
@@ -89,7 +89,8 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
   __syncthreads();
 }
 
-// Chooses a single token's experts, in the first warp of a CTA. `has_all`: this rank holds all experts.
+// Chooses a single token's experts, in the first warp of a CTA. `has_all`: whether this rank holds all
+// experts.
 template <bool has_all>
 class SlotRouting {
  public:
@@ -123,7 +124,7 @@ class SlotRouting {
   // Returns the last of these experts.
   __device__ int take(int from, int to) {
     int expert = 0;
-#pragma unroll 1  // keeps the code short, as in choose_experts()
+#pragma unroll 1  // keeps the code short: a launch must first fetch its instructions
     for (int k = from; k < to; ++k) {
       const Ranking::Place place = ranking_.next();
       if (lane_ == k) logit_ = place.logit;
@@ -137,11 +138,11 @@ class SlotRouting {
   const uint32_t tag_;
   const int lane_{static_cast<int>(threadIdx.x) % 32};
   Ranking ranking_;
-  float logit_{-INFINITY};  // logit of chosen expert number lane_; -infinity: not chosen yet
-  int of_lane_{0};          // chosen expert number lane_
+  float logit_{-INFINITY};  // the logit of the expert of_lane_; -infinity: not chosen yet
+  int of_lane_{0};          // the expert that this lane weighs: the token's lane_-th chosen one
 };
 
-// The kernel for one token. `has_all`: this rank holds all experts.
+// The kernel for one token. `has_all`: whether this rank holds all experts.
 template <int warps, bool has_all>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args, Timestamps timestamps) {
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
+  norm.residual.experts = nullptr;  // null already; with this line, the compiler omits the experts' terms
   norm_weights.load(
       norm, [](int) { return 0; }, {shared.activations, activation_stride(cols), 1},
       [&](int, int i, float4 x, uint2) {
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
+  norm.residual.experts = nullptr;  // null already; with this line, the compiler omits the experts' terms
   norm_weights.template load<kTokens>(
       norm, [](int column) { return column; }, {shared.activations, stride, kTokens},
       [&](int column, int i, float4 x, uint2) {
@@ -250,7 +251,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.fill_ring();
     }
     auto epilogue = up_epilogue<warps>(args.up, units, group, args.gated);
-    // A group has one token or both. The columns of its product are norms that are adjacent in shared memory.
+    // A group has one of the two tokens, or both. The columns of the group's product are norms that are
+    // adjacent in shared memory.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
     from = units.last;

@@ -1,5 +1,5 @@
-// experts_up (with SwiGLU) and experts_down for few tokens. For very few tokens experts_up also chooses the
-// experts.
+// experts_up (with SwiGLU) and experts_down for few tokens. If the step has few pairs (are_matched()),
+// experts_up also chooses the experts.
 #include <algorithm>
 #include <type_traits>
 
@@ -14,8 +14,9 @@
 namespace nibble::cuda {
 namespace {
 
-// `ranks`: the step has few pairs (are_matched()), and each CTA chooses all tokens' experts itself. Before a
-// CTA knows its groups, it loads the activations of all tokens to shared memory.
+// The kernel of experts_up(). `ranks`: whether the step has few pairs (are_matched()). If so, each CTA
+// chooses all tokens' experts itself and, before it knows its groups, loads the activations of all tokens to
+// shared memory.
 template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
           {args.num_experts, K, args.own, args.routing, tag_of(args.routing), blockIdx.x == 0}, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
           chosen);
-    // Warps that choose no experts load the activations. If every warp chooses some, all of them load.
+    // Warps that choose no experts load the activations. If every warp chooses experts, all warps load.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
       prefetch_rows(normed, {shared.activations, stride, args.num_tokens},
@@ -47,7 +48,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const GroupTable table =
       ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
   const UnitRange share = share_of_groups(weights, table.count());
-  if (ranks && share.first == share.last) return wait_for_rows();  // this CTA has no strips
+  // A CTA without strips only completes the copies that it has started.
+  if (ranks && share.first == share.last) return wait_for_rows();
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
   RowPrefetch<warps> rows;
   const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };
@@ -133,8 +135,8 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a group's units. For the CTA's first group, prefetches weights and then waits for the previous
-  // launch. Calls prefetch_next() once the group's activations have arrived.
+  // Multiplies the CTA's units (segments of strips) of a group. For the CTA's first group, prefetches weights
+  // and then waits for the previous launch. Calls prefetch_next() once the group's activations have arrived.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const GroupUnits& units, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
@@ -169,8 +171,8 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. The kernel requests weights as soon as route_and_experts_up() has published
-// the chosen experts.
+// Computes experts_down() of one token. Requests weights as soon as route_and_experts_up() has published the
+// chosen experts.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -210,7 +212,7 @@ __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   cta.multiply(stream, units_of_slot(share), {expert, 1, nullptr, 0, cta.slot}, true, [] {});
 }
 
-// experts_down() of several tokens.
+// Computes experts_down() of several tokens.
 template <int warps, typename Cta>
 __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;
@@ -243,12 +245,12 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
     });
     from = units.last;
   }
-  // A CTA without strips must also wait: this launch must not end before the previous one.
+  // A CTA without strips must also wait: this launch must not end before the previous launch.
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);
 }
 
-// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: the activations of
-// two groups fit in shared memory (GroupRows).
+// The kernel of experts_down(). `is_single`: whether the step has one token. `has_all`: whether this rank
+// holds all experts. `has_two`: whether the activations of two groups fit in shared memory (GroupRows).
 template <int warps, bool is_single, bool has_all, bool has_two>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,

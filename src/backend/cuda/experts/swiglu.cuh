@@ -1,4 +1,5 @@
-// SwiGLU as gpt-oss defines it: both inputs are limited, and 1 is added to the linear input.
+// SwiGLU as gpt-oss defines it: `gate` is limited to at most `limit`, `linear` is clamped to +- `limit`, and
+// 1 is added to `linear`.
 #pragma once
 
 #include "backend/cuda/ptx/exp2.cuh"

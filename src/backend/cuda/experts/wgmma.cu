@@ -1,7 +1,7 @@
 // experts_up (with SwiGLU) and experts_down of many tokens on Hopper, by wgmma or, for a batch, by mma.sync
-// (image_columns.cuh). The pairs of a group are adjacent rows of an image. A separate kernel gathers the
-// norms of all pairs in an image before experts_up; experts_up writes its results in the same order of rows
-// for experts_down.
+// (image_columns.cuh). The pairs (of a token and an expert) of a group are adjacent rows of an image. A
+// separate kernel gathers the norms of all pairs in an image before experts_up; experts_up writes its results
+// in the same order of rows for experts_down.
 #include <algorithm>
 
 #include "backend/cuda/chip/target.h"
@@ -17,8 +17,8 @@
 namespace nibble::cuda {
 namespace {
 
-// For a batch, in which few pairs share an expert, two CTAs share an SM, so that memory is always being
-// read.
+// For a batch, in which few pairs share an expert, two CTAs share an SM, so that one waits for memory while
+// the other multiplies.
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
@@ -98,8 +98,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // A lane has one unit in two adjacent columns. The lane swaps a value with the lane of the adjacent
-          // g, so that each lane has two adjacent units of one column, which it stores together.
+          // A lane has the results of one of the expert's units in two adjacent columns. The lane swaps a
+          // value with the lane of the adjacent g, so that each lane has two adjacent units of one column,
+          // which it stores together.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

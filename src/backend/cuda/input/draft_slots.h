@@ -44,8 +44,8 @@ struct MadeDrafts {
 };
 
 // Returns `row` with the token and position that its draft chain gives. row.position is 0 for the token
-// before the drafts, n for draft n - 1. If the chain's drafts are not used, the row gets token 0; it has
-// pages for its position, and its results are not used either.
+// before the drafts, n for draft n - 1. If the chain's drafts are not used, the row gets token 0 and a
+// position for which it has pages, and its results are not used.
 constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
@@ -61,13 +61,13 @@ constexpr RowInput row_of_chain(const MadeDrafts& made, int num_chains, RowInput
 
 struct ChosenTokens {
   const RowInput* rows;         // [T]: rows of the step
-  const int* parents;           // [T], only for trees: the row of the run that each row of the run follows
+  const int* parents;           // [T], only for trees: each row's parent, as an index in the row's run
   const int* output_rows;       // [outputs]: row of the step for each output, ascending within a run
   const SampleRow* sample;      // [outputs]: sampling parameters of each output
   const SampleResult* results;  // [outputs]: the token sampled for each output
 };
 
-struct DraftStart {  // the last row of a run that has a certain token: new drafts begin after it
+struct DraftStart {  // the last row of a run whose token is certain (known or accepted): new drafts follow it
   int32_t row;       // index of the row in the run
   int32_t token;     // the token after that row
   bool is_chosen;    // whether the step sampled `token` from this row; only then may a chain follow

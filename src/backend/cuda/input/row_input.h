@@ -24,7 +24,7 @@ struct OptionalIndex {
 // still runs.
 enum class TokenSource : uint32_t {
   kKnown = 0,                      // the host knows the token
-  kOutputRow = uint32_t{1} << 30,  // the previous step samples the token, for one of its output rows
+  kOutputRow = uint32_t{1} << 30,  // the previous step samples the token, from one of its output rows
   // The previous step's draft chain has the token: a draft, or the token before the drafts.
   kDraftChain = uint32_t{1} << 31,
 };
@@ -54,8 +54,9 @@ struct alignas(16) RowInput {
   // The row's position. If the source is kDraftChain, embed() computes it; until then the field is 0 for the
   // token before the chain's drafts, and n for draft n - 1 of the chain.
   int32_t position;
-  // Where the ids of the row's pages begin in StepInput::page_ids, minus the page table's first_page:
-  // position p is in page page_ids[full_pages + p / kPagePositions], and likewise for sliding_pages.
+  // Index in StepInput::page_ids at which the ids of the row's pages begin, minus the page table's
+  // first_page. So position p is in page page_ids[full_pages + p / kPagePositions]; in sliding layers,
+  // sliding_pages replaces full_pages.
   uint32_t full_pages, sliding_pages;
 };
 

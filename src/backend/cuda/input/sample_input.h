@@ -20,12 +20,12 @@ inline constexpr uint64_t kAllTokens{~uint64_t{0}};
 struct Adjustment {
   int32_t token;
   float bias;
-  int32_t count;  // how often it was output; 0: it is in the prompt; -1: no penalties apply
+  int32_t count;  // how often the token was output; 0: it is in the prompt only; -1: no penalties apply
   float raw;      // the model's logit, saved by the device while the adjusted logit replaces it
 };
 
-// The position of a token to sample. If the host does not know the position, SamplePosition holds the step's
-// row after which the token comes: the device knows the position of that row.
+// The position of a token to sample. If the host does not know the position, SamplePosition instead holds the
+// index of the row after which the token comes: the device knows the position of that row.
 struct SamplePosition {
   int32_t bits;  // the position, or -1 - index of the row
 

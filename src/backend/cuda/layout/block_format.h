@@ -7,14 +7,15 @@
 
 namespace nibble::cuda {
 
-// kMxfp8x2: the sum of two E4M3 terms, 2 bytes per column like bfloat16; kMxfp8: E4M3; kMxfp4: E2M1
+// kMxfp8x2: a value is the sum of two E4M3 terms, and takes 2 bytes, like a bfloat16. kMxfp8: a value is one
+// E4M3 code. kMxfp4: a value is one E2M1 code.
 enum class BlockFormat { kMxfp8x2, kMxfp8, kMxfp4 };
 inline constexpr BlockFormat kBlockFormats[]{BlockFormat::kMxfp8x2, BlockFormat::kMxfp8, BlockFormat::kMxfp4};
 
 struct BlockRows {
   BlockFormat format{BlockFormat::kMxfp8x2};
   int cols{0};
-  uint8_t* codes{nullptr};    // [rows, tiles, row_tile_bytes(format)]; null: no activations
+  uint8_t* codes{nullptr};    // [rows, tiles, row_tile_bytes(format)]; null if there are no activations
   uint32_t* scales{nullptr};  // [rows, tiles]: the four scale bytes of a tile (block_rows.h)
 };
 

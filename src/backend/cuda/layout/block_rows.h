@@ -25,8 +25,8 @@ constexpr BlockForm form_of(BlockFormat format) {
   return format == BlockFormat::kMxfp4 ? BlockForm::kMxfp4 : BlockForm::kMxfp8;
 }
 constexpr int num_terms(BlockFormat format) { return format == BlockFormat::kMxfp8x2 ? 2 : 1; }
-// eight_bytes(): bytes of the codes of 8 adjacent columns, in one of the format's terms. row_tile_bytes():
-// bytes of a row's codes in one tile of 64 columns, in all its terms.
+// eight_bytes() returns the bytes of the codes of 8 adjacent columns, in one of the format's terms.
+// row_tile_bytes() returns the bytes of a row's codes in one tile of 64 columns, in all terms.
 constexpr int eight_bytes(BlockFormat format) { return form_of(format) == BlockForm::kMxfp8 ? 8 : 4; }
 constexpr int row_tile_bytes(BlockFormat format) { return num_terms(format) * 8 * eight_bytes(format); }
 
@@ -46,9 +46,10 @@ constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) /
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
-// place_of_codes() and place_of_scale() return the byte offset of the first terms of 8 columns, from column
-// 8 * `eight` on: in a row's codes, and in a row's scales. The codes of the second terms are half a tile
-// later, their scale two bytes later.
+// place_of_codes() returns the byte offset in a row's codes, and place_of_scale() that in a row's scales, of
+// the first terms of the 8 columns from column 8 * `eight` on. In MXFP8x2, the codes of the second terms are
+// half a tile after those of the first terms, and the second terms' scale is two bytes after the first terms'
+// scale.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

@@ -1,13 +1,14 @@
-// Divides small numbers by a divisor that the host knows. A kernel starts with several dependent divisions;
-// each would take about a hundred cycles, the multiplication used here takes four. This header is C++17,
-// because CUDA code includes it.
+// Divides numbers below 2^31 by a divisor that the host knows. A kernel starts with several dependent
+// divisions; each would take about a hundred cycles, the multiplication used here takes four. This header is
+// C++17, because CUDA code includes it.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-// Exact for dividends below 2^31 (Granlund, Montgomery: Division by Invariant Integers using Multiplication).
+// Results are exact for dividends below 2^31 (Granlund, Montgomery: Division by Invariant Integers using
+// Multiplication).
 class Divisor {
  public:
   constexpr Divisor() = default;

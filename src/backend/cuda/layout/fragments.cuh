@@ -1,7 +1,7 @@
-// A lane's operands for the tensor cores: converts the words of a tile (strips.h) to bfloat16 weights. MXFP4
+// Converts the words of a tile (strips.h) to bfloat16 weights, a lane's operands for the tensor cores. MXFP4
 // weights include their scale, so that one sum accumulates a whole segment; mma.sync and wgmma are fastest
-// that way. The product with the scale is exact: a code has two significant bits, and a scale is a power of
-// two (packing rejects scales beyond bfloat16's range). The scales of E4M3 weights are per row, and are
+// that way. The product of a code and its scale is exact: a code has two significant bits, and a scale is a
+// power of two (packing rejects scales beyond bfloat16's range). E4M3 weights have a scale per row, which is
 // applied to the sums.
 #pragma once
 
@@ -23,9 +23,9 @@ struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Unpacks a word of MXFP4 codes to four A registers. As bfloat16, the masked bits are the value times 2^-126;
-// the scale includes a factor of 2^126. `scales`: those of row g = lane / 4 (lower half) and row g + 8 (upper
-// half).
+// Unpacks a word of MXFP4 codes to four A registers. As bfloat16, the masked bits are the value times 2^-126,
+// so the scale includes a factor of 2^126. `scales`: the scales of row g = lane / 4 (lower half of the word)
+// and row g + 8 (upper half).
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
@@ -38,7 +38,8 @@ __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a
   a[3] = multiply_pair((turned & 0x001B001Bu) * (1u << 14 | 1u << 8 | 1u << 3) & kCode, lower);
 }
 
-// Unpacks two words of E4M3 codes, of rows g = lane / 4 and g + 8, to four A registers.
+// Unpacks E4M3 codes to four A registers. `upper`: word of row g = lane / 4. `lower`: word of row g + 8. As
+// bfloat16, the masked bits are the value times 2^-120.
 __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
   const __nv_bfloat162 kScale = __float2bfloat162_rn(0x1p120f);
   const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
@@ -48,8 +49,8 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[3] = multiply_pair(second(lower), kScale);
 }
 
-// Returns a lane's weights of one group of 32 columns. `tile`: shared address of the strip's tile. Needs
-// fewer registers than TileWords.
+// Returns a lane's weights of one group of 32 columns. `tile`: shared address of the strip's tile. This
+// function needs fewer registers than class TileWords.
 template <Layout layout>
 __device__ GroupWeights group_weights(uint32_t tile, int group) {
   const int lane = threadIdx.x % 32;

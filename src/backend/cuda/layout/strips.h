@@ -14,13 +14,14 @@
 //         a1 and a3. In each 16-bit half of a word, the code of a0 (or a1) has its sign at bit 15 and the
 //         rest at bits 10-4, the code of a2 (or a3) its sign at bit 11 and the rest at bits 14-12 and 3-0.
 //         At the place of a0's code and read as bfloat16, a code is value * 2^-120.
-//  MXFP4  512 bytes: a lane's 16 bytes are four words (G, m). One shift and one mask extract each of a0..a2
-//         from a word's 8 codes. In each 16-bit half (low: the even column), sign and then exponent and
-//         mantissa are at bits 15 and 8-6 for a0, 12 and 5-3 for a1, 9 and 2-0 for a2. a3 takes the bits left
-//         over in the other half: sign 11, exponent 10 and 14, mantissa 13; after a rotation left by 6, one
-//         multiplication by a sum of three powers of two moves them to their places, and no two terms collide
-//         at or below a bit that is kept. Read as bfloat16: value * 2^-126, subnormals included, which the
-//         tensor cores take. Then 32 bytes of scales: a word per g, bytes (row g, G = 0), (row g + 8, G = 0),
+//  MXFP4  512 bytes of codes: a lane's 16 bytes are four words (G, m) of 8 codes. One shift and one mask
+//         extract each of a0..a2 from a word. In each 16-bit half (low: the even column), the sign and then
+//         exponent and mantissa are at bits 15 and 8-6 for a0, 12 and 5-3 for a1, 9 and 2-0 for a2. The code
+//         of a3 is in the other column's half, in the four bits that are left: sign 11, exponent 10 and 14,
+//         mantissa 13. A rotation left by 6 and a multiplication by a sum of three powers of two move these
+//         bits to 15 and 8-6; no other term of the multiplication overlaps with them. Read as bfloat16, an
+//         extracted code is value * 2^-126, maybe a subnormal number; unpack_mxfp4() multiplies it by the
+//         scale. Then 32 bytes of scales: a word per g, bytes (row g, G = 0), (row g + 8, G = 0),
 //         (row g, G = 1), (row g + 8, G = 1). A byte is the exponent of a bfloat16: E8M0 plus 126.
 //
 // A segment is several adjacent tiles of a strip, which one warp sums from zero; then the sums of segments
@@ -38,8 +39,8 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-// Tiles per segment of the router: few enough that a warp can hold them in registers until activations
-// arrive.
+// Number of tiles in a segment of the router's matrix. A warp can hold this number of tiles in registers
+// until activations arrive.
 inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
@@ -77,11 +78,11 @@ struct Strips {
   int num_segments{0};   // segments per strip
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
-  // Distances from a warp's segment to the warp's next: advance_segments and advance_bytes, plus wrap_bytes
-  // if the next is past the end of a strip. The host computes them (stream_shape.h), because divisions in
-  // kernels are slow.
+  // Distance from a warp's segment to the segment that the warp takes next: advance_segments and
+  // advance_bytes, plus wrap_bytes if the next segment is past the end of the strip. The host computes the
+  // three numbers (stream_shape.h), because divisions in kernels are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
-  Divisor by_ctas{};  // divides by the number of CTAs that compute the matrix together
+  Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
@@ -103,16 +104,16 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
-// Returns the number of floats for separate sums of each segment: [segments, columns, rows padded to whole
-// strips].
+// Returns the number of floats that hold one sum per segment, column and row: [segments, columns, rows padded
+// to whole strips].
 constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
   return size_t{1} * static_cast<size_t>(strips.num_segments) * static_cast<size_t>(num_columns) *
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// Returns the first unit of CTA n if `num` CTAs divide `count` units evenly. The product `count` * n must fit
-// in 32 bits. It always does: kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a
-// few hundred CTAs.
+// Returns the first unit of CTA n if CTAs divide `count` units as evenly as possible. `num`: divides by the
+// number of CTAs. The product `count` * n must be below 2^31 (Divisor). The largest matrix meets this limit:
+// kMaxVocab rows of 4,096 columns are 2^19 units of 16 rows x 256 columns, for a few hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // The units [first, last) of one CTA. A unit is one segment of one strip; units are numbered strip by strip.
 // share_of() returns a CTA's share, which may begin at any segment or, if `whole_strips` is true, only at the

@@ -7,7 +7,8 @@
 
 namespace nibble::cuda {
 
-// Hands out arrays of one buffer, one after another. If `base` is null, it only adds up their sizes.
+// Divides a buffer, which begins at `base`, into arrays, one after another. If `base` is null, the arena only
+// adds up the arrays' sizes.
 class Arena {
  public:
   explicit Arena(uint8_t* base) : base_(base) {}

@@ -6,8 +6,9 @@
 
 namespace nibble::cuda {
 
-// Returns the requested formats, with kE4m3 for a group whose matrices are FP8 in the checkpoint: their codes
-// and row scales are kept. Throws InputError if a group would need two formats, or a conversion from FP8.
+// Returns the requested formats, except that a group whose matrices are FP8 in the checkpoint gets kE4m3: the
+// codes and row scales of the checkpoint are kept. Throws InputError if a group would need two formats, or a
+// conversion from FP8.
 DenseFormats dense_formats(const Weights& weights, const DenseFormats& requested);
 
 }  // namespace nibble::cuda

@@ -77,8 +77,8 @@ size_t device_weight_bytes(const Config& whole, const Share& share, const DenseF
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report) {
   const Config& whole = weights.config;
-  // Where GPU and host share memory, the page cache of the model's files takes memory that the weights need,
-  // so its pages are dropped. Elsewhere they are kept: they speed up the next start.
+  // If GPU and host share memory, the pages of the model's files in the page cache take memory that the
+  // weights need, so these pages are dropped. On other machines they stay, which speeds up the next start.
   const MappedFiles dropped_files = device_caps().is_integrated ? weights.files : MappedFiles{};
   drop_all_pages(dropped_files);
   DeviceBuffer storage(device_weight_bytes(whole, share, dense));
@@ -90,7 +90,7 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
     if (report)
       report(static_cast<size_t>(static_cast<const uint8_t*>(end) - device.storage.as<uint8_t>()), total);
   };
-  report_until(device.embedding);  // reports 0 bytes at once: pinning the upload buffers takes seconds
+  report_until(device.embedding);  // reports 0 bytes, because pinning the upload buffers now takes seconds
   Uploader uploader(weights.source, dropped_files, num_threads);
   uploader.rows(weights.embedding, "the embedding", device.embedding);
   const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),

@@ -20,7 +20,7 @@ struct DeviceLayer {
   float *attention_norm{nullptr}, *qkv_bias{nullptr}, *sinks{nullptr}, *o_bias{nullptr}, *mlp_norm{nullptr},
       *router_bias{nullptr}, *up_bias{nullptr}, *down_bias{nullptr};
   Strips qkv, o, router;
-  Strips up, down;  // matrices of the rank's first expert; the other experts' follow
+  Strips up, down;  // matrices of the rank's first expert; the matrices of its other experts follow in memory
 };
 
 struct DeviceWeights {
@@ -34,9 +34,9 @@ struct DeviceWeights {
 
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
-// Uploads a rank's share through two pinned buffers and repacks it on the GPU; synthetic weights (Recipe) are
-// generated there. This takes kStagingBytes (uploader.h) of GPU memory besides the weights. Reports the
-// uploaded bytes after each layer. Throws InputError for a format that no kernel reads.
+// Uploads a rank's share through two pinned buffers and repacks it on the GPU. Synthetic weights (Recipe) are
+// generated on the GPU. Loading takes kStagingBytes (uploader.h) of GPU memory besides the weights. Calls
+// `report` after each layer with the uploaded bytes. Throws InputError for a format that no kernel reads.
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads,
                      const ReportProgress& report = {});
 

@@ -18,7 +18,8 @@ __device__ uint16_t stored_at(const PackBf16Args& args, int row, int col) {
 
 unsigned num_ctas_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
-// Each thread writes a lane's A registers (16 bytes) for mma number `part` of a tile's four (strips.h).
+// Each thread writes a lane's A registers (16 bytes) for one of the four mma instructions of a tile, number
+// `part` (strips.h).
 __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -56,8 +57,8 @@ struct PackedLane {
   int tile, lane;
 };
 
-// Writes one lane's MXFP4 codes of a tile. Every fourth lane also writes the scales of its two rows. The
-// functions code_at(row in strip, column) and scale_at(row in strip, block) return what to write.
+// Writes one lane's MXFP4 codes of a tile. Every fourth lane also writes the scales of its two rows.
+// code_at(row in strip, column) returns a code, scale_at(row in strip, block) a scale.
 template <typename CodeAt, typename ScaleAt>
 __device__ void write_lane(const PackedLane& to, int* largest_scale, const CodeAt& code_at,
                            const ScaleAt& scale_at) {
@@ -120,7 +121,8 @@ __device__ float value_at(const PackBf16Args& args, int row, int col) {
   return __uint_as_float(uint32_t{stored_at(args, row, col)} << 16);
 }
 
-// Returns a block's E8M0 scale code (formats/mxfp4.h): largest magnitude's exponent minus 2, at least 0.
+// Returns a block's E8M0 scale code (formats/mxfp4.h): the biased exponent of the block's largest magnitude,
+// minus 2, but at least 0.
 __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   float largest = 0;
   for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));
@@ -143,7 +145,8 @@ __device__ uint8_t nearest_code(float value) {
   return sign | code;
 }
 
-// Each CTA computes a row's E4M3 scale. Magnitudes are compared as integers, where a NaN is the largest.
+// Each CTA computes a row's E4M3 scale. The bits of magnitudes are compared as integers, so a NaN counts as
+// the largest.
 __global__ void row_scale_kernel(const PackBf16Args args) {
   __shared__ unsigned largest;
   if (threadIdx.x == 0) largest = 0;
@@ -159,7 +162,7 @@ __global__ void row_scale_kernel(const PackBf16Args args) {
   const_cast<float*>(args.to.row_scales)[args.first_row + row] = scale == 0 ? 1.0f : scale;
 }
 
-// Each thread writes a lane's 16 E4M3 codes of one of a tile's two column groups (strips.h).
+// Each thread writes a lane's 16 E4M3 codes of one group of 32 columns; a tile has two groups (strips.h).
 __global__ void quantise_e4m3_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;

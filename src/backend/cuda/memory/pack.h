@@ -12,8 +12,9 @@ enum class RowOrder {
   kGateAndUp,
 };
 
-// Packs `rows` rows into rows first_row, first_row + 1, ... of `to`; first_row must begin a strip. Padding
-// becomes zero. If stored_cols exceeds `cols`, packs only `cols` columns, beginning with first_col.
+// Packs `rows` rows of `from` into rows first_row, first_row + 1, ... of `to`; first_row must be the first
+// row of a strip. Padding becomes zero. If stored_cols exceeds `cols`, packs only `cols` columns, from
+// first_col on.
 struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]: bits of bfloat16
   int first_row, rows, cols;
@@ -23,8 +24,9 @@ struct PackBf16Args {
 };
 void pack(Stream stream, const PackBf16Args& args);
 
-// Packs `num_matrices` contiguous matrices or, of each, only `rows` x `cols` elements. Raises *largest_scale
-// to the largest E8M0 scale; the caller must reject results above kLargestScale.
+// Packs `num_matrices` contiguous matrices or, of each, only `rows` x `cols` elements from first_row and
+// first_col on. Raises *largest_scale to the largest E8M0 scale, if that is larger; the caller must reject a
+// value above kLargestScale.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2]: E2M1, even column in low nibble
   const uint8_t* scales;  // [num_matrices, stored_rows, stored_cols / 32]: E8M0
@@ -40,7 +42,8 @@ void pack(Stream stream, const PackMxfp4Args& args);
 // Quantises BF16 rows to strips of E4M3 or MXFP4 (model/quantize.h, formats/mxfp4.h). E4M3's scale of a row
 // covers all stored columns, so a slice of the columns gets the same codes as in the whole matrix.
 void quantise(Stream stream, const PackBf16Args& args);
-// Packs E4M3 codes, given as BF16 numbers of the same values. Expects scales of 1 in args.to.row_scales.
+// Packs E4M3 codes, which args.from gives as BF16 numbers of the same values. args.to.row_scales must hold
+// scales of 1.
 void pack_codes(Stream stream, const PackBf16Args& args);
 
 // Fills memory with synthetic weights (checkpoint/synthetic.h): word i is (random(seed, i) & mask) + base.

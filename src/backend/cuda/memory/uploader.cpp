@@ -91,8 +91,8 @@ void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& sl
   }
 }
 
-// bfloat16 holds every E4M3 number, so the device quantises the codes' numbers with a scale of 1 to the same
-// codes.
+// The codes are uploaded as bfloat16 numbers, which the device quantises to E4M3 with a scale of 1. The
+// result is the same codes, because bfloat16 holds every E4M3 number.
 void Uploader::fp8(const Elements& from, int cols, const MatrixSlice& slice, int first_row,
                    const Strips& to) {
   NIBBLE_CHECK(to.layout == Layout::kE4m3, "FP8 weights for another layout");
@@ -219,7 +219,7 @@ void Uploader::bring(const Source& from, size_t offset, size_t bytes, uint8_t* t
 void Uploader::copy(const Pieces& from, uint8_t* to) {
   const size_t bytes = from.total();
   num_copied_ += bytes;
-  // Copies bytes first to last - 1 of all pieces, seen as one array.
+  // Copies bytes `first` to `last` - 1 to `into`, counted as if the pieces were one array.
   const auto gather = [&](size_t first, size_t last, uint8_t* into) {
     while (first < last) {
       const size_t piece = first / from.bytes, at = first % from.bytes;
@@ -229,8 +229,8 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Only large contiguous copies drop their pages from the page cache. The large page (folio) of a small
-  // vector also holds adjacent tensors, which would have to be read again.
+  // Only the files' pages of large contiguous copies are dropped from the page cache. The large page (folio)
+  // that holds a small vector also holds adjacent tensors, which would have to be read again.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);

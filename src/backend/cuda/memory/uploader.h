@@ -23,7 +23,7 @@ inline constexpr size_t kStagingBytes{size_t{512} << 20};  // device memory used
 void drop_all_pages(const MappedFiles& files);
 
 // Copies weights to the GPU through two pinned buffers: one is filled while the other is transferred. The GPU
-// repacks them. Methods throw InputError for a format that no kernel reads; `what` names the matrix.
+// repacks the weights. Methods throw InputError for a format that no kernel reads; `what` names the matrix.
 class Uploader {
  public:
   // `source` names the weights in messages. Copied pages of `dropped_files` are dropped from the page cache.
@@ -33,14 +33,15 @@ class Uploader {
   ~Uploader();
 
   void vector(const Vector& from, float* to) { vectors(from, 1, {0, from.count}, to); }
-  // Copies the elements `part` of each of `num` vectors, which are contiguous. `first` is the first of them.
+  // Copies the elements `part` of each of `num` vectors, which are contiguous in memory. `first`: the first
+  // of the vectors.
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
   // Packs a slice of `from` into rows of `to`, from first_row on. If the slice lacks some columns, or if
   // `from` is synthetic (Recipe), whole rows are first transferred or generated.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
-  // FP8 matrices keep their codes and row scales.
+  // Packs the whole matrix. An FP8 matrix keeps its codes and row scales.
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
   }

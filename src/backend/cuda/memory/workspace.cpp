@@ -26,7 +26,8 @@ namespace {
 static_assert(kPagePositions == kPageTokens);
 static_assert(kMostDeals * kMaxColumns >= kOutputRows);  // unembed_dealt(): a counter for each pass
 
-// Returns the segment sums that qkv_split() or project_split() stores, whichever needs more; for any layout.
+// Returns the number of segment sums that qkv_split() or project_split() stores, whichever is larger. It is
+// the same for every layout of weights.
 size_t num_split_sums(const Config& config, int num_tokens) {
   const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
             both = 2 * config.num_kv_heads * config.head_dim;
@@ -139,7 +140,7 @@ class WorkspacePlacer {
   void take(T*& pointer, size_t count) {
     pointer = arena_.take_array<T>(count);
   }
-  // Takes memory for `count` rows, or for an image of `rows_of_image` rows if that is larger.
+  // Takes memory for `count` plain rows or for an image of `rows_of_image` rows, whichever is larger.
   void take_room(ActivationRoom& room, size_t count, int rows_of_image, int cols) {
     room.image_rows = rows_of_image;
     take(room.data,

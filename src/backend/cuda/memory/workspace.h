@@ -17,11 +17,12 @@
 
 namespace nibble::cuda {
 
-// kOutputRows: most rows in a launch of logits, which reads all of lm_head. kDownloadedRows: most rows if the
-// logits are copied to the host; pinned memory is scarce.
+// kOutputRows: largest number of rows in a launch of logits, which reads all of lm_head. kDownloadedRows: the
+// limit if the logits are copied to the host, because pinned memory is scarce.
 inline constexpr int kOutputRows{256}, kDownloadedRows{64};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
-// Returns the most rows per launch of attend_rows(), whose partial softmaxes must fit in kAttendScratchBytes.
+// Returns the largest number of rows per launch of attend_rows(): the rows' partial softmaxes must fit in
+// kAttendScratchBytes.
 constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   const auto row_floats =
       static_cast<size_t>(num_kv_heads) * static_cast<size_t>(max_chunks) * size_t{kPartialFloats};
@@ -30,7 +31,8 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
 }
 
 // Returns how many partial softmaxes attention's mailbox holds (AttendArgs): those of two rows of the longest
-// context. With more rows not all CTAs are resident, so they use no mailbox: the last one merges all chunks.
+// context. With more rows, not all CTAs are resident, and the mailbox is not used: the last CTA to finish
+// merges all chunks.
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -38,9 +40,9 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   return kRows * num_kv_heads * chunks;
 }
 
-// Memory for the same activations in any layout that a plan may choose for them.
+// Memory for activations in any of the layouts that a plan may choose for them.
 struct ActivationRoom {
-  __nv_bfloat16* data{nullptr};  // rows, or an image
+  __nv_bfloat16* data{nullptr};  // plain rows, or an image
   int image_rows{0};
   BlockRows blocks{};  // block-scaled rows; set only with --prompt-activations
 
@@ -60,22 +62,24 @@ struct Workspace {
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
-  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox; zero before the first step
+  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // for RoutingMailbox; zero before step 1
   uint32_t* step{nullptr};  // number of the current step; zero before the first
-  // Counters, zero before the first step. Their numbers: embed and route 1, experts_down kMaxExpertsPerToken,
-  // sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.
+  // Counters of kernels, zero before the first step: embed and route have one each, experts_down has
+  // kMaxExpertsPerToken, sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
-  float* attend_mailbox{nullptr};  // AttendArgs: [mailbox_partials, kPartialFloats]; zero before step 1
+  // The mailboxes of AttendArgs and AttendTilesArgs; zero before step 1.
+  float* attend_mailbox{nullptr};  // [mailbox_partials, kPartialFloats]
   int mailbox_partials{0};
-  float* tile_totals{nullptr};       // AttendTilesArgs: [kMostTileCtas, kTileTotals]; zero before step 1
+  float* tile_totals{nullptr};       // [kMostTileCtas, kTileTotals]
   float* rope_frequencies{nullptr};  // [D / 2]: radians per position for each pair of elements
   float rope_concentration{1};
   uint8_t* input{nullptr};  // device copy of a step's input (step_input.h)
-  StepExchange exchange;    // host memory: two inputs, and two outputs of max_batch_tokens rows
+  StepExchange exchange;    // host memory: inputs and outputs of two steps, for max_batch_tokens rows each
 };
 
-// `rows`: the kernel table. The workspace has room for whichever of its rows a plan chooses.
+// Returns the bytes of a workspace that suffices for any plan. `rows`: the kernel table from which plans
+// choose.
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::span<const KernelRow> rows = kernel_rows());
 

@@ -81,8 +81,8 @@ class Bf16Lane {
   }
 
  private:
-  // Byte offsets in a stage: of the lane's weights, and of its activations in columns 32 i to 32 i + 31 of a
-  // tile (columns_[i]).
+  // Byte offsets in a stage. weights_: of the lane's weights. columns_[i]: of the lane's activations in
+  // columns 32 i to 32 i + 31 of a tile.
   uint32_t weights_, columns_[2];
 };
 

@@ -12,7 +12,7 @@
 
 namespace nibble::cuda {
 
-struct WholeBlockRows : BlockRows {  // in global memory; rows are padded to whole tiles
+struct WholeBlockRows : BlockRows {  // block-scaled rows in global memory, padded to whole tiles
   __device__ explicit WholeBlockRows(const BlockRows& rows) : BlockRows(rows) {}
   __device__ const uint8_t* row(int i) const { return codes + i * row_bytes(*this); }
   __device__ bool has_piece(int) const { return true; }
@@ -22,8 +22,8 @@ struct WholeBlockRows : BlockRows {  // in global memory; rows are padded to who
 template <BlockFormat format>
 class BlockLane;
 
-// `gathered_bytes`: shared memory after the stages, in which the kernel gathers rows of results
-// (experts_up).
+// `gathered_bytes`: bytes of shared memory after the stages, in which the kernel of experts_up() gathers rows
+// of results.
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};

@@ -1,13 +1,12 @@
 // Matrix products of many tokens (pipeline.cuh) on Hopper. The products use wgmma or, if columns are few,
 // mma.sync, which gives the same bits. Activations are bfloat16 in swizzled tiles, called an image
 // (activations.h). Each of one to three warpgroups multiplies four strips (64 rows) with the item's columns.
-// One more warp makes the copy engine fill the stages with weights, and another warp makes it fill the stages
-// with activations.
+// Two more warps make the copy engine fill the stages: one with weights, the other with activations.
 //
-// The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
-// the first stages while that kernel ends. So this warp also reads the items before that kernel has ended
-// (group_items.cuh). The copying warp cannot get further ahead than the number of stages, because the warps
-// that empty stages do wait.
+// The warp that copies weights does not wait for the previous kernel, which writes the activations: the warp
+// fills the first stages while that kernel ends. So this warp also reads the items before that kernel has
+// ended (group_items.cuh). The copying warp cannot get further ahead than the number of stages, because the
+// warps that empty stages do wait.
 //
 // A stage of MXFP4 weights is a whole segment (five tiles). Such a stage is multiplied in an unrolled loop
 // with two sets of A registers: while products read one set, the next tile is unpacked into the other. BF16
@@ -41,7 +40,7 @@ template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  if (index >= count) return begin();  // a rank without any of the chosen experts has no items
+  if (index >= count) return begin();  // on a rank that holds none of the chosen experts, CTAs have no items
   auto next = items.at(index);
   begin();
   for (; index < count; index += step) {
@@ -65,7 +64,7 @@ struct ImageShape {
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
       kStageBytes{(kWeightPlace + kStrips * kStripBytes + 1023) / 1024 * 1024};
   static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
-                               stages_bytes(1, kStageBytes)};  // the driver takes 1 KB per CTA
+                               stages_bytes(1, kStageBytes)};  // 1,024: memory that the driver takes per CTA
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
@@ -80,9 +79,9 @@ struct ImageShape {
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // Whether the copying warps give registers to the multiplying warps. For that, two idle warps complete
-  // their warpgroup. Sums of 64 rows x 128 columns take 64 registers per thread, and their totals another
-  // 64.
+  // Whether the two copying warps give registers to the multiplying warps. Only a whole warpgroup can do so:
+  // two idle warps complete the warpgroup of the copying warps. In the multiplying warps, sums of 64 rows x
+  // 128 columns take 64 registers per thread, and their totals another 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
@@ -330,7 +329,8 @@ struct ImageShape {
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const Item& item, unsigned cuts,
                                                        Stages<ImageShape>& stages, const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
-    // wgmma needs all warps of a warpgroup, so a warp without a strip multiplies bytes that are not used.
+    // wgmma needs all warps of a warpgroup, so a warp without a strip multiplies too, and its sums are not
+    // used.
     const bool has_strip = strip < weights.num_strips;
     const auto take = begin(item, has_strip ? strip : 0);
     const int cut = cuts && has_strip ? cut_of(weights, strip, cuts) : weights.num_segments;

@@ -93,10 +93,10 @@ class NormWeights {
     }
   }
   // Stores the norm of row token_at(column), in bfloat16, as row `column` of `to`. All threads of the CTA
-  // must call load(), which synchronizes them at the end. Calls visit(column, i, x, normed) for elements 4 i
-  // to 4 i + 3 of a row, and when_here() once the terms of the last rows have arrived. `at_once`: number of
-  // rows that are computed together. With 512 threads, each row takes 8 registers per thread, and 8 more for
-  // each of its terms that is being loaded.
+  // must call load(), which synchronizes the threads at the end. Calls visit(column, i, x, normed) for
+  // elements 4 i to 4 i + 3 of a row, and when_here() once the terms of the last rows have arrived.
+  // `at_once`: number of rows that are computed together. With 512 threads, each row takes 8 registers per
+  // thread, and 8 more for each of its terms that is being loaded.
   template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere = Ignore>
   __device__ void load(const NormInput& args, const TokenAt& token_at, SharedRows to, const Visit& visit,
                        const WhenHere& when_here = {}) const {
@@ -274,7 +274,7 @@ class RowPrefetch {
   }
 
  private:
-  // kAhead: enough for one row of 4,096 elements.
+  // kAhead: number of pieces of 4 elements that a thread prefetches, enough for one row of 4,096 elements.
   static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};
 
   template <typename RowAt>

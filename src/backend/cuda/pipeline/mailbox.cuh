@@ -12,7 +12,8 @@ __device__ inline bool has_arrived(const float4& words) {
   return has_arrived(words.x) && has_arrived(words.y) && has_arrived(words.z) && has_arrived(words.w);
 }
 __device__ inline float as_word(float value) { return has_arrived(value) ? value : -0.0f; }
-// Reloads words that have not arrived. If the caller tests them only after several calls, the loads overlap.
+// Reloads words that have not arrived. If the caller tests the words only after several calls, the loads
+// overlap.
 template <typename T>
 __device__ inline void reload(T& words, const T* from) {
   if (!has_arrived(words)) words = load_relaxed(from);

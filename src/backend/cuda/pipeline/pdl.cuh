@@ -1,13 +1,13 @@
 // Programmatic dependent launch: a kernel may start while the previous one still runs. Until
-// wait_for_predecessor() returns, a kernel may read only weights and data of earlier steps; afterwards it
-// sees all writes of earlier kernels (PTX ISA: griddepcontrol).
+// wait_for_predecessor() returns, a kernel may read only weights and data of earlier steps; afterwards the
+// kernel sees all writes of earlier kernels (PTX ISA: griddepcontrol).
 //
-// Normally every CTA of a kernel calls let_successor_start() after this wait. So when a kernel starts, all
-// kernels before the previous one have ended, and the started kernel may read their writes. Thus a kernel may
-// read the step's input, which embed copies, before its own wait, unless the kernel directly follows embed.
-// attend_rows() calls let_successor_start_early() instead, before attend_rows() itself has waited. The next
-// kernel may still read the step's input before its own wait: qkv() precedes attend_rows(), so all kernels
-// before qkv(), including embed, have ended when attend_rows() starts.
+// Normally every CTA of a kernel calls let_successor_start() after wait_for_predecessor(). So when a kernel
+// starts, all kernels before the previous one have ended, and the started kernel may read their writes. Thus
+// a kernel may read the step's input, which embed copies, before its own wait, unless the kernel directly
+// follows embed. attend_rows() calls let_successor_start_early() instead, before attend_rows() itself has
+// waited. The next kernel may still read the step's input before its own wait: qkv() precedes attend_rows(),
+// so all kernels before qkv(), including embed, have ended when attend_rows() starts.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,8 +23,8 @@
 
 namespace nibble::cuda {
 
-// Waits until all earlier kernels have ended. A thread must call it before it reads what they wrote; thread 0
-// also writes the begin timestamp.
+// Waits until all earlier kernels have ended. A thread must call this function before it reads what earlier
+// kernels wrote. Thread 0 also writes the begin timestamp.
 __device__ inline void wait_for_predecessor(const Timestamps& timestamps) {
   wait_for_dependencies();
   if (timestamps.begin && threadIdx.x == 0) atomicMin(timestamps.begin, now_ns());

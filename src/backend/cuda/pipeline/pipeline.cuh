@@ -46,16 +46,18 @@ constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / pro
 //  kStages, kStageBytes, kBytes: a stage holds weights, columns, scales; kBytes is all shared memory
 //  Rows          activations in global memory. row(i): address of a row. has_piece(p): false if the row ends
 //                before 16-byte piece p. scales_of(i): scales of a row, if kScaleBytes is 4
-//  Lane          one lane's part of a product: add_stage<tiles>(stage, sums)
+//  Lane          class for one lane: add_stage<tiles>(stage, sums) adds the lane's products of a stage
 
 // A warp's sums: element [n][i] in lane 4 g + t is of row g + 8 (i / 2) and column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// The unit of a CTA's work: rows of matrix number `matrix` from first_strip on, and `columns` tokens or
+// One item of a CTA's work: rows of matrix number `matrix` from first_strip on, and `columns` tokens or
 // pairs.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // row of the first column in the image of activations, if there is one
+  // If activations are an image (layout/activations.h): the row of the image that holds the activations of
+  // the item's first column.
+  int image_row{0};
 };
 struct SegmentItem : PromptItem {  // an item that covers only one segment of each strip
   int segment;
@@ -147,7 +149,8 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
 struct SegmentRange {
   int first, last;
 };
-// Adds up segments [first, last) of the warp's strip, each from zero, in order.
+// Sums each of the segments [first, last) of the warp's strip from zero, and adds these sums up in `totals`,
+// in order.
 template <typename Shape, int tiles>
 __device__ void add_segments(const Strips& weights, SegmentRange segments, const typename Shape::Lane& lane,
                              Stages<Shape>& stages, PromptSums& totals) {
@@ -194,7 +197,8 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
-    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // one item ahead
+    // The next item is loaded before the products of the current item, which hide the latency.
+    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
     if (strip >= weights.num_strips || columns <= 0) {
@@ -246,7 +250,8 @@ __device__ int first_column_of_lane() {
          static_cast<int>(threadIdx.x) % 4 * 2;
 }
 
-// Calls visit(i, sum of row g, sum of row g + 8) for each column first_column_of_lane() + i of the lane.
+// Calls visit(i, sum of row g, sum of row g + 8), with g = lane / 4, for each column first_column_of_lane() +
+// i of the lane.
 template <typename Shape, int tiles, typename Visit>
 __device__ void for_each_column(const PromptItem& item, const float (&sums)[tiles][4], const Visit& visit) {
   const int count = item.columns - first_column_of_lane<Shape>();

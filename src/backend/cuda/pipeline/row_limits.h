@@ -9,9 +9,9 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. In the kernels
-// for larger steps (pipeline.cuh), kManyColumns tokens or pairs share one reading of the weights (in some
-// kernels, more or fewer).
+// Steps of up to kFewTokens tokens are bound by memory bandwidth and have their own kernels. In most kernels
+// for larger steps (pipeline.cuh), kManyColumns columns share one reading of the weights. A column is a token
+// or, in the experts, a pair of a token and an expert.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 // Up to kOwnNorms tokens, each kernel that reads a norm computes it, and one launch both routes and starts
 // the experts. Larger steps launch rms_norm once: otherwise every CTA would read all rows, one after
@@ -24,11 +24,12 @@ inline constexpr int kRouterNorms{32};
 // pairs. With 128 columns the tensor cores could be 2 % busier, but the sums need more registers, and ptxas
 // then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of a pass for batches, in which few pairs share an expert: the smallest number that wgmma allows.
-// It leaves shared memory for more stages.
+// Columns of a pass for batches, in which few pairs share an expert. 8 is the smallest number that wgmma
+// allows; a small number leaves shared memory for more stages.
 inline constexpr int kBatchColumns{8};
-// Numbers of tokens from which the experts' wgmma groups have up to kManyColumns pairs (kManyTokens on) and
-// up to kMostColumns (kWideTokens on). With fewer tokens they have up to kBatchColumns.
+// The experts' wgmma kernels form groups of up to kBatchColumns pairs for steps below kManyTokens tokens, of
+// up to kManyColumns pairs for steps below kWideTokens tokens, and of up to kMostColumns pairs for larger
+// steps.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Largest number of tokens for which Hopper's router divides each sum among warps (route_batch()). With more
 // tokens, route_wgmma() has items for all SMs.
@@ -36,19 +37,19 @@ inline constexpr int kRouterTokens{384};
 // Up to kSplitTokens tokens, the wgmma kernels of qkv and project divide the contraction among CTAs
 // (dense/wgmma_split.cu). The sums of segments go through memory, which takes longer with more tokens.
 inline constexpr int kSplitTokens{kManyColumns};
-// Up to kNarrowTokens tokens, dense products by wgmma use the kernels for batches (qkv_narrow() and so on),
-// which have more and smaller items. The limit of project is kNarrowProject: in gpt-oss, project has about
-// half the rows of qkv, and up to this number of tokens all items of project run at once.
+// Up to kNarrowTokens tokens, qkv by wgmma uses the kernel for batches, qkv_narrow(), which has more and
+// smaller items. The limit of project_narrow() is kNarrowProject: in gpt-oss, project has about half the rows
+// of qkv, and up to kNarrowProject tokens all items of project run at once.
 inline constexpr int kNarrowTokens{255}, kNarrowProject{320};
 // Largest number of columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};
 
-// Largest number of pairs in a step at which the kernels that multiply the pairs also form the groups: one
-// pair per lane of a warp.
+// Largest number of pairs (of a token and an expert) in a step for which the kernels that multiply the pairs
+// also form the groups: one pair per lane of a warp.
 inline constexpr int kMatchedPairs{32};
-// Returns whether the kernels that multiply a step's pairs also form the groups. No expert then has more
-// than `size` pairs, so each has one group. `in_image`: the pairs' activations are gathered in an image, by
-// a kernel that reads groups from memory.
+// Returns whether the kernels that multiply a step's pairs also form the groups. If so, no expert has more
+// than `size` pairs, and each chosen expert has one group. `in_image`: the pairs' activations are gathered in
+// an image, by a kernel that reads groups from memory.
 constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool in_image) {
   return size == kMaxColumns && !in_image && num_tokens <= size &&
          num_tokens * experts_per_token <= kMatchedPairs;

@@ -28,7 +28,7 @@ class Stages {
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const {
     wait(full_ + kToEmpty, phase_ ^ 1);
-  }  // at first this returns at once, because all stages are empty
+  }  // returns at once for stages that were never filled
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
   __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // call it in whole warps
   // The functions with an argument `n` are for warps that count the stages themselves. `n`: number of stages
@@ -66,7 +66,7 @@ class Stages {
   uint32_t phase_{0};
 };
 
-constexpr int stages_bytes(int num_stages, int stage_bytes) {  // bytes of the stages and their barriers
+constexpr int stages_bytes(int num_stages, int stage_bytes) {  // returns bytes of the stages and barriers
   return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
 }
 

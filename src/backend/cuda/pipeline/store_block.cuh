@@ -1,4 +1,5 @@
-// Writes activations that are already rounded to bfloat16 in a block-scaled format (block_rows.h).
+// Quantises activations to a block-scaled format (block_rows.h) and stores them. The activations are already
+// rounded to bfloat16.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -41,7 +42,7 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// As the other store_eight(), but reads the eight numbers as bfloat16 from shared memory; `from` must be
+// Quantises and stores eight bfloat16 numbers from shared memory, like store_eight() above. `from` must be
 // 16-byte aligned.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,

@@ -49,7 +49,7 @@ class Ring {
     __syncwarp();
   }
 
-  // Starts to refill the slot that was read longest ago, which no lane may still read. `num_bytes`: a
+  // Starts to refill the slot that was read longest ago. No lane may still read that slot. `num_bytes`: a
   // multiple of 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);
@@ -65,8 +65,7 @@ class Ring {
     prefetch_slot_ = prefetch_slot_ + 1 == slots ? 0 : prefetch_slot_ + 1;
   }
 
-  // Waits until the oldest requested slot has arrived, in all lanes. Returns the slot's shared-memory
-  // address.
+  // Makes all lanes wait until the oldest requested slot is full. Returns the slot's shared-memory address.
   __device__ uint32_t next() {
     wait(barrier(slot_), phase_);
     const uint32_t slot = address(slot_);
@@ -106,8 +105,8 @@ struct Columns {
   // This constructor lets column n of the pass read row n of the activations.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
-  // Returns the column that a lane reads: lane / 4, or the last column if that is past the end. Products of
-  // columns past the end affect no other column, and their sums are not used.
+  // Returns the column that a lane reads: lane / 4, or the last column if lane / 4 is past the end. Products
+  // of columns past the end affect no other column, and their sums are not used.
   static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
@@ -155,14 +154,14 @@ struct OneMatrix {
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// Streams the units of a CTA's range, and multiplies them. `is_short`: each warp has only one or two units.
-// The tiles of a slot are then multiplied in a loop, because unrolled code that runs only once takes longer
-// to fetch than a loop: one token took 1,402 instead of 1,387 us with MXFP4 weights on an H200
-// (docs/decisions/0016).
+// Streams the units (segments of strips) of a CTA's range, and multiplies them. `is_short`: whether each warp
+// has only one or two units. If so, the tiles of a slot are multiplied in a loop, because unrolled code that
+// runs only once takes longer to fetch. With unrolled code, one token took 1,402 us instead of 1,387 us with
+// MXFP4 weights on an H200 (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
-  // A warp takes units first + warp, first + warp + warps, and so on, below `last`.
+  // Warp number w of the CTA's W warps takes units first + w, first + w + W, and so on, below `last`.
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last,
                         const Ring<layout, slots>& ring)
       : strips_(strips),
@@ -188,8 +187,8 @@ class UnitStream {
     prefetch<slots - ahead>();
   }
 
-  // Multiplies the warp's units below `end`, after those of earlier calls.
-  // The sums go to partials[(unit - base) * 16 * columns.count + row * columns.count + column].
+  // Multiplies the warp's units below `end` that earlier calls have not multiplied. The sums go to
+  // partials[(unit - base) * 16 * columns.count + row * columns.count + column].
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     if (columns.count == 1)
       run<true>(end, columns, partials, base);
@@ -198,8 +197,8 @@ class UnitStream {
   }
 
  private:
-  // With a single column, only every fourth lane has sums that are needed, and only half of that lane's sums
-  // are needed.
+  // `is_single`: whether there is only one column. If so, only every fourth lane holds sums of this column,
+  // in two of its four registers.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),
@@ -292,8 +291,8 @@ class UnitStream {
   const Strips& strips_;
   const Matrices matrices_;
   const unsigned thread_;                 // index in the CTA; a member, because to read threadIdx is slow
-  int last_;                              // end of the range of units; lowered by a matrix that ends early
-  UnitCursor to_prefetch_, to_multiply_;  // the units to prefetch and to multiply next
+  int last_;                              // end of the range of units; a matrix that ends early lowers it
+  UnitCursor to_prefetch_, to_multiply_;  // the next unit to prefetch, and the next unit to multiply
   const uint8_t* from_{nullptr};          // global address of the unit to prefetch
   int matrix_end_{0};                     // index of the next matrix's first unit
   int next_tile_{0};
@@ -303,8 +302,8 @@ class UnitStream {
 // Returns i / count. Most passes have one column and need no division.
 __device__ inline int divide(int i, int count) { return count == 1 ? i : i / count; }
 
-// A CTA's dynamic shared memory: the rings, then the activations; sums of units (num_partials floats) fill
-// the rest.
+// A CTA's dynamic shared memory: the rings, then the activations; the sums of units (segments of strips;
+// num_partials floats) fill the rest.
 struct CtaMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
@@ -321,13 +320,14 @@ __device__ CtaMemory cta_memory(int cols, int columns) {
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
 }
 
-// Returns the end of the batch of units from `from` on whose sums fit in memory: `last`, or the end of the
-// last strip that ends within `capacity` units.
+// Returns the end of the batch of units that begins at `from`. Shared memory has room for the sums of
+// `capacity` units. If the units up to `last` fit, the batch ends at `last`; otherwise it ends with the last
+// whole strip that fits.
 __device__ inline int batch_end(int from, int last, int num_segments, int capacity) {
   return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }
 
-// The sums of units [from, end), as UnitStream::run() leaves them in shared memory.
+// The sums of units (segments of strips) [from, end), as UnitStream::run() leaves them in shared memory.
 struct BatchSums {
   const float* partials;
   int from, end, num_segments, num_columns;

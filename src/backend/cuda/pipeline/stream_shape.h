@@ -20,7 +20,8 @@ constexpr int slot_tiles(Layout layout) {
 constexpr int slot_bytes(Layout layout) { return slot_tiles(layout) * tile_bytes(layout); }
 inline constexpr int kMaxSlots{4};
 
-// Warps per CTA, and slots of each warp's ring. Kernels are compiled for the entries of kStreamWarps.
+// Number of warps of a CTA, and of slots of each warp's ring. Kernels are compiled for the entries of
+// kStreamWarps.
 struct StreamWarps {
   int warps, slots;
 };
@@ -29,34 +30,36 @@ constexpr int warp_ring_bytes(Layout layout, int slots) { return slots * slot_by
 constexpr size_t ring_bytes(Layout layout, StreamWarps of) {
   return static_cast<size_t>(of.warps) * static_cast<size_t>(warp_ring_bytes(layout, of.slots));
 }
-// Number of slots prefetched before the activations are requested. To prefetch all would delay the
-// activations.
+// Returns how many slots of a ring are prefetched before the activations are requested: all but one, because
+// a prefetch of all slots would delay the activations.
 constexpr int slots_ahead(int slots) { return slots - 1; }
 
 // Warps per CTA and slots per ring, best first: a launch takes the first entry that fits. On an H100, 16
 // warps are 1 % slower with 2 slots than with 3; 12, 18, 20 and 24 warps and other slot counts were slower
-// (docs/decisions/0005). Chips with room for only 8 warps need no more.
+// (docs/decisions/0005). On chips whose shared memory has room for only 8 warps, 8 are enough.
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
-// Returns whether kernels are compiled for these warps and slots: for MXFP4, only with 2 slots.
+// Returns whether kernels for the layout are compiled with these warps and slots. MXFP4 has only kernels with
+// 2 slots.
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 
-// Distance in elements between tokens' rows in shared memory. The 32 extra elements put tokens into
-// different banks.
+// Returns the number of elements from one token's row of activations to the next in shared memory. The 32
+// extra elements put the rows into different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 constexpr size_t activation_bytes(int cols, int columns) {
   return size_t{2} * static_cast<size_t>(columns) * static_cast<size_t>(activation_stride(cols));
 }
-// Bytes of the sums of a unit (one segment of a strip). A CTA must have room for the units of one strip at
-// least.
+// Returns the bytes of a unit's sums, where a unit is one segment of a strip. A CTA needs room for at least
+// the units of one strip.
 constexpr size_t unit_bytes(int columns) { return sizeof(float) * kStripRows * static_cast<size_t>(columns); }
 
-// Shared memory of a CTA with `rows` rows of activations, and with the sums of `units` units of `columns`
-// columns.
+// Returns the bytes of a CTA's shared memory, which holds the rings, `rows` rows of activations, and the sums
+// of `units` units (segments of strips) for `columns` columns.
 constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows, int columns, int units) {
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
 }
-// Smallest amount of shared memory with which any entry of kStreamWarps can run a pass of `columns` columns.
+// Returns the smallest number of bytes of shared memory with which an entry of kStreamWarps can run a pass of
+// `columns` columns.
 constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
   const int num_segments = make_strips(layout, kStripRows, cols).num_segments;
   size_t least = 0;
@@ -70,7 +73,7 @@ constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
 
 struct StreamShape {
   StreamWarps of;
-  int columns;  // largest number of columns (tokens or pairs) that share a pass
+  int columns;  // largest number of columns (tokens, or pairs of a token and an expert) that share a pass
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }
@@ -86,10 +89,10 @@ struct StreamShape {
 };
 
 // Returns the shape of a launch for `columns` tokens or pairs. `cols`: columns of the matrix. `units`:
-// largest number of units of a CTA. `buffers`: number of passes whose activations are in shared memory at
-// once. Takes the first entry of kStreamWarps with which a pass of min(columns, kMaxColumns) columns fits; if
-// no entry does, divides the columns into more passes of equal size. The sums of units get the shared memory
-// that is left.
+// largest number of units (segments of strips) of a CTA. `buffers`: number of passes whose activations are in
+// shared memory at once. Takes the first entry of kStreamWarps with which a pass of min(columns, kMaxColumns)
+// columns fits; if no entry does, divides the columns into more passes of equal size. The sums of units get
+// the shared memory that is left.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

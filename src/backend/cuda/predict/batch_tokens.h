@@ -5,18 +5,21 @@
 
 namespace nibble::cuda {
 
-// Longest predicted time of a default step of gpt-oss-120b, except of a step with the fewest rows. Larger
-// steps make long prompts faster, but every running answer waits for them.
+// Longest predicted time of a step of gpt-oss-120b with the default number of rows. (A step with the smallest
+// default number, 2,048, may take longer.) Larger steps make long prompts faster, but every running answer
+// waits for a step's end.
 inline constexpr double kMostStepSeconds{0.75};
 
-inline constexpr double kMostSpeed{0.9};  // least speed of prompts, relative to the largest steps
+inline constexpr double kMostSpeed{0.9};  // smallest speed of prompts, relative to that of the largest steps
 
-// True from 64 GiB on: enough for the workspace of large steps and the KV cache of many sequences.
+// Returns whether the GPU has at least 64 GiB, which is enough for the workspace of large steps and the KV
+// cache of many sequences.
 bool has_much_memory(const DeviceCaps& caps);
 // Returns the default number of rows of a step. If the GPU's speed is unknown, only its memory decides.
 int default_batch_tokens(const DeviceCaps& caps);
-// Returns the default number of prompt rows in a step with running answers: the smallest, but at least 2,048,
-// with which prompts are predicted to reach kMostSpeed of their speed with default_batch_tokens() rows.
+// Returns the default number of prompt rows in a step with running answers. This is the smallest number, but
+// at least 2,048, with which prompts are predicted to reach kMostSpeed times the speed that they reach with
+// default_batch_tokens() rows.
 int default_rows_with_answers(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

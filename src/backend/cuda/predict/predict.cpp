@@ -46,7 +46,7 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
     case Operation::kUnembed:
     case Operation::kSample:
       return 1;
-    case Operation::kRmsNorm:  // with several GPUs, the all-reduces compute the norms
+    case Operation::kRmsNorm:  // with several GPUs, the all-reduces compute all norms but the first
       if (num_rows <= kFusedNormRows) return 0;
       return num_gpus > 1 ? 1 : 2 * config.num_layers;
     default:
@@ -54,8 +54,8 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
   }
 }
 
-// Bytes of activations that an operation reads and writes in a step. Each number counts as 4 bytes: a few are
-// float32, most are bfloat16 but read or written twice.
+// Returns the bytes of activations that an operation reads and writes in a step. Each number counts as 4
+// bytes: a few numbers are float32, most are bfloat16 but read or written twice.
 double activation_bytes(Operation operation, const Config& config, const PredictedStep& step) {
   const int h = config.hidden, q = config.num_heads * config.head_dim,
             kv = config.num_kv_heads * config.head_dim, k = config.experts_per_token;
@@ -145,14 +145,15 @@ PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> 
   return {known.bandwidth, seconds, known.is_measured && num_gpus == 2, known.source};
 }
 
-// Returns the microseconds of one all-reduce. A layer has two.
+// Returns the microseconds of one all-reduce. A layer has two all-reduces.
 double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int num_rows) {
   constexpr double kNumberBytes{6};
   const double sent = kNumberBytes * (num_gpus - 1) / num_gpus * num_rows * hidden;
   return (link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// Describes a share as a smaller model, with its rows of lm_head. load_of() returns its experts' load.
+// Returns the config of a smaller model that stands for a share of the model: its vocab is the share's number
+// of rows of lm_head. load_of() returns the load of the share's experts.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

@@ -1,11 +1,11 @@
 // Predicts the time of a step on a chip by a roofline per operation (model/ops.h), without knowledge of the
-// kernels. The chip may be absent: no GPU is needed.
+// kernels. The chip may be absent: no GPU is needed. The time of an operation is
 //
 //  t = max(bytes / B, weights / W, operations / F) + launches * l
 //
-// bytes: weights, KV cache, activations. B, W, F: bytes read, weights converted and operations done per
-// second: the chip's rates (chip/caps.h) times the fractions reached by kernels (costs.h). l: seconds per
-// launch.
+// bytes: those of weights, KV cache and activations. B, W, F: bytes read, weights converted and operations
+// done per second, that is the chip's rates (chip/caps.h) times the fractions that kernels reach (costs.h).
+// l: seconds per launch.
 #pragma once
 
 #include <string_view>

@@ -2,8 +2,9 @@
 
 namespace nibble::cuda {
 
-// Adds 1 to *number, or sets it to 0 if it equals `last`; returns the old value. It acquires and releases at
-// GPU scope: later callers see earlier stores of this thread, and of threads that it had synchronised with.
+// Adds 1 to *number, or sets *number to 0 if it equals `last`; returns the old value. The addition acquires
+// and releases at GPU scope: later callers see what this thread stored before, and what other threads stored
+// before this thread synchronised with them.
 __device__ inline unsigned increment_up_to(unsigned* number, unsigned last) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"

@@ -36,8 +36,8 @@ constexpr int place_of(BlockForm form, int c) {  // returns the place (0 to 7) o
 }
 
 // Returns four of the eight bytes of x (numbers 0 to 3) and y (4 to 7). Each hex digit of `bytes` is the
-// number of a byte; the lowest digit selects the lowest byte. The compiler does not find __byte_perm in
-// shifts and masks.
+// number of a byte; the lowest digit selects the lowest byte of the result. Shifts and masks would be slower:
+// the compiler does not turn them into __byte_perm.
 __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_t bytes) {
 #ifdef __CUDA_ARCH__
   return __byte_perm(x, y, bytes);
@@ -56,9 +56,8 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
   const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
   const uint32_t high_left_4 = high << 4;
-  const uint32_t other_left_2 =
-                     high << 18 | high >> 14,  // `high` rotated by 16, then left by 2; below: then right by 3
-      other_right_3 = high << 13 | high >> 19;
+  const uint32_t other_left_2 = high << 18 | high >> 14,  // `high` rotated left by 16 + 2 bits
+      other_right_3 = high << 13 | high >> 19;            // `high` rotated left by 16 - 3 bits
   a[0] = (high >> 2 & 0x20202020u) | (high_left_4 & 0x10101010u) | (low >> 4 & 0x0C0C0C0Cu);
   a[1] = (high << 1 & 0x20202020u) | (low >> 1 & 0x1C1C1C1Cu);
   a[2] = (high_left_4 & 0x20202020u) | (low << 2 & 0x1C1C1C1Cu);

@@ -26,11 +26,13 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
           (four & 0x80008000u) | (four & 0x7F007F00u) >> 1};
 }
 
-// Returns the factor that turns a sum of products of these float16 numbers into one of the codes' values.
+// Returns the factor that turns a sum of products of the float16 numbers of halves_of_e2m1() and
+// halves_of_e4m3(), which are too small by powers of two, into the sum of the products of the codes' values.
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
 // Operands of the two float16 products that replace one block of 32 columns. The first product takes bytes 0
-// and 2 of every word, the second bytes 1 and 3. Any order of columns will do, if A and B have the same.
+// and 2 of every word, the second bytes 1 and 3. The order of columns does not matter, because A and B have
+// the same order.
 struct HalfOperands {
   uint32_t a[2][4], b[2][2];  // [product][register]
 };

@@ -13,7 +13,7 @@ __device__ inline uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-// Every phase of the barrier expects `arrivals` arrivals.
+// Initializes a barrier. Each of its phases expects `arrivals` arrivals.
 __device__ inline void init_barrier(uint32_t barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-__device__ inline unsigned long long now_ns() {  // time of a clock that all SMs share
+__device__ inline unsigned long long now_ns() {  // returns the time of a clock that all SMs share
   unsigned long long nanoseconds;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
   return nanoseconds;
@@ -25,9 +25,9 @@ __device__ inline uint32_t dynamic_shared_bytes() {
   return bytes;
 }
 
-// Programmatic dependent launch (griddepcontrol). Both functions do nothing before sm_90.
+// Programmatic dependent launch (griddepcontrol). The two functions below do nothing before sm_90.
 
-// Waits until all earlier launches have ended; their writes are then visible.
+// Waits until all earlier launches have ended. The writes of these launches are then visible.
 __device__ inline void wait_for_dependencies() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

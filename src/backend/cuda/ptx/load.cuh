@@ -5,8 +5,8 @@
 
 namespace nibble::cuda {
 
-// These loads take a shared address (shared_address()). From a pointer, the compiler would compute it at
-// each load.
+// These loads take a shared address (shared_address()). If they took a pointer, the compiler would compute
+// the shared address at each load.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -74,8 +74,8 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// Accesses, at GPU scope, to words that pass data between CTAs. They order no other accesses, so all data
-// must be in the words.
+// Accesses, at GPU scope, to words that pass data between CTAs. Relaxed accesses do not order other accesses,
+// so all data must be in the words themselves.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");

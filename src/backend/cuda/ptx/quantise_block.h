@@ -40,8 +40,8 @@ __host__ __device__ inline float float_of_bits(uint32_t bits) {
   return x;
 }
 
-// Returns the bits of the largest magnitude of eight elements. As integers, the bits of infinity exceed
-// those of all numbers, and the bits of NaN those of infinity.
+// Returns the bits of the largest magnitude of eight elements. As integers, the bits of infinity exceed the
+// bits of all numbers, and the bits of NaN exceed those of infinity.
 __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   uint32_t largest = 0;
   for (const float value : x) {
@@ -50,7 +50,8 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   }
   return largest;
 }
-// Returns whether a block needs codes. If not (it is zero, or has an infinity or a NaN), all codes are 0.
+// Returns whether a block needs codes. A block of zeros, or with an infinity or a NaN, does not: all its
+// codes are 0.
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
 // Returns the scale byte of MXFP8: the biased exponent of the largest magnitude minus 8, plus 1 if its
@@ -60,12 +61,12 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// Returns the scale byte of the second term: 2^-4 times the first term's scale, or the smallest possible
-// scale.
+// Returns the scale byte of MXFP8x2's second term: 2^-4 times the first term's scale, or the smallest
+// possible scale.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-constexpr uint8_t mxfp4_scale(uint32_t largest) {  // the smaller of two candidate scales
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // returns the byte of scale 2^(floor(log2 largest) - 2)
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
@@ -78,8 +79,8 @@ struct EightE4m3 {  // a lane's eight codes, as B registers of BlockForm::kMxfp8
   uint32_t first, second;
 };
 
-// Rounds `x` * `factor` to E4M3, and leaves the remainders in `x`. Remainders are exact unless they
-// underflow.
+// Rounds each element of `x` times `factor` to E4M3, and returns the codes. Leaves in `x` the remainders: the
+// scaled element minus the code's value. Remainders are exact unless they underflow.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // the column at each place (block_codes.h)
   uint32_t codes[2]{};
@@ -119,7 +120,7 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
   return terms;
 }
 
-// Rounds to E2M1, which has 8 magnitudes: multiples of 1/2 below 1, and one bit of mantissa from 1 on.
+// Returns the E2M1 code nearest to x. The magnitudes of E2M1 are 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
@@ -154,7 +155,7 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // errors of the whole block
+constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // `errors`: of the whole block
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }
 __host__ __device__ inline uint32_t quantise_mxfp4(const float (&x)[8], uint32_t largest, uint8_t scale) {

@@ -9,7 +9,8 @@ struct TwoWords {
   uint64_t first, second;
 };
 
-// Accesses two words. Each access is atomic; their order is not fixed, and they order no other accesses.
+// Stores or loads two words. The access to each word is atomic. The order of the two accesses is not fixed,
+// and they do not order other accesses.
 __device__ inline void store_relaxed_system(uint64_t* to, const TwoWords& words) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(words.first), "l"(words.second)
                : "memory");
@@ -23,8 +24,8 @@ __device__ inline TwoWords load_relaxed_system(const uint64_t* from) {
   return words;
 }
 
-// A thread that acquires the number sees everything stored earlier by the thread that released it, and by the
-// threads of its CTA that it had synchronised with.
+// A thread that reads a number by load_acquire_system() sees everything that the number's writer stored
+// before store_release_system(), and what other threads stored before they synchronised with the writer.
 __device__ inline void store_release_system(uint32_t* to, uint32_t number) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
 }

@@ -31,14 +31,15 @@ __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(later) : "memory");
 }
 
-// Makes data in shared memory visible to later products, if threads stored it or copied it with cp.async.
-// The thread that stored must call it, or a thread that has waited for the data and issues the products.
+// Makes data that threads stored in shared memory, or copied there with cp.async, visible to later products.
+// Call it in the thread that stored the data, or, after waiting for the data, in the thread that issues the
+// products.
 __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Returns the lower word of the descriptor of B stored column by column. `address`: shared address of the
-// first of the 16 columns of the contraction. To move the start by 16 n bytes, add n to the word. The upper
-// word is constant (128-byte swizzle; 1,024 bytes from 8 columns of B to the next 8): adding to the lower
-// word alone saves 64-bit operations, a twelfth of a batch's instructions.
+// first of the 16 columns of the contraction. To move the start of the columns by 16 n bytes, add n to the
+// word. The upper word is constant (128-byte swizzle; 1,024 bytes from 8 columns of B to the next 8): adding
+// to the lower word alone saves 64-bit operations, a twelfth of a batch's instructions.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
 // Returns the lower word of the descriptor of B stored row by row. The last 8 columns are at `last_columns`,
 // which must be above `address`.
@@ -47,7 +48,7 @@ __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns
 }
 #define NIBBLE_UPPER_WORD "0x40000040"
 
-// wgmma_bf16<true>: d += A B. wgmma_bf16<false>: d = A B; d may be uninitialised.
+// wgmma_bf16<true> computes d += A B. wgmma_bf16<false> computes d = A B, and d may be uninitialised.
 #define NIBBLE_IN(j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
 #define NIBBLE_OUT(j) "=f"(d[j][0]), "=f"(d[j][1]), "=f"(d[j][2]), "=f"(d[j][3])
 #define NIBBLE_PRODUCT(n, numbers, operands_a, operand_b, adds, by_rows, out)                             \

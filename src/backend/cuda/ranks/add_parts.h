@@ -8,16 +8,17 @@
 
 namespace nibble::cuda {
 
-// add_parts(): out = x + part 0 + part 1 + ... in this order, in float32, with the bits of sum.h's kernels.
+// add_parts() computes out = x + part 0 + part 1 + ... in this order, in float32. The result has the same
+// bits as that of the kernels in sum.h.
 struct AddArgs {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
-  int num_parts;       // at most kMaxExpertsPerToken and kMaxRanks
+  int num_parts;       // 1 to 8: a token's experts (kMaxExpertsPerToken) or the ranks (kMaxRanks)
   size_t part_stride, row_stride;
   const float* x;  // [rows, hidden]; null: the sum has only the parts
   float* out;      // [rows, hidden]; may be the same as x
   int num_rows, hidden;
-  const float* weights{nullptr};  // [rows, num_parts]: parts of weight 0 count as 0; null: all count
-  // [rows]: each row's index in `parts`; -1: its parts are all zeros. null: the row's index in the launch.
+  const float* weights{nullptr};  // [rows, num_parts]: a part of weight 0 counts as 0; null: all parts count
+  // [rows]: index of each row in `parts`; -1: the row has no parts. null: the row's index in the launch.
   const int* part_rows{nullptr};
 };
 void add_parts(const LaunchContext& gpu, const Label& label, const AddArgs& args);

@@ -1,4 +1,5 @@
-// Input of the sum over ranks after half a layer (attention, or the experts). C++17, for device code.
+// Input of the sum over ranks after half a layer (attention, or the experts). This header is C++17, because
+// CUDA code includes it.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +8,14 @@
 
 namespace nibble::cuda {
 
-// Whether a launch sends this rank's data to the other ranks, waits for theirs, or both. Ranks on one GPU run
-// one after another, so all of them launch kSend before any launches kWait.
+// Whether a launch sends this rank's data to the other ranks, waits for the data of the other ranks, or both.
+// Ranks on one GPU run one after another, so all of them launch kSend before any launches kWait.
 enum class Turn { kSendAndWait, kSend, kWait };
 
 struct SumNorm {
-  const float* weights{nullptr};  // [H]; null: no norm
+  const float* weights{nullptr};  // [H]: weights of the norm; null: no norm
   float eps{0};
-  int image_rows{0};  // rows of the image SumOutputs::normed; 0: it has plain rows
+  int image_rows{0};  // number of rows of SumOutputs::normed if that is an image; 0 for plain rows
 };
 
 // One rank's terms for all rows of a step, and the place of the sum: out = x + the parts of all ranks.
@@ -22,17 +23,18 @@ struct SumTerms {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;       // at most kMaxExpertsPerToken
   size_t part_stride, row_stride;
-  const float* x;  // [T, H]
-  float* out;      // [T, H]
+  const float* x;  // [T, H]: the residual stream, to which the parts are added
+  float* out;      // [T, H], output
   SumNorm norm;
   // [T, num_parts]: a part of weight 0 is not read and counts as zeros. null: all parts count.
   const float* weights{nullptr};
-  // [T]: each row's index in `parts`; -1: this rank has no part of it. null: the row's index in the step.
+  // [T]: index of each row in `parts`; -1: this rank has no part of the row. null: the row's index in the
+  // step.
   const int* part_rows{nullptr};
 };
 
 struct HalfOutput {
-  Operation operation;  // the operation that computed the parts
+  Operation operation;  // the operation that computed the ranks' parts (SumTerms)
   SumTerms terms;
 };
 

@@ -51,7 +51,7 @@ void connect(std::span<const int> devices) {
       use_device(from);
       const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
       if (error == cudaErrorPeerAccessAlreadyEnabled)
-        cudaGetLastError();  // clears the error: peer access stays enabled
+        cudaGetLastError();  // clears the error: peer access was already enabled
       else
         check(error, "connecting GPUs");
     }

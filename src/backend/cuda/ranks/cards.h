@@ -1,4 +1,5 @@
-// The GPUs of ranks. Each has a host thread, because a launch on one GPU may wait for a launch on another.
+// The GPUs of this process's ranks. Each GPU has a host thread of its own, because a launch on one GPU may
+// wait for a launch on another.
 #pragma once
 
 #include <atomic>
@@ -16,14 +17,16 @@ namespace nibble::cuda {
 
 void use_device(int device);  // selects the GPU for all later CUDA calls of this thread
 
-// Returns each rank's GPU, from the options or else GPUs 0, 1, ... Throws InputError if a GPU is missing.
+// Returns the GPU of each rank: the GPUs that the options name, otherwise GPUs 0, 1, ... Throws InputError if
+// a GPU is missing.
 std::vector<int> devices_of(const CudaOptions& own);
 
-// Returns one line that names two GPUs without peer access; empty if all can write to each other's memory.
+// Returns one line that names two GPUs without peer access; an empty line if all GPUs can write to each
+// other's memory.
 std::string why_not_connected(std::span<const int> devices);
 void connect(std::span<const int> devices);
 
-// One host thread per GPU. The caller's thread serves the first GPU.
+// Runs one host thread per GPU. The caller's thread serves the first GPU.
 class CardThreads {
  public:
   explicit CardThreads(std::vector<int> devices);
@@ -32,7 +35,8 @@ class CardThreads {
   ~CardThreads();
 
   void use_first() const { use_device(devices_.front()); }
-  // Calls f(n) on the thread of each GPU n, which has selected it. Waits; rethrows the first exception.
+  // Calls f(n) for each GPU devices_[n], on that GPU's thread and with that GPU selected. Returns once all
+  // calls have ended; rethrows the first exception.
   void run(const std::function<void(size_t)>& f);
 
  private:

@@ -18,15 +18,15 @@
 namespace nibble::cuda {
 
 struct Connection {
-  std::shared_ptr<const Nccl> nccl{};  // null: direct writes, or only one rank
+  std::shared_ptr<const Nccl> nccl{};  // null if ranks do not use NCCL
   std::vector<Share> shares{};         // one entry per rank
   std::shared_ptr<RankLinks> links{};  // set if each rank is a process; null if this process has all ranks
 
   bool has_processes() const { return links != nullptr; }
-  // Whether a GPU can wait forever for a lost rank. If false, waits time out on the GPU.
+  // Returns whether a GPU can wait forever for a lost rank. If not, waits time out on the GPU.
   bool can_hang() const { return nccl != nullptr; }
-  // Whether CUDA graphs may contain exchanges. According to NCCL's documentation, several GPUs of one process
-  // can deadlock if graphs contain NCCL's work.
+  // Returns whether CUDA graphs may contain the ranks' exchanges. According to NCCL's documentation, several
+  // GPUs of one process can deadlock if graphs contain NCCL's work.
   bool may_record() const { return !nccl || has_processes(); }
 };
 
@@ -36,19 +36,21 @@ Connection connection_of(const Config& config, const BackendOptions& options, co
 
 struct LocalRank {  // a rank of this process
   int rank;
-  size_t card;  // index of its GPU in the CardThreads
+  size_t card;  // index of the rank's GPU in CardThreads
   const Workspace* work;
   Stream stream;
 };
 // Enables writes to other GPUs' memory, unless NCCL connects the ranks. Call it before ranks allocate memory.
 void open_memory(const Connection& connection, std::span<const int> devices);
-// Connects `ranks` with each other and with those of other processes. Returns a RankSum for each of `ranks`.
+// Connects `ranks` with each other, and with the ranks of other processes. Returns a RankSum for each of
+// `ranks`.
 std::vector<std::unique_ptr<RankSum>> connect_ranks(const Connection& connection, const Config& config,
                                                     int max_batch_tokens, CardThreads& threads,
                                                     std::span<const LocalRank> ranks);
 // Returns the error message for a trial (RankSum::run_trial()) with wrong sums.
 std::string why_wrong(const Connection& connection, int num_ranks);
-// Returns the kernel list's rows for the sum after an operation. `of`: the operation's own row.
+// Returns the rows of the list of kernels that describe the sum after an operation. `of`: the operation's own
+// row in this list.
 std::vector<KernelChoice> sum_choices(const Connection& connection, const KernelChoice& of, int num_ranks,
                                       bool have_own_sequences);
 
@@ -59,7 +61,8 @@ struct RankTraits {
   std::string kernels, nccl;
 };
 RankTraits rank_traits(const CudaOptions& own);
-// Returns an id by which ranks find each other. Rank 0's process calls it and sends the id to the others.
+// Returns an id by which ranks find each other. Rank 0's process calls new_group() and sends the id to the
+// other processes.
 GroupId new_group(const CudaOptions& own);
 
 }  // namespace nibble::cuda

@@ -1,4 +1,4 @@
-// A rank's memory to which other ranks write, and the numbers of their messages.
+// Allocates a rank's inbox (memory to which other ranks write), and numbers the messages of a step.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,15 @@
 
 namespace nibble::cuda {
 
-size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // 0 for a single rank
+size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);  // returns 0 for a single rank
 
-// Returns the most rows that one rank owns in a sum (Links::own_room). A row's owner adds it up.
+// Returns the largest number of rows that one rank owns in a sum (Links::own_room). A rank adds up the rows
+// that it owns.
 int own_room(int num_ranks, int max_batch_tokens);
 
 class OwnedInbox {
  public:
-  // Allocates the inbox on the calling thread's GPU, and enqueues in `stream` a fill with zeros.
+  // Allocates the inbox on the calling thread's GPU, and enqueues in `stream` the work that zeros the inbox.
   OwnedInbox(const Config& config, int num_ranks, int max_batch_tokens, Stream stream);
   const Inbox& operator*() const { return inbox_; }
 
@@ -34,16 +35,17 @@ class StepNumbers {
   int of_sum(int half, int launch) const { return half * sums_of_half_ + launch; }
   int of_logits(int first_output) const { return num_sums_ + first_output / kMeetingOutputs * 2; }
   int of_tokens(int first_output) const { return of_logits(first_output) + 1; }
-  int last() const { return count() - 1; }  // the only message of Rank::run_trial()
+  int last() const { return count() - 1; }  // the only message number that Rank::run_trial() uses
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:
-  // A launch of logits has at least this number of rows, except a step's last, so numbers are unique.
+  // Each launch of logits of a step has at least this number of rows, except the last one. So no two launches
+  // get the same message numbers.
   static constexpr int kMeetingOutputs{64};
   int sums_of_half_, num_sums_, num_meetings_;
 };
 
-class FailureFlag {  // word in host memory that any rank can set (Links::failure)
+class FailureFlag {  // a word in host memory, which any rank can set (Links::failure)
  public:
   FailureFlag();
   uint32_t* data() const { return word_.as<uint32_t>(); }

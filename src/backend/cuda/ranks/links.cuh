@@ -57,7 +57,7 @@ __device__ inline unsigned parts_here(const SumTerms& terms, int row) {
   return here;
 }
 
-// Returns a row's index in SumTerms::parts; -1: this rank has no parts of it, which counts as zeros.
+// Returns a row's index in SumTerms::parts; -1: this rank has no parts of the row, which count as zeros.
 __device__ inline int part_row(const SumTerms& terms, int row) {
   return terms.part_rows ? __ldcg(terms.part_rows + row) : row;
 }
@@ -101,7 +101,8 @@ struct RowOfCta {
   static __device__ void add(const float4 (&more)[kFours], int hidden, float4 (&to)[kFours]) {
     for_fours(hidden, [&](int n, int) { add_to(to[n], more[n]); });
   }
-  // Adds the rank's own parts of a row in order. Loads part 0 first, then `at_once` parts at a time.
+  // Sets `sum` to the sum of this rank's parts of a row, added in order. Loads part 0 first, then `at_once`
+  // parts at a time.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
     const SumTerms& terms = args.terms;
@@ -129,8 +130,9 @@ struct RowOfCta {
     for_fours(hidden, [&](int n, int col) { *reinterpret_cast<float4*>(row + col) = from[n]; });
   }
 
-  // Computes the norm of a row of x in shared memory, and synchronizes the CTA. All threads must have stored
-  // their part of the row: it is read from memory in rms_norm()'s order, so that the bits are equal.
+  // Stores the norm of a row of terms.out in `to`, and synchronizes the CTA. Call it after all threads have
+  // stored their elements of the row: the elements are loaded again in the order of rms_norm(), so that the
+  // norm has the bits of rms_norm().
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};

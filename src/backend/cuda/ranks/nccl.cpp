@@ -13,15 +13,17 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kSuccess{0}, kInProgress{7};
-// Oldest accepted version, the first with NCCL_RUNTIME_CONNECT, as 10,000 major + 100 minor + patch.
+// Oldest accepted version of NCCL: the first with NCCL_RUNTIME_CONNECT. As in NCCL, the number is 10,000
+// major + 100 minor + patch.
 constexpr int kOldest{2'22'00};
 
 std::string text_of_version(int code) {
   return fmt::format("{}.{}.{}", code / 10'000, code / 100 % 100, code % 100);
 }
 
-// Sets variables that NCCL reads when it creates its first id or communicator. Values set by the user stay,
-// but NVLink multicast is always off: NCCL fails if it is on and its resources are missing.
+// Sets environment variables that NCCL reads when it creates its first id or communicator. Values that the
+// user has set stay, except that NVLink multicast is always off: with multicast on, NCCL fails where the
+// resources of multicast are missing.
 void set_environment(const std::string& interface) {
   setenv("NCCL_NVLS_ENABLE", "0", 1);
   // Connects all ranks when the communicator is created, because NCCL cannot do so in graph capture.

@@ -18,15 +18,17 @@ enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
 
 class Nccl {
  public:
-  // library: path; empty: libnccl.so.2. interface: network interface by which ranks find each other; if it is
-  // empty or NCCL_SOCKET_IFNAME is set, NCCL chooses. Throws InputError if NCCL is missing or unsuitable.
+  // `library`: path of the library; if empty, libnccl.so.2. `interface`: network interface by which ranks
+  // find each other; if `interface` is empty or NCCL_SOCKET_IFNAME is set, NCCL chooses. Throws InputError if
+  // NCCL is missing or unsuitable.
   static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
   const std::string& version() const { return version_; }  // for example "2.28.9"
   GroupId new_group() const;                               // makes an id by which ranks find each other
-  // Throws InputError if `result` is an error; the message has `what` (the operation) and `comm`'s details.
+  // Throws InputError if `result`, returned by a function of NCCL, is an error. `what`: the operation, for
+  // the message. `comm`: communicator whose last error is added to the message.
   void check(int result, const char* what, NcclComm* comm = nullptr) const;
 
   int (*get_version)(int*){nullptr};

@@ -9,7 +9,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Guess of the GPU memory that NCCL takes. NCCL documents 4 MB per direction of each of up to 32 channels.
+// Guess of the GPU memory that NCCL takes. NCCL documents 4 MB for each direction of up to 32
+// channels, 256 MB in all; the rest is for what it does not document.
 constexpr size_t kBytesOfNccl{size_t{512} << 20};
 
 size_t gathered_bytes(int hidden, int num_ranks, int max_batch_tokens) {
@@ -47,7 +48,8 @@ void NcclRank::sum(const LaunchContext& gpu, Operation operation, const AddArgs&
   }
   nccl_->check(nccl_->all_gather(own, gathered, count, NcclType::kFloat32, comm_, gpu.stream),
                "sending terms", comm_);
-  // No dependent launch: NCCL's kernels never start a successor early, and its graph nodes may be no kernels.
+  // The sum does not use programmatic dependent launch: NCCL's kernels never let a successor start early, and
+  // the nodes that NCCL adds to a graph may not be kernels.
   LaunchContext in_order = gpu;
   in_order.target.has_dependent_launch = false;
   add_parts(in_order, {operation, "sum"},

@@ -1,5 +1,6 @@
-// A rank connected by NCCL: on another machine, or without peer access. NCCL only gathers the terms; a kernel
-// adds them in rank order. NCCL's own all-reduce adds in an order that depends on the number of rows.
+// A rank that NCCL connects with the other ranks, for ranks on several machines or without peer access. NCCL
+// only gathers the terms; a kernel adds them in rank order. NCCL's own all-reduce adds in an order that
+// depends on the number of rows.
 #pragma once
 
 #include <memory>
@@ -38,7 +39,8 @@ class NcclRank {
   void broadcast(void* data, size_t bytes, cudaStream_t stream) const;
 
   void check() const;  // throws InputError if NCCL has reported an error
-  // Aborts NCCL's work without waiting for other ranks. Any thread may call it. It must be the last call.
+  // Aborts NCCL's work without waiting for other ranks. Any thread may call abort(). It must be the last call
+  // of this object.
   void abort();
 
  private:

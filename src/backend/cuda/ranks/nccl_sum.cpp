@@ -17,7 +17,7 @@ void NcclSum::add_up(const LaunchContext& gpu, const HalfOutput& of, int first_r
   NIBBLE_CHECK(!terms.norm.weights, "a norm after a sum by NCCL");
   const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(hidden_);
   nccl_.sum(gpu, of.operation,
-            // part_rows are indices in the whole step's parts, so `parts` then stays at row 0.
+            // part_rows are indices of the whole step's rows. So if they are set, `parts` starts at row 0.
             {terms.parts + (terms.part_rows ? 0 : first * terms.row_stride), terms.num_parts,
              terms.part_stride, terms.row_stride, terms.x + at, terms.out + at, num_rows, hidden_,
              terms.weights ? terms.weights + first * static_cast<size_t>(terms.num_parts) : nullptr,
@@ -40,7 +40,8 @@ void NcclSum::send_tokens(const LaunchContext& gpu, const OutputRange& outputs, 
 
 void NcclSum::run_trial(const LaunchContext& gpu, std::span<const TrialSum> sums, Turn) const {
   for (const TrialSum& sum : sums) add_up(gpu, {Operation::kProject, sum.terms}, 0, sum.num_rows);
-  // NCCL connects pairs of ranks at their first exchange, which fails in graph capture. The data is unused.
+  // NCCL connects a pair of ranks at their first exchange, which would fail during graph capture. These
+  // exchanges make the connections before any capture; their data is not used.
   nccl_.gather_logits(work_.logits, 1, vocab_, gpu.stream);
   nccl_.broadcast(work_.results, sizeof(SampleResult), gpu.stream);
 }

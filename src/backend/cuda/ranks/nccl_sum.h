@@ -1,4 +1,5 @@
-// RankSum by NCCL: for ranks on different machines, for GPUs without peer access, and if --nccl is given.
+// Implements RankSum by NCCL, for ranks on different machines, for GPUs without peer access, and if --nccl is
+// given.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,8 @@ namespace nibble::cuda {
 
 class NcclSum final : public RankSum {
  public:
-  // Uses the calling thread's GPU. Returns after all ranks have called it. `work` must outlive this object.
+  // Uses the calling thread's GPU. Returns after all ranks have called this constructor. `work` must outlive
+  // this object.
   NcclSum(const NcclGroup& group, int rank, const Config& config, int max_batch_tokens,
           const Workspace& work);
 

@@ -1,4 +1,4 @@
-// RankSum for the ranks of one process whose GPUs write to each other's memory (sum.h).
+// Implements RankSum for the ranks of one process whose GPUs write to each other's memory (sum.h).
 #pragma once
 
 #include <memory>
@@ -12,8 +12,9 @@ namespace nibble::cuda {
 
 class PeerSum final : public RankSum {
  public:
-  // Allocates the rank's inbox on the calling thread's GPU and enqueues in `stream` a fill with zeros. `work`
-  // must outlive this object. Construct all ranks, wait for their streams, then call link() of each.
+  // Allocates the rank's inbox on the calling thread's GPU, and enqueues in `stream` the work that zeros the
+  // inbox. `work` must outlive this object. Construct the PeerSums of all ranks, wait for their streams, then
+  // call link() of each.
   PeerSum(const Config& config, int num_ranks, int max_batch_tokens, const Workspace& work, Stream stream);
   // `all`: the PeerSums of all ranks, in rank order. All ranks share one `failure`.
   void link(int rank, std::span<PeerSum* const> all, std::shared_ptr<FailureFlag> failure);
@@ -28,7 +29,8 @@ class PeerSum final : public RankSum {
 
  private:
   const Workspace& work_;
-  // Declared before inbox_, so it is freed later: freeing the inbox waits for kernels that may read the flag.
+  // The flag is declared before inbox_, so that the flag is freed after the inbox: freeing the inbox waits
+  // for kernels that may read the flag.
   std::shared_ptr<FailureFlag> failure_;
   OwnedInbox inbox_;
   StepNumbers numbers_;

@@ -1,9 +1,11 @@
-// Messages between ranks: their places in an inbox, and their tags. Used by this folder's kernels and,
-// without a GPU, by host threads in tests/backend/cuda/ranks/protocol_test.cpp. C++17, for device code.
+// Messages between ranks: their places in an inbox, and their tags. The kernels of this folder use this
+// header and, without a GPU, host threads in tests/backend/cuda/ranks/protocol_test.cpp. This header is
+// C++17, because CUDA code includes it.
 //
 // All-reduce of few rows, by tagged words: each rank sends its terms to all other ranks, and adds up all
 // rows. Sums use the two slots of an inbox in turn. Two slots are enough: a rank sends sum n + 1 only after
-// it has the terms of sum n from all ranks, and a rank sends these only after it has read sum n - 1.
+// it has the terms of sum n from all ranks, and a rank sends its terms of sum n only after it has read sum n
+// - 1.
 //
 // All-reduce of more rows, by owners: ranks send their terms of a row to its owner, which returns the sum to
 // all ranks. When all rows have returned, every owner has read this rank's terms, so one slot is enough.
@@ -15,21 +17,25 @@
 namespace nibble::cuda {
 
 inline constexpr int kMaxRanks{8};
-// Up to this number of rows, sums use tagged words (a float and a tag). They need no fence and cross the link
-// once, but for R rows of H numbers each of N ranks sends (N - 1) R H words of 8 bytes. With owners it sends
-// (N - 1) / N R H terms of 4 bytes and as many results of 2 bytes. Computed for NVLink (387 GB/s), N = 2, H =
-// 2,880: words take 3 us + 0.060 us per row, owners 10 us + 0.022 us per row, equal at 188 rows. For 3, 4 and
-// 8 ranks they are equal at 78, 48 and 18 rows; slower links lower these, so the limit is smaller.
+// Up to this number of rows, sums use tagged words (a float and a tag). Tagged words need no fence and cross
+// the link once, but for R rows of H numbers each of N ranks sends (N - 1) R H words of 8 bytes. With owners,
+// a rank sends (N - 1) / N R H terms of 4 bytes, and the same number of results of 2 bytes. For NVLink (387
+// GB/s), N = 2 and H = 2,880: words take 3 us + 0.060 us per row, owners 10 us + 0.022 us per row, equal at
+// 188 rows. For 3, 4 and 8 ranks the times are equal at 78, 48 and 18 rows. Slower links lower these numbers
+// of rows, so tagged_rows() is smaller.
 constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
-// Most rows of one sum; it decides the size of the inbox. Steps of more rows run several sums per half layer.
+// Largest number of rows of one sum, which decides the size of an inbox. Steps of more rows run several sums
+// per half layer.
 inline constexpr int kSumRows{8192};
 inline constexpr int kInboxSlots{2};
 
-// Returns the slot of a sum after half a layer. A step has an even number of halves, so slots alternate.
+// Returns the slot of a sum after half a layer. A step has an even number of halves, so slots also alternate
+// from step to step.
 constexpr int slot_of_sum(int half, int launch, int launches_of_half) {
   return (half * launches_of_half + launch) % kInboxSlots;
 }
-// For sums by owners: a row's owner, the row's index among the owner's rows, and the most rows per owner.
+// In sums by owners, owner_of() returns a row's owner, index_of() the row's index among the owner's rows, and
+// most_owned() the largest number of rows that a rank owns.
 constexpr int owner_of(int row, int num_ranks) { return row % num_ranks; }
 constexpr int index_of(int row, int num_ranks) { return row / num_ranks; }
 constexpr int most_owned(int num_rows, int num_ranks) { return (num_rows + num_ranks - 1) / num_ranks; }
@@ -49,7 +55,8 @@ constexpr int peer_of(int rank, int distance, int num_ranks) { return (rank + di
 constexpr uint32_t tag_of(uint32_t step, uint32_t tags_per_step, int number) {
   return step * tags_per_step + static_cast<uint32_t>(number);
 }
-// Returns whether a rank has arrived at meeting `tag` or a later one. `arrival`: tag of its latest arrival.
+// Returns whether a rank has arrived at the barrier (meeting) with this tag or at a later one. `arrival`: tag
+// of the rank's latest arrival.
 constexpr bool has_reached(uint32_t arrival, uint32_t tag) {
   return static_cast<int32_t>(arrival - tag) >= 0;
 }

@@ -19,20 +19,21 @@ namespace nibble::cuda {
 struct Inbox {
   uint64_t* words{nullptr};     // [slots, N, tagged_rows H]: float in the lower half, tag in the upper
   float* terms{nullptr};        // [N, own_room, H]: the ranks' terms of rows that this rank owns
-  uint32_t* flags{nullptr};     // [N, own_room]: for each row in `terms`, the tag of its sum
+  uint32_t* flags{nullptr};     // [N, own_room]: tag of the sum to which each row in `terms` belongs
   uint32_t* returned{nullptr};  // [row_room]: for each row of another owner, the tag of its last returned sum
-  uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last meeting at which it arrived
+  uint32_t* arrivals{nullptr};  // [N]: for each rank, the tag of the last barrier (meet()) that it reached
 };
 
-// Where one rank gets the results of sums, for all rows of a step. Owners of rows write them on all ranks.
+// The arrays in which one rank gets the results of sums, for all rows of a step. The owner of a row writes
+// the row's results to the SumOutputs of all ranks.
 struct SumOutputs {
-  float* x{nullptr};               // [T, H]
-  __nv_bfloat16* normed{nullptr};  // [T, H]
+  float* x{nullptr};               // [T, H]: the residual stream
+  __nv_bfloat16* normed{nullptr};  // [T, H]: norm(x)
 };
 
 struct Links {
   int rank{0}, num_ranks{1};
-  int hidden{0}, own_room{0};  // most rows that a rank owns in a sum
+  int hidden{0}, own_room{0};  // own_room: largest number of rows that a rank owns in a sum
   Inbox inboxes[kMaxRanks];
   SumOutputs outputs[kMaxRanks];
   const uint32_t* step{nullptr};  // number of this rank's step, equal on all ranks
@@ -41,7 +42,8 @@ struct Links {
   unsigned long long patience_ns{0};
 };
 
-// A sum of rows first_row to first_row + num_rows - 1 of a step. Pointers in `terms` are to the step's row 0.
+// A sum over all ranks, separate for each of the rows first_row to first_row + num_rows - 1 of a step.
+// Pointers in `terms` point to the step's row 0.
 struct SumArgs {
   Links links;
   Operation operation;  // operation that computed the parts, for profiles
@@ -53,19 +55,20 @@ struct SumArgs {
 // Computes out = x + all ranks' parts, for up to tagged_rows() rows. If the norm has weights, also stores the
 // norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// Like sum_words(), but for any number of rows. x and out must both be SumOutputs::x. With a norm, afterwards
-// only the rows that this rank owns are valid in x.
+// Like sum_words(), but for any number of rows. x and out must both be SumOutputs::x. With a norm, only the
+// rows that this rank owns are valid in x afterwards.
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 
-// A barrier of all ranks: each then sees all earlier writes to its memory. The first rank can send words.
+// A barrier of all ranks. After it, each rank sees all earlier writes to its memory. The first rank can also
+// send words to all ranks.
 struct MeetArgs {
   Links links;
   int number;
   const uint32_t* words{nullptr};  // [num_words]
-  uint32_t* to[kMaxRanks]{};       // [num_words] on each rank: where the words go
+  uint32_t* to[kMaxRanks]{};       // to[r]: destination of the words on rank r, [num_words]
   int num_words{0};
-  StepExchange exchange{};  // on the first rank: gets the time of the meeting; null: not reported
+  StepExchange exchange{};  // on the first rank: gets the time at which the barrier ended; null: not reported
 };
 void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn);
 

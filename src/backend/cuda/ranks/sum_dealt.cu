@@ -5,11 +5,11 @@
 //                to all, and a flag;
 //   every rank   waits until all rows have returned.
 //
-// For R rows of H numbers, each of N ranks sends (N - 1) / N R H terms of 4 bytes and as many norms of 2
-// bytes: 11.8 MB and 5.9 MB for 2,048 rows of 2,880 numbers and two ranks, 46 us at 387 GB/s. A rank's memory
-// traffic is 77 MB after attention and 153 MB (49 us at 3.1 TB/s) after the experts, whose 4 parts per token
-// are 94 MB. Half of the CTAs send and wait while the other half add up. All CTAs of a rank must be resident,
-// because they poll. Flags are per row, so ranks may launch different numbers of CTAs.
+// For R rows of H numbers, each of N ranks sends (N - 1) / N R H terms of 4 bytes, and the same number of
+// norms of 2 bytes: 11.8 MB and 5.9 MB for 2,048 rows of 2,880 numbers and two ranks, 46 us at 387 GB/s. A
+// rank's memory traffic is 77 MB after attention and 153 MB (49 us at 3.1 TB/s) after the experts, whose 4
+// parts per token are 94 MB. Half of the CTAs send and wait while the other half add up. All CTAs of a rank
+// must be resident, because they poll. Flags are per row, so ranks may launch different numbers of CTAs.
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // per SM, one CTA sends and one adds up
 constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0; more need too many registers
-// Rows sent per fence, which takes 2 us. With 1 row, 132 CTAs send at most 430 GB/s; the link carries 387.
+// Number of rows sent per fence. A fence takes 2 us. With 1 row per fence, 132 CTAs could send at most 430
+// GB/s, hardly more than the 387 GB/s that the link carries.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -28,7 +29,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Each thread serves the rank of its number. Returns whether that rank exists and is not this rank.
+// Thread n serves rank n. Returns whether rank n exists and is not this rank.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -37,7 +38,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   const Links& links = args.links;
   const int hidden = links.hidden, most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
   for (int first = cta.index; first < most; first += kSentAtOnce * cta.count) {
-    uint32_t* flag = nullptr;  // flag that this thread sets, for row number threadIdx.x of the rows sent
+    uint32_t* flag = nullptr;  // the flag of sent row number threadIdx.x, which this thread sets
     for (int i = 0; i < kSentAtOnce; ++i) {
       const int n = first + i * cta.count, row = others_row(n, links.rank, links.num_ranks);
       if (n >= most || row >= args.num_rows) continue;
@@ -86,7 +87,8 @@ __device__ void add_up(const SumArgs& args, uint32_t tag, int row, float4 (&sum)
   }
 }
 
-// Adds up the rows that this rank owns, and sends each row's norm to all ranks or, without `has_norm`, its x.
+// Adds up the rows that this rank owns, and sends to all ranks each row's norm or, without `has_norm`, the
+// row's sum.
 template <bool has_norm>
 __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   __shared__ __align__(16) SharedNorm normed;
@@ -115,14 +117,15 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
     }
     __syncthreads();
-    // The last warp has the least work. While its fence waits, the other warps load the next row.
+    // The last warp sets the flags, because it has the least work. While its fence waits, the other warps
+    // load the next row.
     const int to = thread - (DealtRow::kThreads - 32);
     if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
   }
 }
 
-// Ranks that share a GPU launch kWait one after another in one stream. A later kernel runs after all of them
-// have returned rows, so only kSendAndWait polls for returned rows.
+// Ranks that share a GPU launch kWait one after another in one stream. A later kernel runs after all these
+// launches have returned rows, so only kSendAndWait polls for returned rows.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {

@@ -42,7 +42,8 @@ __device__ void add_to(float2& sum, float2 more) {
   sum.x += more.x;
   sum.y += more.y;
 }
-// Adds this rank's parts of elements `col` and `col + 1` of a row in order, after it has loaded all of them.
+// Returns the sum of this rank's parts of elements `col` and `col + 1` of a row: loads all parts, then adds
+// them in order.
 __device__ float2 own_pair(const SumTerms& terms, int row, int col) {
   const int part = part_row(terms, row);
   const float* from = terms.parts + max(part, 0) * terms.row_stride + col;
@@ -59,7 +60,8 @@ __device__ float2 own_pair(const SumTerms& terms, int row, int col) {
   return loaded[0];
 }
 
-// Sums one or two rows; kernels that read them compute the norm. Each thread adds up two adjacent elements.
+// Sums one or two rows, without a norm: the kernels that read the sums compute the norm. Each thread adds up
+// two adjacent elements.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
     sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {
@@ -116,7 +118,7 @@ __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Pat
 }
 
 // A CTA sends the terms of every gridDim.x-th row. Then it adds up each of these rows and computes its norm;
-// for this it loads its own parts again, while the other ranks' words arrive.
+// for this the CTA loads its own parts again, while the other ranks' words arrive.
 template <Turn turn>
 __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
     sum_words_kernel(const __grid_constant__ SumArgs args, Timestamps timestamps) {
@@ -189,7 +191,8 @@ __global__ void __launch_bounds__(kMeetThreads)
   }
   if constexpr (turn != Turn::kSend) {
     if (is_peer) {
-      // Also accepts a later tag, because the other rank may already have arrived at the next meeting.
+      // The loop also accepts a later tag, because the other rank may already have arrived at the next
+      // barrier.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
       while (!has_reached(load_acquire_system(arrival), tag) && !patience.is_over()) {

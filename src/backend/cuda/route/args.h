@@ -23,7 +23,7 @@ struct Groups {
   int* count;               // number of groups
   int* expert;              // [groups]: the group's expert, as an index among this rank's experts
   int* num_pairs;           // [groups]: number of pairs in each group
-  int* pairs;               // [groups, size]: numbers of the pairs
+  int* pairs;               // [groups, size]: numbers (token * K + slot) of each group's pairs
   float* weight;            // [T, K]: factor of each pair's output
   int* image_row{nullptr};  // [groups]: the group's first row in an image of pairs, a multiple of 8
 };
@@ -68,7 +68,7 @@ void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 struct RoutingMailbox {
   uint64_t* sums{nullptr};     // the router's sums, [T, segments of all strips, 16 rows]; for T <= kOwnNorms
   uint64_t* experts{nullptr};  // [T, K]: chosen experts, indices among the experts of all ranks
-  float* weights{nullptr};     // [T, K]: factors of outputs; no tags: readers wait for the launch's end
+  float* weights{nullptr};     // [T, K]: each pair's factor, without tag: readers wait for the launch's end
   const uint32_t* step{nullptr};
   uint32_t num_layers{0}, layer{0};  // the tag is (*step) * num_layers + layer
 };

@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Gives a token's experts one by one, by descending logit; of equal logits, the lower expert comes first. A
-// whole warp must construct it and call next().
+// Gives a token's experts one by one, by descending logit; of experts with equal logits, the one with the
+// lower number comes first. A whole warp must construct a Ranking and call next().
 class Ranking {
  public:
   struct Place {

@@ -79,8 +79,8 @@ class RouterStrip {
   float bias_{0};
 };
 
-// Returns the lane's B registers for a group of 32 columns of a token's norm. `is_image`: args.normed is an
-// image; false: plain rows.
+// Returns the lane's B registers for a group of 32 columns of a token's norm. `is_image`: whether args.normed
+// is an image; if false, it is plain rows. `t`: lane % 4.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(32 * kWarps)
 }
 
 // The kernel that also computes the norms. Each CTA handles one strip and two tokens, whose norms it
-// computes; CTAs of the first strip also store them. Up to kRouterNorms tokens, Hopper has an SM for each
-// CTA.
+// computes; CTAs of the first strip also store the norms. Up to kRouterNorms tokens, Hopper has an SM for
+// each CTA.
 constexpr int kNormsOfCta{2};
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   const NormedRows out{args.normed.data, args.hidden, is_image ? args.normed.image_rows : 0};
   const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // already null; lets the compiler omit the terms of experts
+  norm.residual.experts = nullptr;  // null already; with this line, the compiler omits the experts' terms
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load<kNormsOfCta>(

@@ -1,5 +1,5 @@
-// Routing of several tokens: chooses each token's experts, and groups the pairs of a token and a chosen
-// expert by expert.
+// Routes several tokens: chooses each token's experts, and groups the pairs (a token and one of its experts)
+// by their expert.
 #pragma once
 
 #include <cub/warp/warp_scan.cuh>
@@ -44,9 +44,9 @@ __device__ int* cleared_counts(const RouteArgs& args) {
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
 // Groups the step's pairs by expert; one CTA calls it. expert_of(pair) returns the pair's expert; a negative
-// number if another rank holds it. The order of an expert's pairs may vary; no result depends on it. A
-// thread keeps its first pair (in a batch, its only one) in registers: to read it again from memory would
-// take two more waits.
+// number if another rank holds the expert. The order of an expert's pairs may vary; no result depends on it.
+// A thread keeps its first pair (in a batch, its only one) in registers: to read the pair from memory again,
+// the thread would have to wait for memory twice.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
@@ -57,7 +57,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
   // Calls f(pair, expert, load(pair)) for the thread's other pairs of this rank's experts. Loads eight pairs
-  // at a time: the compiler cannot move a load before a store of f(), as it might alias the store.
+  // at a time: the compiler cannot move a load before a store of f(), because the load might alias the store.
   const auto visit_others = [&](const auto& load, const auto& f) {
     constexpr int kAhead{8};
     for (int first = own + threads; first < num_pairs; first += kAhead * threads) {
@@ -79,7 +79,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   // Each lane handles `run` consecutive experts. A prefix sum over lanes gives the lane's first group.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
-    int num_groups = 0, num_rows = 0;  // numbers of groups, and of rows in images of pairs
+    int num_groups = 0, num_rows = 0;  // groups of the lane's experts, and their rows in an image of pairs
     for (int e = first; e < last; ++e) {
       num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
       num_rows += whole_eights(counts[e]);

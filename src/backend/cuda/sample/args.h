@@ -13,14 +13,14 @@ namespace nibble::cuda {
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]: sampling parameters
   const RowInput* input;  // [T]: rows of the step, with tokens and positions
-  float* logits;          // [rows, V]: biases and penalties change it; it is restored afterwards
+  float* logits;          // [rows, V]: changed by biases and penalties, and restored afterwards
   int vocab;              // at most kMaxVocab
   bool are_greedy;        // whether every row needs only its likeliest token, which saves a launch
   uint64_t* best;         // [rows, kBestCtas], scratch: likeliest token of each CTA, packed with its logit
   unsigned* tickets;      // [rows]: counts finished CTAs; zero between launches
-  SampleResult* results;  // [rows]
-  // For reports to the host: number of the step (null: no reports), their destination, and the output index
-  // of the launch's first row.
+  SampleResult* results;  // [rows], output
+  // These three fields serve reports of results to the host. `step`: number of the step; null: no reports.
+  // `exchange`: destination of the reports. `first_output`: output index of the launch's first row.
   const uint32_t* step{nullptr};
   StepExchange exchange{};
   int first_output{0};

@@ -44,8 +44,9 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // one warp's lanes can hold one value of each warp
 
-// Tokens with weights below exp(-kReach) of the largest are never drawn, because that is less than half a
-// unit. A search for top_k begins with the tokens whose logits are within kReach of the largest.
+// A token whose weight is below exp(-kReach) times the largest weight is never drawn, because its weight is
+// less than half a unit of 2^-44. A search for top_k begins with the tokens whose logits are within kReach of
+// the largest logit.
 constexpr float kReach{32};
 
 // The CTAs that work on one row: a cluster, or a single CTA.
@@ -99,7 +100,8 @@ struct Likeliest {
   float logit{-INFINITY};
   int token{-1};
 
-  // Call it in ascending order of token ids, so that the lowest of equally likely tokens stays.
+  // Takes the token if it is likelier than the current one. Call consider() in ascending order of token ids:
+  // of equally likely tokens, the one with the lowest id stays.
   __device__ void consider(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
@@ -182,7 +184,7 @@ struct Shared {
 // thread, which takes as long as a pass over the logits (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  using Scan = cub::WarpScan<uint64_t>;  // it uses shuffles, no shared memory
+  using Scan = cub::WarpScan<uint64_t>;  // WarpScan uses shuffles, no shared memory
   Scan::TempStorage nothing;
   uint64_t up_to, before_warp, total;
   Scan(nothing).InclusiveSum(amount, up_to);
@@ -237,7 +239,7 @@ class LogitRow {
                         uint64_t more) {
     const DistanceBins distance_bin(amount.largest, reach);
     uint64_t low = bound.packed, high = pack(0, amount.largest);
-    for (int shift = -1;;) {  // -1: the first pass, by DistanceBins
+    for (int shift = -1;;) {  // shift = -1 marks the first pass, by DistanceBins
       const Bound lowest(low), highest(high);
       const Place place = shift < 0 ? count(
                                           [&](int token, float logit, int& bin) {
@@ -264,8 +266,8 @@ class LogitRow {
       }
       share = 0;
       more = place.target - place.before;
-      // The search ends if all tokens of the bin are needed, or if the bin holds only one token. An amount
-      // below 1.5 times the smallest is that of one token.
+      // The search ends if all tokens of the bin are needed, or if the bin holds only one token. A bin whose
+      // amount is below 1.5 times the smallest amount of a token holds one token.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
@@ -281,7 +283,7 @@ class LogitRow {
     };
     uint64_t sum = 0;
     for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
-    cub::WarpReduce<uint64_t>::TempStorage nothing;  // it uses shuffles, no shared memory
+    cub::WarpReduce<uint64_t>::TempStorage nothing;  // empty: WarpReduce uses shuffles, no shared memory
     sum = cub::WarpReduce<uint64_t>(nothing).Sum(sum);
     uint64_t* const segments = next_exchange();
     if (lane_ == 0) segments[warp_] = sum;
@@ -313,7 +315,7 @@ class LogitRow {
     Ctas::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // independent of the order in which tokens were found
+    int rank = 0;  // number of likelier tokens, so it does not depend on the order in which they were found
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
@@ -332,8 +334,8 @@ class LogitRow {
     }
     Ctas::sync();
     if (row.follows < 0) return;
-    // If no adjustment has the last token, the extra one applies to it. The extra one's count is 0 if another
-    // adjustment has the token.
+    // If none of the row's adjustments is for the token `last`, the extra adjustment is applied to it. The
+    // extra adjustment's count is 0 if another adjustment is for `last`.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
@@ -350,7 +352,8 @@ class LogitRow {
       logits_[__ldcg(&extra->token)] = __ldcg(&extra->raw);
     __syncthreads();
   }
-  // From now on, tokens outside the mask have logit -infinity. null: no mask.
+  // Sets the mask: tokens outside of it have logit -infinity from then on. If `mask` is null, all tokens keep
+  // their logits.
   __device__ void allow_only(const uint32_t* mask) { mask_ = mask; }
   __device__ float logit(int token) const { return masked(token, __ldcg(logits_ + token)); }
 
@@ -363,7 +366,7 @@ class LogitRow {
     float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
     if (count >= 0)
       logit = ordered(logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty);
-    if (count > 0)  // rounded after each operation, as on the host
+    if (count > 0)  // each operation rounds its result (no FMA), as on the host
       logit = ordered(logit - __fadd_rn(__fmul_rn(row.frequency_penalty, static_cast<float>(count)),
                                         row.presence_penalty));
     logits_[adjustment.token] = logit;
@@ -414,8 +417,8 @@ class LogitRow {
     return reduce_neighbours<Ctas::kCtas>(*Ctas::of_cta(exchange, lane_ % Ctas::kCtas), op);
   }
 
-  // Adds up amounts in bins, and finds the bin in which the running sum reaches the target (find()).
-  // amount_of(token, logit, bin) sets `bin`.
+  // Adds up the tokens' amounts in bins, and finds the bin in which the running sum reaches the target
+  // (find()). amount_of(token, logit, bin) sets `bin`.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = next_exchange();
@@ -458,8 +461,8 @@ __device__ bool has_only_likeliest(const SampleRow& row) {
                                  row.num_logprobs < 0 && row.mask == nullptr);
 }
 
-// Returns where the host reads the row's result; null if it is not reported. Call it after
-// wait_for_predecessor().
+// Returns the address at which the host reads the row's result, or null if results are not reported. Call it
+// after wait_for_predecessor().
 __device__ RowOutput* row_output(const SampleArgs& args) {
   if (!args.step) return nullptr;
   return reinterpret_cast<RowOutput*>(args.exchange.outputs[__ldcg(args.step) % 2] + 1) + args.first_output +
@@ -484,7 +487,7 @@ __global__ void __launch_bounds__(kBestThreads)
   Likeliest likeliest;
   for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
-  // valid only in the first thread
+  // Only the first thread gets the result of a CUB reduction.
   const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) bests[cta] = best;

@@ -31,8 +31,8 @@ class SampleRows {
   void add(const OutputRow& output, SamplePosition position, OptionalIndex follows = OptionalIndex::none());
   bool are_greedy() const { return are_greedy_; }  // whether every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
-  // Enqueues the copy of the adjustments, if there are any. When step n is uploaded, step n - 2 must have
-  // ended.
+  // Enqueues the copy of the adjustments if any row has adjustments. When step n is uploaded, step n - 2 must
+  // have ended.
   void upload(Stream stream);
   // Fills in the masks, and enqueues their copy. Call it after the step's launches were enqueued, and before
   // the launches of sampling are enqueued: the device runs the step while the host computes masks.
@@ -46,7 +46,7 @@ class SampleRows {
   SampleRow *rows_{nullptr}, *next_{nullptr};
   bool are_greedy_{true};
   std::vector<Adjustment> adjustments_;
-  std::vector<int> index_;  // [V], index in `adjustments_` of each token; -1: the row has no adjustment of it
+  std::vector<int> index_;  // [V]: index in `adjustments_` of each token's adjustment; -1: none in this row
   struct Mask {
     SampleRow* row;
     TokenMask* source;
@@ -55,7 +55,7 @@ class SampleRows {
   // Each buffer exists twice, because the copy of the previous step may not have started yet.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
-  // buffers that larger ones have replaced; the previous step may still read them
+  // Buffers that larger buffers have replaced. The previous step may still read the old ones.
   DeviceBuffer outgrown_, outgrown_masks_;
 };
 

@@ -23,20 +23,21 @@ class StepGraph {
   void launch(const OwnedStream& stream) const;
 
  private:
-  LaunchCounts launches_;  // of one replay
+  LaunchCounts launches_;  // launches of one replay of the graph
   cudaGraphExec_t executable_{nullptr};
 };
 
-// Keeps the graphs of the latest step shapes; the key has the step's shape on each rank of the GPU. The least
-// recently used graph is dropped first. It is not running, because at most two steps are in flight.
+// Keeps the graphs of the latest step shapes. A graph's key holds the step's shape on each rank of the GPU.
+// The least recently used graph is dropped first. That graph is not running, because at most two steps are in
+// flight.
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
   // `are_on`: false if --no-graphs is given.
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
-  // Captures the graph for these shapes, unless it exists or graphs are off. If several GPUs wait for each
-  // other's launches, call it for all GPUs before the first launch.
+  // Captures the graph for these shapes, unless it exists or graphs are off. If GPUs wait for each other's
+  // launches, call prepare() for all GPUs before the first launch.
   void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
     if (are_on_) captured(shapes, stream, enqueue);
   }
@@ -46,7 +47,8 @@ class StepGraphs {
   std::vector<Counter> counters() const;
 
  private:
-  // Most graphs to keep. A server under mixed load has thousands of shapes (rows, depths, sampling).
+  // Largest number of graphs to keep. A server under mixed load has thousands of shapes (rows, depths,
+  // sampling).
   static constexpr size_t kMaxGraphs{256};
 
   struct Entry {

@@ -16,11 +16,13 @@
 namespace nibble::cuda {
 namespace {
 
-// Room for the paths of tree rows, in slots per row of a step. A row that directly follows its parent extends
-// the parent's path by one slot. Other rows, up to 32 per tree (speculative/drafter.h), need a whole path.
+// Room in the input for the paths of tree rows, in slots per row of a step. A row whose parent is the row
+// before it extends the parent's path by one slot. Other rows, up to 32 per tree (speculative/drafter.h),
+// need a whole path.
 constexpr size_t kPathSlots{64};
 
-// Returns an upper bound on the page ids in a step's input, which also holds the paths' slots.
+// Returns an upper bound on the number of page ids in a step's input. The slots of the paths are counted as
+// page ids, because they are in the same array.
 size_t max_page_ids(const BackendOptions& options) {
   return static_cast<size_t>(std::max(options.num_pages, options.max_table_pages)) + kSparePages +
          (options.draft_head ? kMaxDraftingRuns : 0) +
@@ -32,7 +34,7 @@ struct PlacedTree {
   std::vector<PlaceInRun> places;
 
   const PlaceInRun& of(int row) const { return places[static_cast<size_t>(row)]; }
-  // Whether a row's path is the previous row's path plus the row's own slot.
+  // Returns whether a row's path is the previous row's path plus the row's own slot.
   bool goes_on(int row) const {
     return row > 0 && parent_of(run->drafted.parents, static_cast<size_t>(row)) == row - 1 &&
            !of(row - 1).path.empty();
@@ -43,7 +45,8 @@ struct PlacedTree {
       sum += goes_on(row) ? 1 : of(row).path.size();
     return sum;
   }
-  // Corrects tree rows, which were filled in as chains, and stores their paths in page_ids from `next` on.
+  // Corrects the positions of a tree's rows, which were filled in as if the run were a chain. Stores the
+  // rows' paths in page_ids from index `next` on.
   void put_into(const InputParts& in, int first_row, uint32_t& next) const {
     for (int i = 0; i < static_cast<int>(places.size()); ++i) {
       const auto& [position, path] = of(i);
@@ -70,7 +73,8 @@ std::vector<PlacedTree> placed_trees(const Batch& batch) {
   return trees;
 }
 
-// The rows whose attention this rank computes, if each rank has a KV cache: single rows, then rows in tiles.
+// The rows whose attention this rank computes, if each rank has its own KV cache. Rows that are processed
+// singly come first, then rows in tiles.
 class OwnRows {
  public:
   OwnRows(const InputParts& in, const StepShape& shape)
@@ -100,12 +104,13 @@ class OwnRows {
   int num_single_, next_single_{0}, next_tiled_;
 };
 
-// Rows of trees are not computed in tiles, because the keys that they see are not contiguous.
+// Returns whether a run's rows are computed in tiles. Rows of trees are not, because the keys that they see
+// are not contiguous.
 bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.drafted.parents.empty();
 }
 
-// Whether the tokens or positions of the run depend on drafts that the previous step makes on the GPU.
+// Returns whether the run's tokens or positions depend on drafts that the previous step makes on the GPU.
 bool continues_chain(const Run& run) {
   return run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
 }
@@ -132,9 +137,10 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
   return {token, run.first_position + i, full_pages, sliding_pages};
 }
 
-// Returns the number of chunks for positions 0 to `position`, rounded up so that few graphs serve many steps:
-// up to 64 chunks to a power of two, above to a quarter of the next lower power of two. The CTAs of unused
-// chunks delay the next kernel, so larger numbers are rounded less.
+// Returns the number of chunks for positions 0 to `position`, rounded up so that few graphs serve many steps.
+// Up to 64 chunks, the number is rounded up to a power of two; above, to a multiple of a quarter of the next
+// lower power of two. Larger numbers are rounded less, because the CTAs of unused chunks delay the next
+// kernel.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);
@@ -194,7 +200,8 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
       device_step_(device_step),
       sample_rows_(config.vocab) {}
 
-// Whether this rank computes the run's attention: the run's pages are in this rank's KV cache.
+// Returns whether this rank computes the run's attention, because the run's pages are in this rank's KV
+// cache.
 bool InputUpload::is_own(const Run& run) const {
   return num_kv_caches_ == 1 ||
          static_cast<uint32_t>(run.full.pages.front()) - first_page_ < static_cast<uint32_t>(spare_page_);

@@ -16,34 +16,40 @@ namespace nibble::cuda {
 inline constexpr int kSparePages{1};
 
 inline constexpr int kMaxGraphTokens{64};
-// Returns the number of rows of the graph that runs num_tokens rows. It is rounded up, so that few graphs
-// serve all steps. Padding rows have token 0 and K and V in a spare page; their results are not used.
+// Returns the number of rows of the graph that runs num_tokens rows: num_tokens, rounded up so that few
+// graphs serve all steps. Padding rows have token 0, and their K and V are in a spare page; their results are
+// not used.
 constexpr int graph_rows(int num_tokens) {
   const int step = num_tokens <= 8 ? 1 : num_tokens <= 32 ? 4 : 8;
   return (num_tokens + step - 1) / step * step;
 }
 
-// Fewest attention rows of a rank with its own KV cache. With fewer, kernels would compute norms themselves,
-// for which rows must be contiguous. Padding rows repeat the step's first row, with K and V in a spare page.
+// Smallest number of attention rows of a rank with its own KV cache; padding rows fill up to it. With fewer
+// rows, kernels would compute norms themselves, for which rows must be contiguous. A padding row repeats the
+// step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
-// Decides which kernels a step launches, with which grids. Steps of equal shape share a CUDA graph.
+// The shape of a step determines the kernels that the step launches, and their grids. Steps of equal shape
+// share a CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
-  // Rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
+  // Number of rows whose attention this rank computes, if each rank has a KV cache; otherwise 0.
   int num_own_rows{0};
-  // Rows that attention processes singly come first in the step, and then the rows in tiles.
+  // Number of rows that attend_rows() processes one by one, and of tiles (several rows of a sequence, which
+  // attend_tiles() processes together). The single rows come first in the step.
   int num_single_rows{0}, num_tiles{0};
-  bool any_tiles{false};  // any rank has tiles; all ranks must launch a step in the same way
+  bool any_tiles{false};  // whether any rank has tiles; all ranks must launch a step in the same way
   bool are_greedy{false};
-  bool have_masks{false};  // sampling waits for InputUpload::upload_masks()
-  bool writes_kv{false};   // no two rows share a sequence, so attend_rows() writes K and V
-  bool have_trees{false};  // some drafts are trees (DraftedTokens::parents)
-  int num_runs{0};         // number of DraftRuns; 0 without draft head and trees
-  // With a draft head: number of chains, most drafts of a chain, most chunks of the head's attention.
+  bool have_masks{false};  // whether sampling must wait for InputUpload::upload_masks()
+  bool writes_kv{false};   // whether attend_rows() writes K and V: true if no two rows share a sequence
+  bool have_trees{false};  // whether some drafts are trees (DraftedTokens::parents)
+  int num_runs{0};         // number of DraftRuns; 0 if the step has neither a draft head nor trees
+  // For the draft head (otherwise 0): the number of chains, the largest number of drafts of a chain, and the
+  // largest number of attention chunks of a row.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
-  bool draft_trees{false};  // some run requests several drafts per position (DraftRequest::topk)
-  // Whether the step runs as a graph. Steps that decode or verify drafts do: they have few different shapes.
+  bool draft_trees{false};  // whether a run requests several drafts per position (DraftRequest::topk)
+  // Returns whether the step runs as a graph. Steps that decode or verify drafts do, because they have few
+  // different shapes.
   bool is_recorded() const {
     return num_tokens > 0 && num_tokens <= kMaxGraphTokens && !any_tiles && num_outputs == num_tokens;
   }
@@ -60,9 +66,10 @@ struct InputParts {
   int* output_rows;      // [num_outputs]: the row of each output
   DraftRun* draft_runs;  // [num_runs]
   // own_rows [num_own_rows]: index in `rows` of each attention row. own_of_rows [num_tokens]: attention row
-  // of each row; -1: another rank's. Both are null if num_own_rows is 0.
+  // of each row; -1: another rank computes the row's attention. Both are null if num_own_rows is 0.
   int *own_rows, *own_of_rows;
-  // [num_tokens] if the step has trees, otherwise null. `parents`: see ChosenTokens.
+  // slots, parents, paths: [num_tokens] if the step has trees, otherwise null. `parents`: each row's parent,
+  // as an index in the row's run.
   int32_t *slots, *parents;
   RowPath* paths;
   uint32_t* page_ids;
@@ -74,9 +81,9 @@ struct InputParts {
 };
 InputParts parts_of(uint8_t* input, const StepShape& shape);
 
-size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
+size_t max_input_bytes(const BackendOptions& options);  // returns a multiple of 16
 
-int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
+int chunks_for(int num_pages);  // returns the number of attend_rows()'s chunks for `num_pages` pages of a row
 
 // A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {
@@ -86,7 +93,7 @@ struct TreeOfStep {
 };
 
 // Writes batches to the buffers that embed reads: buffer n % 2 for step n (step_exchange.h). `step_` counts
-// the steps whose embed was enqueued: batches without tokens and failed launches have none.
+// the steps whose embed was enqueued, so neither batches without tokens nor failed launches.
 class InputUpload {
  public:
   // `device_step`: number of steps, counted by embed on the GPU. `rank`: selects one of several KV caches.
@@ -95,8 +102,9 @@ class InputUpload {
 
   // Writes a batch's input for the next step. Step n - 2, which used the same buffer, must have ended.
   StepShape upload(const Batch& batch, Stream stream);
-  // Call it after launching the uploaded step, unless the step has no tokens. If a failed launch prevents the
-  // call, the next upload() waits for the stream and copies the number of steps from the GPU.
+  // Counts the uploaded step as launched. Call it after launching the step, unless the step has no tokens. If
+  // a failed launch prevents the call, the next upload() waits for the stream and copies the number of steps
+  // from the GPU.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
   const std::vector<TreeOfStep>& trees() const { return trees_; }  // trees of the last batch
@@ -104,11 +112,12 @@ class InputUpload {
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  // A step's shape, padded to that of a graph, and counts of the batch, without padding unless stated.
+  // `shape`: the step's shape, padded to that of a graph. The other members are counts of the batch, without
+  // padding unless stated.
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
-    int num_single_rows{0};  // of all ranks, with padding
+    int num_single_rows{0};  // single rows of all ranks, with padding
     bool has_spare_rows{false};
     size_t num_page_ids{0};
   };
@@ -124,7 +133,7 @@ class InputUpload {
   StepExchange exchange_;
   const uint32_t* device_step_;
   uint32_t step_{0};
-  bool is_to_launch_{false};  // an upload is not yet counted as launched
+  bool is_to_launch_{false};  // whether the last upload is not yet counted as launched
   SampleRows sample_rows_;
   // For each output of the last uploaded batch, the draft chain that begins there; -1: none. A chain can
   // begin only at the last row of a run before its drafts.

@@ -24,7 +24,8 @@ bool are_same(const StepKernels& a, const StepKernels& b) {
   });
 }
 
-// Appends the sets of kernels that the plan runs: one for each number of rows at which it changes any kernel.
+// Appends to `all` the sets of kernels that the plan runs: one set for each number of rows at which the
+// kernel of any tried operation changes.
 void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernels>& all) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())
@@ -72,7 +73,8 @@ const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const O
   return found;
 }
 
-// Returns the lowest number of rows above `last` at which the plan changes the kernel, but at most `next`.
+// Returns the smallest number of rows above `last` at which the plan changes the operation's kernel, but at
+// most `next`.
 int boundary_of(const Plan& plan, Operation operation, int last, int next) {
   int boundary = next;
   for (const KernelRow* row : plan.chosen())

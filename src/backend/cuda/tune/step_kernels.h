@@ -17,17 +17,17 @@ namespace nibble::cuda {
 
 struct StepKernels {
   int of_rows{0};  // a number of rows for which the kernel table chooses these kernels
-  // false: mma.sync kernels on a chip that uses wgmma, tried only for comparison.
+  // If false, these are mma.sync kernels on a chip that uses wgmma, which are tried only for comparison.
   bool may_be_chosen{true};
-  // Rows of the kernel table, for a Plan. Those of tried operations are changed to take any number of rows.
+  // Rows of the kernel table, for a Plan. Rows of tried operations are changed to take any number of rows.
   std::vector<KernelRow> rows{};
 
-  const KernelRow* find(Operation operation) const;  // null: none; other kernels may compute the norm
-  int most_rows() const;  // most rows that the kernels of all tried operations can take
+  const KernelRow* find(Operation operation) const;  // null: the set has no kernel for this operation
+  int most_rows() const;  // returns the largest number of rows that all kernels of tried operations can take
 };
 
-// Returns the sets of kernels to try in steps of two or more rows; one row has kernels of its own. `target`:
-// of the GPU that is tuned.
+// Returns the sets of kernels to try in steps of two or more rows. Steps of one row have kernels of their
+// own, which are not tried. `target`: target of the GPU that is tuned.
 std::vector<StepKernels> step_kernels(const Config& config, const BackendOptions& options,
                                       const Target& target);
 // Returns the target for a Plan with these kernels: without wgmma if may_be_chosen is false.
@@ -45,21 +45,24 @@ struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};
 };
-// chosen_now() returns the table's choice at each tried number of rows; fastest() returns the fastest if it
-// makes a step of num_layers layers kWorthIt times faster than the table's. `trials` are ordered by rows.
+// chosen_now() returns the kernel table's choice at each tried number of rows. fastest() returns the fastest
+// choice if it makes a step of num_layers layers at least kWorthIt times faster; otherwise the table's
+// choice. `trials` must be ordered by number of rows.
 inline constexpr double kWorthIt{1.02};
 std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);
 std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::span<const StepTrial> trials,
                                 int num_layers);
 
-// Returns the steps for which `choices` differ from `now`, which has an entry for each of them. An entry
-// reaches from its tried number of rows to the next one, the last entry only to itself.
+// Returns the steps for which `choices` differ from `now`, the table's choices at the same numbers of rows.
+// An entry of `choices` also holds for larger numbers of rows, up to that of the next entry; the last entry
+// holds only for its own number.
 std::vector<TunedSteps> tuned_steps(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, std::span<const StepChoice> now);
 
-// Converts choices to ranges of rows. Between two tried numbers of rows, the second one's kernel begins where
-// the plan switches kernels; if the plan does not switch between them, at the second number.
+// Converts choices to ranges of row counts. If the kernels at two successive tried numbers of rows differ,
+// the second kernel begins where the plan switches kernels between these numbers or, if the plan does not
+// switch there, at the second number.
 std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, const Plan& plan);
 

@@ -27,8 +27,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Layers of the trial model. Four are enough to make a layer's weights leave L2 before they are read again:
-// four layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads an eighth.
+// Number of layers of the trial model. With four, a layer's weights leave L2 before they are read again: four
+// layers of gpt-oss-20b have 1.7 GB, of which a step of two rows reads an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -38,7 +38,8 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Returns the numbers in ascending order. Numbers of rows that run as graphs are rounded up to a graph's.
+// Returns the numbers of rows in ascending order. Numbers of steps that run as graphs are rounded up to the
+// number of rows of a graph.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)
@@ -75,7 +76,7 @@ class TrialStep {
 
   Batch batch() const { return {runs_, false}; }
 
-  static int num_pages(int most_rows) {  // pages for steps of up to most_rows rows
+  static int num_pages(int most_rows) {  // returns the pages that steps of up to most_rows rows need
     return 2 * std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
   }
 
@@ -163,12 +164,13 @@ class TrialModel {
   InputUpload input_;
 };
 
-// Checks kernels at any number of rows, also where the table does not use them; each once per number.
+// Checks kernels at any number of rows, including numbers for which the table does not use them. A kernel is
+// checked only once per number.
 class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
 
-  const std::string& fault_of(const KernelRow& row, int num_rows) {  // empty: the kernel is right
+  const std::string& fault_of(const KernelRow& row, int num_rows) {  // returns "" if the kernel is right
     const auto [found, is_new] = faults_.try_emplace({row.operation, std::string_view(row.kernel), num_rows});
     if (!is_new) return found->second;
     KernelRow checked = row;
@@ -193,7 +195,7 @@ class Trials {
   Trials(std::vector<StepKernels> candidates, std::vector<int> num_rows, const ReportProgress& report)
       : candidates_(std::move(candidates)),
         num_rows_(std::move(num_rows)),
-        meter_(2 * num_rows_.size(), report) {}  // two parts of progress per number: check, time
+        meter_(2 * num_rows_.size(), report) {}  // each row count has two steps of progress: check and timing
 
   std::span<const StepKernels> candidates() const { return candidates_; }
   std::span<const StepTrial> times() const { return times_; }
@@ -206,7 +208,7 @@ class Trials {
       for (size_t c = 0; c < candidates_.size(); ++c)
         if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
           right_.emplace_back(c, rows);
-      meter_.add(right_.size() == num_before ? 2 : 1);  // 2: no candidate is right, so none is timed
+      meter_.add(right_.size() == num_before ? 2 : 1);  // without a right candidate, the timing is skipped
     }
   }
 

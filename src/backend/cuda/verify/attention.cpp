@@ -34,7 +34,8 @@ std::vector<TestRun> many_sequences(int count) {
   return runs;
 }
 
-// Returns known tokens and then drafts in branches that fork again, so a row's ancestors are not contiguous.
+// Returns a run of `num_known` known tokens and ten drafts after them. The drafts form branches that fork
+// again, so a draft's ancestors are not contiguous.
 TestRun tree(int first_position, int num_known) {
   std::vector<int> parents;
   for (int i = 0; i < num_known; ++i) parents.push_back(i - 1);
@@ -82,7 +83,8 @@ std::vector<AttendCase> attend_cases() {
   // Rows of 32, 33 and 66 chunks. The last CTA to finish merges at most 32 chunks at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Rows with more chunks than a CTA merges at once: several CTAs merge them, each for one head.
+  // Rows with more chunks than a CTA merges at once. Several CTAs merge the chunks of such a row, one head
+  // each.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
   // A row of 12 chunks, whose CTAs exchange results, in a step with rows of one chunk.
@@ -90,7 +92,7 @@ std::vector<AttendCase> attend_cases() {
   // Values of 0, because a 0 in the mailbox must not be mistaken for a word that has not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // Each CTA takes several chunks. A row's last chunk has one page, all pages or another number.
+  // Each CTA takes several chunks. A row's last chunk has one page, eight pages or another number of pages.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -130,7 +132,7 @@ struct Step {  // a case's inputs and expected q, k, v, on host and GPU
     const size_t half = parts.size() / 2;
     fill_on_device(device_parts.data() + half, 0xFF, half * sizeof(float), "poisoning the second part");
   }
-  // If false, q, k and v have only one part, and the memory of the second part is poisoned.
+  // Returns whether q, k and v have two parts. If not, the memory of the second part is poisoned.
   bool has_rest() const { return c.seed / 2000 % 2 == 0; }
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
 
@@ -214,7 +216,8 @@ int max_chunks_of(const AttendCase& c) {
   return std::min(chunks, kMaxChunks);
 }
 
-// Puts all rows' keys and values into the cache, and compares outputs [T, Nq D] with a softmax over it.
+// Puts the keys and values of all rows into the cache on the host, computes attention over this cache, and
+// compares a kernel's outputs `actual`, [T, Nq D], with the result.
 void check_attended(Comparison& comparison, Step& step, const std::vector<float>& sinks,
                     const std::vector<uint16_t>& actual) {
   step.truth.put_into(step.cache);
@@ -259,7 +262,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   };
   attend(out, num_partials, subject);
   attend(out_of_last, 0, subject);  // without a mailbox: the last CTA to finish merges all chunks
-  Subject small = subject;          // with one SM, is_crowded needs few CTAs (attention/launch.h)
+  Subject small = subject;          // with one SM, few CTAs make is_crowded true (attention/launch.h)
   small.gpu.target.num_multiprocessors = 1;
   attend(out_of_crowd, 0, small);
 

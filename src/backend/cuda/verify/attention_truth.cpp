@@ -13,8 +13,9 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent (at most 2^0) with bounds. A kernel's exponent differs by up to `error`, and by rounding: up to
-// kUlp * |exponent|. Its exp2 errs by 2 ulp (PTX ISA: ex2.approx.ftz.f32); 4 ulp are allowed.
+// 2^exponent, at most 1, and the bounds of a kernel's result. A kernel's exponent differs by at most `error`
+// plus kUlp * |exponent|, its rounding error. A kernel's exp2 errs by at most 2 ulp (PTX ISA:
+// ex2.approx.ftz.f32); power() allows 4 ulp.
 struct Power {
   double value, low, high;
 };
@@ -39,7 +40,8 @@ double head_reference(double sink) {
 struct Score {
   double value, error;
 };
-// Per 16 elements of a head, the tensor cores truncate 18 times (relative_bound() in matrix.cpp).
+// Returns a score and its error bound. Per 16 elements of a head, the tensor cores truncate 18 numbers
+// (relative_bound() in matrix.cpp).
 Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* own_key) {
   double sum = 0, magnitudes = 0, slack = 0;
   for (int i = 0; i < kHeadDim; ++i) {
@@ -129,7 +131,8 @@ void attend_head(const Head& h, Attended* out) {
   const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // Loss by exponentials and products below the smallest normal float32, which kernels may flush to zero.
+  // The largest error due to exponentials and products below the smallest normal float32, which kernels may
+  // flush to zero.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;
@@ -141,8 +144,9 @@ void attend_head(const Head& h, Attended* out) {
 }  // namespace
 
 // Rotates elements i and i + D / 2 of q and k by the angle position * frequency_i, a float32 product. The
-// kernels' cosf and sinf err by up to 2 ulp; multiplying by the concentration, the product and the sum are
-// each rounded. For queries the multiplication by kQueryFactor is rounded too, as is the factor.
+// kernels' cosf and sinf err by up to 2 ulp. The kernels round after multiplying by the concentration, after
+// the product with the element, and after the sum. For queries, kQueryFactor and the product with it are
+// rounded too.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

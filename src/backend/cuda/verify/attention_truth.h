@@ -9,7 +9,7 @@
 
 namespace nibble::cuda::verify {
 
-// Factor of queries: 1 / sqrt(D) for D = 64, times log2(e), because exponentials have base 2.
+// Queries are multiplied by 1 / sqrt(D) for D = 64, times log2(e), because exponentials have base 2.
 inline constexpr double kQueryFactor{1.4426950408889634 / 8};
 
 // q, k and v of every row, rounded to the kernels' formats; q and k are rotated by the row's position.
@@ -41,8 +41,8 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
 struct Attended {
   double value, bound;
 };
-// Returns expected outputs [rows, heads, D] and their bounds. The cache must hold all keys and values. Those
-// that attend() itself writes may differ by their slack; the others are exact.
+// Returns expected outputs [rows, heads, D] and their bounds. The cache must hold all keys and values. Keys
+// and values that attend() itself writes may differ by their slack; all others are exact.
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks);
 

@@ -36,7 +36,9 @@ double b_value(BlockForm form, const WarpRegisters& registers, int column, int k
   return to_float(E2m1{static_cast<uint8_t>(word >> 4 * at.code & 0xF)});
 }
 
-// Lane with the scale of a row of A, or of a column of B. Lane and register of an element of the result D.
+// scale_lane_of_a() and scale_lane_of_b() return the lane that provides the scale of a row of A, or of a
+// column of B. lane_of_d() and register_of_d() return the lane and the register of an element of the result
+// D.
 int scale_lane_of_a(int row) { return row % 8 * 4 + row / 8; }
 int scale_lane_of_b(int column) { return column * 4; }
 int lane_of_d(int row, int column) { return row % 8 * 4 + column / 2; }

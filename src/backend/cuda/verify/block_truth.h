@@ -18,7 +18,8 @@ struct WarpProducts {
   double magnitudes[32][4];  // sum of the magnitudes of all products and of the old d
 };
 
-// `a_byte`, `b_byte`: index of the first of the scale bytes that the product uses.
+// Returns the expected products of a warp. `a_byte`, `b_byte`: index of the first of the scale bytes that the
+// product uses.
 WarpProducts block_truth(BlockForm form, int a_byte, int b_byte, const WarpRegisters& registers);
 
 // Store a code (container, E4M3 or nibble) for column k of A or row k of B. The old code there must be 0.

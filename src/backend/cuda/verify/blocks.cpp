@@ -23,7 +23,8 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
          static_cast<size_t>(col / kTileCols);
 }
 
-// Place of a code in memory. In a tile, each lane t = 0..3 has 8 of columns 0-31 and then 8 of columns 32-63.
+// Place of a code in memory. In a tile, each lane t = 0..3 has 8 codes of columns 0-31, and then 8 codes of
+// columns 32-63.
 struct CodePlace {
   size_t byte;
   int nibble;  // MXFP4: 0 is the byte's low half, 1 its high half
@@ -71,7 +72,8 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// Distance between a format's numbers near x. E2M1: 4 from 6 on, because MXFP4's smaller scale rounds 8 to 6.
+// Return the distance between a format's numbers near x. For E2M1 it is 4 from 6 on: 6 is the largest number,
+// and with MXFP4's smaller scale, values up to 8 are rounded to 6.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {
@@ -194,8 +196,9 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
       }
       const Near& number = expected[static_cast<size_t>(i)];
       const double code = actual.code(row, i, 0);
-      // Two terms equal the number up to half the smallest step of the second term. That step is 2^-9 of the
-      // second scale, which is 2^-4 of the first scale or the smallest possible scale.
+      // The sum of two terms differs from the number by at most half the smallest step of the second term.
+      // That step is 2^-9 of the second scale, which is 2^-4 of the first scale or the smallest possible
+      // scale.
       const double step = actual.format == BlockFormat::kMxfp8x2
                               ? std::max(0x1p-13 * unit, 0x1p-136)
                               : unit * (is_mxfp4 ? step_of_e2m1(code) : step_of_e4m3(code));

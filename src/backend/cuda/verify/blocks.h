@@ -16,13 +16,14 @@ struct HostBlocks {
   std::vector<uint8_t> codes;
   std::vector<uint32_t> scales;
 
-  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // blocks in a row, with padding
+  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // of a row, including padding
   uint8_t scale(int row, int block, int term) const;
-  double code(int row, int col, int term) const;  // a code's value without its scale
-  double value(int row, int col) const;           // sum of the terms, each with its scale
+  double code(int row, int col, int term) const;  // returns a code's value without its scale
+  double value(int row, int col) const;           // returns the sum of the terms, each with its scale
 };
 
-// Scales of a block of four lanes with 8 elements each. Rounding errors are added in the kernels' order.
+// Scales of a block of 32 elements. In a kernel, four lanes hold 8 elements each; the lanes' errors, by which
+// MXFP4's scale is chosen, are added in the same order here.
 struct BlockScales {
   uint32_t largest;  // float32 bits of the block's largest magnitude
   uint8_t mxfp8, mxfp4;
@@ -32,12 +33,13 @@ BlockScales scales_of_block(const float (&x)[4][8]);
 // Quantises rows by the code of the kernels, compiled for the host.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// Returns what a block-scaled product multiplies. is_native: the instruction computes it, not its twin.
+// Returns the numbers that a block-scaled product multiplies. `is_native`: whether the instruction computes
+// the product; if false, its twin does.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 class DeviceBlocks {  // HostBlocks in GPU memory
  public:
-  DeviceBlocks(BlockFormat format, int rows, int cols);  // filled with poison
+  DeviceBlocks(BlockFormat format, int rows, int cols);  // fills the arrays with poison
   explicit DeviceBlocks(const HostBlocks& blocks);
   BlockRows view() const { return {format_, cols_, codes_.data(), scales_.data()}; }
   HostBlocks read(Comparison& comparison, const char* what) const;
@@ -53,7 +55,8 @@ class DeviceBlocks {  // HostBlocks in GPU memory
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 
-// A kernel's result before it rounds to bfloat16 and quantises; it is within `bound` of `value`.
+// Expected number before the kernel rounds it to bfloat16 and quantises it. The kernel's own number may
+// differ from `value` by up to `bound`.
 struct Near {
   double value, bound;
 };

@@ -16,7 +16,7 @@ namespace {
 constexpr uint16_t kPoison{0xFFFF};
 constexpr int kPageElements{kPagePositions * kHeadDim};  // elements of one head's keys in a page
 
-std::vector<uint32_t> scattered(size_t count, uint64_t seed) {  // a random permutation
+std::vector<uint32_t> scattered(size_t count, uint64_t seed) {  // returns 0 to count - 1 in random order
   std::vector<uint32_t> ids(count);
   std::iota(ids.begin(), ids.end(), 0u);
   for (size_t i = count; i > 1; --i) std::swap(ids[i - 1], ids[random_bits(seed, i) % i]);
@@ -96,7 +96,8 @@ size_t TestCache::place(int run, int slot, int kv_head, int which) const {
 }
 
 void TestCache::upload() {
-  // Start of the page table of the other kind of layer. A kernel that uses it reads far out of bounds.
+  // The cache has page tables for one kind of layer, full or sliding. kNoTable stands for the start of a
+  // table of the other kind: a kernel that uses such a table reads far out of bounds.
   constexpr uint32_t kNoTable{0x80000000u};
   std::vector<uint32_t> page_ids;
   std::vector<uint32_t> first;  // per run: where its page table starts, minus its first page

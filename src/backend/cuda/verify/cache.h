@@ -23,18 +23,18 @@ struct TestRun {
 
 struct AttendCase {
   int num_heads, num_kv_heads;
-  int window;  // positions that a row sees, with its own; 0: all
+  int window;  // number of positions that a row sees, its own included; 0: all
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
-  float sharpness{8};  // factor of queries; the larger, the more one position dominates
-  float sink{0};       // sinks of all heads are logits within 1 of this
+  float sharpness{8};  // queries are multiplied by it; the larger it is, the more one position dominates
+  float sink{0};       // the heads' sinks are logits within 1 of this number
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
   Format kv{Format::kBf16};  // format of the cache: BF16 or E4M3
 
   int num_tokens() const;
   int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row's q, k and v
-  bool writes_kv() const;  // each row is of another sequence, so attend() writes K and V
+  bool writes_kv() const;  // whether all rows are of different sequences; attend() then writes K and V
   bool has_trees() const;
   std::string text() const;
 };
@@ -46,7 +46,8 @@ struct CacheRow {
   std::vector<int> path;  // slots of the positions before the row, in order (draft_tree.h)
 };
 
-// A run has the pages that its rows see. Earlier positions hold random data; all other slots hold poison.
+// The cache with the pages that the rows of all runs see. Positions before a run hold random data; all other
+// slots hold poison.
 class TestCache {
  public:
   explicit TestCache(const AttendCase& c);
@@ -70,7 +71,7 @@ class TestCache {
   LayerPages pages() const {
     return {device_bytes_->data(), is_sliding_, kv_ == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
   }
-  std::vector<uint16_t> read(Comparison& comparison) const;  // the GPU's cache, as in bits()
+  std::vector<uint16_t> read(Comparison& comparison) const;  // returns the GPU's cache in the form of bits()
 
  private:
   struct Table {

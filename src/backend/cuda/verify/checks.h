@@ -13,7 +13,8 @@
 
 namespace nibble::cuda::verify {
 
-// Largest cases that a check runs. `nibble verify` runs all; large ones take minutes on an emulated GPU.
+// Largest cases that a check runs. `nibble verify` has no limits; on an emulated GPU, large cases take
+// minutes.
 struct CaseLimits {
   int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
 };

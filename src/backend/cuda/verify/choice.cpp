@@ -31,7 +31,8 @@ ExpectedRouting choose(const float* logits, int num_experts, int experts_per_tok
     choice.weights.push_back(std::exp(double{logits[e]} - largest));
     sum += choice.weights.back();
   }
-  // Bound of a weight's error: at least 2 ulp of the exponential, 2^-24 of its argument, one per + and /.
+  // The bound of a weight's error covers 2 ulp of the exponential, the rounding of its argument (2^-24 of
+  // `difference`), and one rounding for each addition and for the division.
   for (size_t k = 0; k < choice.experts.size(); ++k) {
     choice.weights[k] /= sum;
     const double difference = largest - double{logits[choice.experts[k]]};

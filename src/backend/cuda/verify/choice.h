@@ -11,12 +11,14 @@
 
 namespace nibble::cuda::verify {
 
-// A token's K experts with the largest logits (ties: the lower number), and the softmax of these logits.
+// A token's K experts with the largest logits, and the softmax of these logits. Of two experts with equal
+// logits, the expert with the lower number comes first.
 struct ExpectedRouting {
   std::vector<int> experts;
   std::vector<double> weights, bounds;  // [K]: the experts' weights, and a kernel's largest error
 
-  // Checks the weight at index `slot` of the token's choices. It must be 0 if that expert is not in `own`.
+  // Checks the weight of the expert at index `slot` of the token's choices. The weight must be 0 if this
+  // expert is not in `own`.
   void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
                     const IndexRange& own) const;
 };
@@ -35,11 +37,12 @@ struct GroupsRead {
 
 class DeviceGroups {
  public:
-  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
-  // Filled with the groups that route() stores for these choices, one for each token.
+  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // fills with poison
+  // Fills the arrays with the groups that route() stores for these choices. `choices`: one entry per token.
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
-  // Rows of an image with room for any routing; each pair's row in it (empty if there are no choices).
+  // image_pairs() returns the number of rows of an image of pairs that has room for any routing.
+  // image_row_of_pair() returns each pair's row in this image; it is empty without `choices`.
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
@@ -58,8 +61,9 @@ class DeviceGroups {
 
 class DeviceRoutingMailbox {  // a RoutingMailbox on the GPU
  public:
-  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // before any step
-  // As after the launch that chooses the experts.
+  // Fills the mailbox as it is before the first step.
+  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);
+  // Fills the mailbox as the launch that chooses the experts does.
   explicit DeviceRoutingMailbox(const std::vector<ExpectedRouting>& choices);
 
   RoutingMailbox view() const;

@@ -10,7 +10,8 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Returns the distance to the next bfloat16 of larger magnitude. The next smaller one is at most as far away.
+// Returns the distance to the next bfloat16 of larger magnitude. The next bfloat16 of smaller magnitude is at
+// most as far away.
 double step_of(uint16_t bits) {
   const auto magnitude = static_cast<uint16_t>(bits & 0x7FFF);
   return double{to_float(Bf16{static_cast<uint16_t>(magnitude + 1)})} - double{to_float(Bf16{magnitude})};

@@ -39,7 +39,8 @@ class Comparison {
   }
   // Compares a number that the kernel has rounded to bfloat16: allows half a bfloat16 step more than `bound`.
   void near_bf16(const Element& element, uint16_t actual, double expected, double bound);
-  void near_e4m3(const Element& element, float actual, double expected, double bound);  // saturates at 448
+  // Does the same for a number that the kernel has rounded to E4M3. `expected` is limited to +-448.
+  void near_e4m3(const Element& element, float actual, double expected, double bound);
   // Compares a number that the kernel has rounded to a multiple of `step`; half a step is allowed too.
   void near_step(const Element& element, double actual, double expected, double step, double bound) {
     near_rounded({element, actual, expected}, step, bound);
@@ -58,7 +59,7 @@ class Comparison {
   void near_rounded(const Compared& numbers, double step, double bound);
   void take(const Compared& numbers, double error, double bound) {
     ++finding_.num_compared;
-    if (error <= bound * finding_.worst) return;  // false if error is NaN
+    if (error <= bound * finding_.worst) return;  // does not return if error is NaN
     if (error > 0 || error != error) keep(numbers, error, bound);
   }
   void keep(const Compared& numbers, double error, double bound);

@@ -24,7 +24,8 @@ namespace {
 
 constexpr int kHeadDim{64};
 
-// Returns the error bound of a float32 sum after a, b and c were added: two roundings for each.
+// Returns the error bound of a float32 sum after a, b and c were added to it. `bound`: the error bound before
+// these additions. Each of the three numbers adds two roundings, 2^-23 times its magnitude.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
@@ -34,8 +35,8 @@ double joined(const Subject& subject, const std::vector<float>& parts, size_t at
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
 
-// Returns the terms that the norm before attention adds to x: none or, in every other case, the outputs of
-// the previous layer's experts.
+// Returns the terms that the norm before attention adds to x: in half of the cases the outputs of the
+// previous layer's experts, otherwise none.
 TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
@@ -61,7 +62,8 @@ cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& act
 DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
   return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
 }
-// Returns what the kernel multiplies: exactly (slack 0) if it gets the norm as input.
+// Returns the activations that the kernel multiplies. They are exact (slack 0) if the kernel gets the norm as
+// input.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
   if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);

@@ -35,7 +35,8 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // Checks that the other step's buffer is still poison, and also this step's from byte `from` on.
+  // Checks that the buffer of the other step is still poison, and the buffer of this step from byte `from`
+  // on.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
@@ -54,14 +55,16 @@ class PlacesInTurn {
 // Returns a step number, even or odd, so that cases use either of the two buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Returns the number of bytes after the rows. With up to 4 rows, embed's threads copy them in two iterations.
+// Returns the number of bytes that follow the rows in the step's input. With up to 4 rows, there are enough
+// bytes that each thread of embed copies twice. The size also depends on the seed, to test other numbers of
+// words.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
 
 constexpr TokenInput kOtherToken = TokenInput::of(3);  // token of another step, which must not be read
 
-// A step's rows and their tokens, some of which are results of the previous step.
+// A step's rows and their tokens. Some tokens are results of the previous step.
 struct EmbedRows {
   std::vector<RowInput> rows;
   std::vector<SampleResult> results;
@@ -75,9 +78,9 @@ EmbedRows embed_rows(const Case& c) {
   std::vector<size_t> tokens;
   for (size_t t = 0; t < T; ++t) {
     tokens.push_back(t == 0 ? vocab - 1
-                            : random_bits(c.seed + 1, t) % vocab);  // row 0: the last token; others: random
+                            : random_bits(c.seed + 1, t) % vocab);  // row 0 has the vocabulary's last token
     const auto token = static_cast<int32_t>(tokens.back());
-    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // its output row in the previous step
+    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // output row that sampled the token
     results[static_cast<size_t>(chosen_as)].token = token;
     const auto t32 = static_cast<uint32_t>(t);
     rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
@@ -86,7 +89,8 @@ EmbedRows embed_rows(const Case& c) {
   return {rows, results, tokens};
 }
 
-// Two inputs in host memory: this step's rows and the bytes after them; another step's rows, never read.
+// The inputs of two steps in host memory: this step's rows and the bytes after them, and the rows of another
+// step, which embed must not read.
 class HostInputs {
  public:
   HostInputs(const Case& c, const std::vector<RowInput>& rows)
@@ -189,7 +193,9 @@ int likeliest(const float* logits, size_t vocab) {
   return best;
 }
 
-// Overwrites rows with logits that no sane model has: NaN, -infinity, some NaN, ties, negative, infinity.
+// Overwrites rows with special logits, by row number modulo 8. 1: all NaN. 2: all -infinity. 3: some NaN. 4:
+// all equal (zeros of both signs). 5: all negative. 6: two are infinite. 7: one is huge. Other rows stay
+// unchanged.
 void disturb(std::vector<float>& logits, size_t vocab) {
   constexpr float kNan{std::numeric_limits<float>::quiet_NaN()};
   const size_t num_rows = logits.size() / vocab;
@@ -207,8 +213,9 @@ void disturb(std::vector<float>& logits, size_t vocab) {
   }
 }
 
-// Error bounds of log-probabilities: one rounding of the logit minus the largest logit; (4 ln V + 4) 2^-24 of
-// the sum of exponentials (derived in tests/backend/cuda/sample_test.cpp); 2 ulp of the sum's logarithm.
+// Checks the reported log-probabilities. The error bound is the sum of three errors: one rounding of the
+// logit minus the largest logit; a relative error of (4 ln V + 4) 2^-24 of the sum of exponentials (derived
+// in tests/backend/cuda/sample_test.cpp); and 2 ulp of this sum's logarithm.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
   std::vector<size_t> order(vocab);
@@ -287,7 +294,8 @@ class TestSampling {
   }
 
  private:
-  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // unchanged by disturb()
+  // Returns whether disturb() leaves the row unchanged.
+  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }
   bool is_masked(size_t row) const { return is_plain(row) && row / 8 % 3 == 2; }
 
   size_t num_rows_, vocab_;

@@ -40,7 +40,7 @@ class TestRouting {
   }
 
   const std::vector<ExpectedRouting>& choices() const { return choices_; }
-  const std::vector<float>& logits() const { return logits_; }  // [T, E]: logits of the choices
+  const std::vector<float>& logits() const { return logits_; }  // [T, E]: the router's logits
   double weight(int pair) const {
     return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
   }
@@ -201,7 +201,7 @@ DeviceGroups poisoned_groups(const Case& c, int size) {  // for kernels that mus
 struct RoutedCase {
   RoutedCase(const Subject& subject, const Case& c)
       : c(c),
-        // False if the kernel reads groups. `nibble tune` runs such kernels with few rows too.
+        // If false, the kernel reads groups. `nibble tune` runs such kernels with few rows too.
         has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
                                 subject.row.pass.takes_image)),
         // Groups contain only this rank's pairs. So without a mailbox, all experts count as this rank's.
@@ -218,7 +218,7 @@ struct RoutedCase {
   const IndexRange own;
   TestRouting routing;
   const DeviceGroups groups;
-  const int image_pairs;  // rows of an image of pairs; 0: plain rows
+  const int image_pairs;  // number of rows of the image of pairs; 0: pairs are plain rows
 };
 
 void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, const RoutedCase& routed,
@@ -279,12 +279,14 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
       RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
 }
 
-// Returns the kind of the router's values: that of the case, but typical instead of huge or mixed ones.
+// Returns the kind of the router's values: that of the case, but kTypical if the case has huge or mixed
+// values.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
 }
 
-// Choices are compared exactly, because they follow from the kernel's own logits.
+// Checks a case of route_and_experts_up(). Choices of experts are compared exactly: the expected choices are
+// computed from the kernel's own logits.
 void check_route_and_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, T, {.has_rest = true});

@@ -41,10 +41,12 @@ double relative_bound(const Strips& strips, const BlockProducts& products) {
   return magnitudes * (of_segment + strips.num_segments * 0x1p-23);
 }
 
-// Returns the loss by products below the smallest normal float32, which tensor cores may flush to zero.
+// Returns the largest error due to products below the smallest normal float32 (2^-126), which tensor cores
+// may flush to zero.
 double absolute_bound(int cols) { return cols * 0x1p-125; }
 
-// Limits a bfloat16's exponent to that of the largest MXFP4 block (its scale plus 2; formats/mxfp4.h).
+// Limits a bfloat16's exponent to the largest that an MXFP4 weight may have: kLargestScale plus 2, because
+// the largest code is 6 (1.5 * 2^2).
 uint16_t below_largest_scale(uint16_t bits) {
   constexpr int kLargest{kLargestScale + 2};
   return (bits >> 7 & 0xFF) > kLargest ? static_cast<uint16_t>((bits & 0x807F) | kLargest << 7) : bits;

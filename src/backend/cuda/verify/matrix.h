@@ -13,7 +13,8 @@
 
 namespace nibble::cuda::verify {
 
-// Terms per number in block-scaled products (ptx/block_mma.cuh), and whether the instruction computes them.
+// How block-scaled products (ptx/block_mma.cuh) are computed: the number of terms of each activation, and
+// whether the instruction computes the products (are_native) or its twin.
 struct BlockProducts {
   int num_terms;
   bool are_native;
@@ -34,10 +35,10 @@ struct Activations {
   std::optional<BlockProducts> block_products{};
 };
 
-// The products W x in double precision, and the largest error of a kernel's float32 results.
+// The products W x in double precision, and the largest permitted errors of a kernel's float32 results.
 struct Products {
   int rows;
-  std::vector<double> sums, bounds;  // [rows of x, rows of W]: products; their bounds
+  std::vector<double> sums, bounds;  // [rows of x, rows of W]: the products; the largest permitted errors
   size_t at(int x_row, int row) const {
     return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
   }

@@ -53,10 +53,11 @@ TestNorm::TestNorm(const Case& c, const TestResidual& residual)
                         c.seed + 3, static_cast<size_t>(c.shape.hidden))),
       device_weights_(weights_) {}
 
-// Computes x g / sqrt(mean(x^2) + eps). A kernel's mean is a sum of positive numbers, each rounded at most 36
-// times, by up to 2^-24: a product, 7 additions in a thread, 5 in a warp, 16 over the warps, the division,
-// eps, and reserve. The root halves this error. rsqrtf adds 2 ulp (CUDA C++ Programming Guide), which is 4
-// roundings; two products add 2. Results below the smallest normal float32 may be off by 2^-148.
+// Computes x * weight / sqrt(mean(x^2) + eps). A kernel's mean is a sum of positive numbers, each rounded at
+// most 36 times, by up to 2^-24: a product, 7 additions in a thread, 5 in a warp, 16 over the warps, the
+// division, eps, and a reserve of 5. The root halves this error. rsqrtf adds 2 ulp (CUDA C++ Programming
+// Guide), which is 4 roundings; two products add 2. Results below the smallest normal float32 may be off by
+// 2^-148.
 std::vector<Rounded> TestNorm::numbers(const std::vector<int>& tokens) const {
   constexpr double kRelative{(36 / 2 + 4 + 2) * 0x1p-24};
   const int hidden = static_cast<int>(weights_.size());

@@ -14,7 +14,7 @@ namespace nibble::cuda::verify {
 class TestResidual {
  public:
   // Terms that kernels add to x: a matrix product's second part (has_rest), the outputs of num_experts
-  // experts, both, or none. Of several rows with typical values, the last row of x is huge.
+  // experts, both, or none. If there are several rows with typical values, the last row of x has huge values.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};
@@ -22,7 +22,8 @@ class TestResidual {
   TestResidual(const Case& c, int num_tokens, const Parts& parts);
 
   ResidualInput input() const;
-  // Returns element i of a token: all terms, added in float32 in the kernels' order, so the bits are equal.
+  // Returns element i of a token: the sum of all terms, added in float32 in the order of the kernels, whose
+  // result has the same bits.
   float at(int token, int i) const;
 
  private:
@@ -43,7 +44,7 @@ class TestNorm {
   TestNorm(const Case& c, const TestResidual& residual);
   const TestResidual& residual() const { return residual_; }
   NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
-  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;  // expected norms [tokens, H]
+  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;  // returns expected norms [tokens, H]
   Activations normed(const std::vector<int>& tokens) const;
 
  private:

@@ -1,4 +1,5 @@
-// Compares results of wgmma kernels with those of mma.sync kernels: on measured GPUs their bits are equal.
+// Compares results of wgmma kernels with results of mma.sync kernels. On all GPUs that were measured, their
+// bits are equal.
 #pragma once
 
 #include <cstring>

@@ -24,7 +24,8 @@ std::vector<Shape> shapes() {
           {4096, 16, 2, 3, 1, 4096, 513, {1, 2, 7, 16, 33}}};
 }
 
-// Whether the kernel supports the shape on `target`. Models of other shapes are rejected at load (limits.h).
+// Returns whether the kernel supports the shape on `target`. Models of other shapes are rejected at load
+// (limits.h).
 bool fits(const KernelRow& row, const Target& target, const Shape& shape) {
   Config config;
   config.hidden = shape.hidden;

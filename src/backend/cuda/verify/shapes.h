@@ -25,7 +25,7 @@ struct Case {
   std::string text() const;
 };
 
-// Returns this rank's experts: all of them or, in every other case, some.
+// Returns the experts that this rank holds. In half of the cases these are all experts, otherwise some.
 IndexRange own_experts(const Case& c);
 
 struct Subject {  // the kernel table row to check, and where to launch it
@@ -45,8 +45,8 @@ struct Subject {  // the kernel table row to check, and where to launch it
 
 using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
-// Runs a check for each shape and each of its token counts with typical values, and for one shape with all
-// kinds of values, at the smallest and largest row counts of the table row.
+// Runs a check with typical values for each shape and each of its token counts. For one shape, also runs the
+// check with all kinds of values, for the smallest and the largest number of tokens that `row` takes.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case);
 

@@ -27,18 +27,19 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// `number`, computed by the host, and a kernel's result within `error` of it, are both rounded. The host's
-// rounded result is `value`; the kernel's may differ by `slack` if a rounding border is between them.
+// A number that the host and a kernel compute and round. Before rounding, the host has `number`, and the
+// kernel's number differs from it by at most `error`. After rounding, the host has `value`, and the kernel's
+// number differs by at most `slack`, which is above 0 if the two may be rounded differently.
 struct Rounded {
   float value, slack;
-  double number, error;  // the host's, before rounding; a kernel's largest error
+  double number, error;  // the host's number before rounding; a kernel's largest error before rounding
 };
 Rounded round_bf16(double number, double error);
 Rounded round_e4m3(double number, double error);
 
 inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 
-// Codes and scales of MXFP4 blocks: two codes per byte, and E8M0 scales.
+// Return random codes (two per byte) and random E8M0 scales for MXFP4 blocks.
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 

@@ -146,7 +146,8 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Returns requirements on arrays or objects shorter than all excluded values, and on those longer than all.
+// Returns the requirements of `facts` twice: for arrays or objects that are shorter than all excluded values,
+// and for those that are longer.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {

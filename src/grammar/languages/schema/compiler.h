@@ -64,9 +64,9 @@ class SchemaCompiler {
   bool is_impossible(const Branch& branch, uint32_t depth);
   bool is_impossible(const Terms& terms, uint32_t depth);
 
-  // Defined in schema/holds.cpp: these check whether a value satisfies a term.
+  // The following are defined in schema/holds.cpp. They check whether a value satisfies a term.
   bool holds(const Json& value, const Term& term);
-  // Also returns true if the result depends on a widened schema, whose lost keywords are unknown.
+  // Like holds() of each term, but true if the result depends on a widened schema, which has lost keywords.
   bool may_hold(const Json& value, const Terms& terms);
   bool holds(const Json& value, const Json& schema);
   bool all_keywords_hold(const Json& value, const Json& schema);

@@ -55,7 +55,7 @@ class SchemaDocument {
 
   // Throws a Refusal: "schema: 'minLength' at #/properties/name: WHY".
   [[noreturn]] void refuse(const Json& schema, std::string_view keyword, std::string_view why) const;
-  // Throws a Refusal for a keyword of a schema that has to fail.
+  // Throws a Refusal with is_failure: the schema must fail, and nibble can't make this keyword fail.
   [[noreturn]] void refuse_failure(const Json& schema, std::string_view keyword, std::string_view why) const;
   // Returns the JSON pointer of a part of the document.
   std::string path_of(const Json& part) const;

@@ -10,7 +10,7 @@ namespace nibble::grammar {
 namespace {
 
 bool is_divided(const Decimal& value, const Decimal& divisor) {
-  // Long division; the unit is the last digit of either number.
+  // Long division of whole numbers: both are counted in units of the last decimal that either of them has.
   const size_t num_decimals = std::max(value.fraction.size(), divisor.fraction.size());
   const auto digits = [&](const Decimal& a) {
     return a.integer + a.fraction + std::string(num_decimals - a.fraction.size(), '0');

@@ -74,7 +74,8 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   std::vector<Expression> parts;
   if (numbers.min) parts.push_back(numbers_at_least(e, *numbers.min, integers));
   if (numbers.max) parts.push_back(numbers_at_most(e, *numbers.max, integers));
-  // Bounds and integer multiples already allow only integers. plain_number() would multiply the states.
+  // Bounds of integers, and multiples of an integer, already allow only integers. plain_number() is left out
+  // then, because an intersection with it would multiply the states.
   bool has_form = integers && (numbers.min || numbers.max), has_excluded = false;
   for (const NumberFacts::Multiple& multiple : numbers.multiples) {
     parts.push_back(multiples(multiple));
@@ -90,7 +91,7 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   } else if (has_excluded && !integers) {
     parts.push_back(canonical_number(e));  // one text per value, so that a value can be excluded
   }
-  // Doubles distinguish all numbers of 15 digits, so all readers see a number on the same side of a bound.
+  // At most 15 digits: doubles distinguish such numbers, so all readers see the same side of a bound.
   constexpr uint32_t kMaxDigits{15};
   const bool is_constrained = parts.size() > 1 || types == kFractionType || numbers.min || numbers.max;
   if (is_constrained && !integers)

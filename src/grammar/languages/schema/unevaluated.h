@@ -1,6 +1,6 @@
 // unevaluatedItems and unevaluatedProperties apply to items and members that no other keyword mentions. They
-// are supported if the schema alone determines which items and members that are (as with $ref and allOf).
-// They are refused if it depends on the value (as with anyOf).
+// are supported if these items and members follow from the schema alone (as with $ref and allOf). They are
+// refused if the items and members depend on the value (as with anyOf).
 #pragma once
 
 #include <functional>

@@ -77,7 +77,8 @@ bool Widening::remove(Json& schema, const std::string& place, const std::string&
   return true;
 }
 
-// Removes `keyword`, and keywords that apply to everything it does not name: they would now apply to more.
+// Removes `keyword`. Also removes keywords that apply to everything that `keyword` does not name (such as
+// additionalProperties), because they would then apply to more.
 void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
   places_.insert(place);
   remove(schema, place, keyword);

@@ -18,7 +18,7 @@
 #include <typeinfo>
 #include <vector>
 
-// Indices and sizes of the GPU thread that runs now.
+// Indices of the GPU thread that runs now and of its CTA, and the sizes of CTA and grid.
 extern constinit thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace nibble::emulated {

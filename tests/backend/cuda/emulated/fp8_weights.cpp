@@ -1,4 +1,4 @@
-// Dense layers that are FP8 in the checkpoint: the device holds their codes and scales unchanged.
+// Tests dense layers that are FP8 in the checkpoint: the device must hold their codes and scales unchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,8 +35,8 @@ std::vector<float> logits_of(std::shared_ptr<const Weights> weights, const Dense
   return feeder.logits(0);
 }
 
-// Weights as an FP8 checkpoint gives them: the host quantises by the same rule as the device does for
-// --fp8-layers, so both must give the same bits.
+// Returns weights such as those of an FP8 checkpoint. The host quantises by the same rule as the device does
+// for --fp8-layers, so both must give the same bits.
 std::shared_ptr<const Weights> in_fp8(const std::shared_ptr<const Weights>& weights,
                                       const DenseFormats& which) {
   ThreadPool pool(1);
@@ -48,7 +48,7 @@ TEST(Fp8Weights, GiveTheBitsOfTheSameWeightsQuantisedOnTheDevice) {
   EXPECT_EQ(logits_of(in_fp8(stored, kFp8), {}, pretended()), logits_of(stored, kFp8, pretended()));
 }
 
-// Each rank packs its own columns of o, and the rows of its heads of q, k and v.
+// Tests that each rank packs its own columns of o, and the rows of its own heads of q, k and v.
 TEST(Fp8Weights, GiveTheSameBitsInSharesOfTwoRanks) {
   const auto stored = open_shared("models/tiny-gpt-oss");
   CudaOptions two_ranks = pretended();

@@ -61,7 +61,8 @@ std::string shortened(const std::string& mangled) {
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, nullptr), &std::free);
   std::string name = text ? text.get() : mangled;
   name = std::regex_replace(name, std::regex(R"(\(anonymous namespace\)::|nibble::|cuda::)"), "");
-  name = std::regex_replace(name, std::regex(R"(\(([A-Z]\w*)\)(\d))"), "$2");  // (Layout)0
+  // Shortens "(Layout)0" to "0".
+  name = std::regex_replace(name, std::regex(R"(\(([A-Z]\w*)\)(\d))"), "$2");
   name = std::regex_replace(name, std::regex("^void "), "");
   return name.substr(0, name.find('('));
 }

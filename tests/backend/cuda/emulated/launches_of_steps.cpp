@@ -75,7 +75,7 @@ std::vector<Case> cases() {
 }
 
 // Steps of T tokens: one token for each of T sequences, with 1, 4 or 64 chunks of attention; trees of drafts;
-// a prompt; a prompt next to tokens of other sequences.
+// a prompt; a prompt together with tokens of other sequences.
 enum class Kind { kDecode1, kDecode4, kDecode64, kTrees, kPrompt, kMixed };
 constexpr std::pair<Kind, const char*> kKinds[]{{Kind::kDecode1, "decode-1"},   {Kind::kDecode4, "decode-4"},
                                                 {Kind::kDecode64, "decode-64"}, {Kind::kTrees, "trees"},
@@ -379,7 +379,7 @@ std::map<std::string, std::string> launches_of(const Case& of) {
   return found;
 }
 
-// Grids, shared memory and arguments are the same: a Hopper GPU can try kernels as a GB10 launches them.
+// A Hopper GPU can try kernels as a GB10 launches them: grids, shared memory and arguments must be the same.
 TEST(EmulatedSteps, OfAHopperGpuWithTheLimitsOfAGb10LaunchWhatAGb10Launches) {
   prepare_kernels();
   constexpr Format kFormats[]{Format::kBf16, Format::kE4m3, Format::kMxfp4};

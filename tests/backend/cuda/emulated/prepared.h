@@ -9,7 +9,7 @@ namespace nibble::emulated {
 
 void set_attribute(const void* kernel, cudaFuncAttribute attribute, int value);
 
-// Returns the result of a launch; cudaSuccess if the kernel may take this much shared memory.
+// Returns cudaSuccess if the kernel may take the shared memory of this launch; else the error of the launch.
 cudaError_t why_not_prepared(const void* kernel, const cudaLaunchConfig_t& config);
 
 }  // namespace nibble::emulated

@@ -6,7 +6,7 @@
 #include <cstring>
 
 namespace {
-// Enough for one rank. Tests launch for fewer (pretended.h).
+// Multiprocessors of the emulated GPU. They are enough for one rank; tests launch for fewer (pretended.h).
 constexpr int kMultiprocessors{64};
 }  // namespace
 

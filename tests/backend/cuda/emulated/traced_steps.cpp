@@ -1,4 +1,4 @@
-// Backend::trace() of the CUDA backend, next to that of the reference.
+// Compares Backend::trace() of the CUDA backend with that of the reference.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -48,7 +48,8 @@ TEST(CudaAttendLaunch, OnlyResidentCtasWithRoomInTheMailboxJoinMoreThanEightChun
     }
 }
 
-// A crowd takes at least three times as long as the CTAs that are resident at two per multiprocessor.
+// A launch is crowded if it has at least three times as many CTAs as are resident with two per
+// multiprocessor.
 TEST(CudaAttendLaunch, ManyCtasAreACrowdThatNeverWaitsForEachOther) {
   EXPECT_FALSE(launch_of(98, 1).is_crowded);
   EXPECT_TRUE(launch_of(99, 1).is_crowded);  // 99 x 8 = 3 x 2 x 132

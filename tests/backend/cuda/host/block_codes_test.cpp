@@ -69,7 +69,8 @@ TEST(CudaBlockCodes, LanesSayTheScalesOfTheirRow) {
   EXPECT_EQ(weight_scales(kWord, 13), 0x44224422u);  // lane 4 g + 1: row g + 8
 }
 
-// Tests each scale, from the smallest (2^-127) to the largest of the layout, next to both of these.
+// Tests each scale from the smallest (2^-127) to the largest of the layout, with the smallest or the largest
+// in the same word.
 TEST(CudaBlockCodes, NoScaleBorrowsFromAnother) {
   for (uint32_t scale = 0; scale <= kLargestScale; ++scale)
     for (const uint32_t other : {0u, uint32_t{kLargestScale}}) {

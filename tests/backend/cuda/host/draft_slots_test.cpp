@@ -20,7 +20,7 @@ struct RandomStep {
   SampleParams sample;
   std::vector<std::vector<TokenId>> tokens;
   std::vector<std::vector<OutputRow>> outputs;
-  std::vector<std::vector<int>> parents;  // of trees; empty for a chain
+  std::vector<std::vector<int>> parents;  // parents of a tree's drafts; empty for a chain
   std::vector<nibble::Run> runs;
   std::vector<SampledToken> chosen;
   std::vector<RowInput> rows;

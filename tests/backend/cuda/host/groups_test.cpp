@@ -23,7 +23,7 @@ int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token
       if (most[static_cast<size_t>(before)] < 0) continue;
       int num_groups = 0;
       for (int pairs = 0; pairs <= std::min(num_tokens, num_pairs - before); ++pairs) {
-        if (pairs % size == 1 || size == 1) num_groups += pairs > 0;  // the pair that opens a group
+        if (pairs % size == 1 || size == 1) num_groups += pairs > 0;  // this pair opens a group
         int& best = next[static_cast<size_t>(before + pairs)];
         best = std::max(best, most[static_cast<size_t>(before)] + num_groups);
       }
@@ -61,11 +61,11 @@ TEST(CudaGroups, AreLaunchedWithLittleWaste) {
             << tokens << " tokens, " << chosen << " of " << experts << " experts";
       }
   EXPECT_EQ(max_groups_of(1, 128, 4), 4);  // gpt-oss decoding: one group per chosen expert
-  // A rank with two experts has a group per chosen expert, or an empty slot.
+  // A rank with two experts has as many: a group per pair. Groups of other ranks' experts stay empty.
   EXPECT_EQ(max_groups_of(1, 2, 4), 4);
 }
 
-// A warp has 32 lanes, one per pair, and finds one group per expert.
+// If a step is matched, each pair has a lane of a warp, and all pairs of an expert fit into one group.
 TEST(CudaGroups, AreMatchedWhereAWarpHasALaneForEachPairAndAGroupHoldsAllOfAnExpert) {
   for (int tokens = 1; tokens <= 64; ++tokens)
     for (const int chosen : {1, 2, 4, 8})
@@ -102,7 +102,8 @@ TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {
       }
 }
 
-// 65 to 100 rows run by groups of 8 pairs, which the table uses for fewer rows only: they need more groups.
+// A tuned plan may run 65 and more rows in groups of 8 pairs, which the table has only for fewer rows. Such
+// steps need more groups.
 TEST(Groups, HaveRoomForTunedSteps) {
   const Config config = *named_config("gpt-oss-120b");
   const int few = 12;

@@ -203,7 +203,8 @@ TEST(CudaLimits, BlockScaledActivationsTakeMemoryWhenRequested) {
             without + more(BlockFormat::kMxfp8));
 }
 
-// Returns the public files' head: an MLP of 17,280, 64 heads, 32,000 tokens, and the model's embedding.
+// Returns a head with the sizes in the public files: an MLP of 17,280, 64 heads, 32,000 tokens, and the
+// model's embedding.
 DraftHead public_head() {
   DraftHead head;
   head.config = {.hidden = 2880,

@@ -71,7 +71,7 @@ TEST_F(CudaNccl, IsTheFirstThingThatANodeChecks) {
   EXPECT_THAT(error_of([&] { rank_traits(own); }), HasSubstr("/nowhere/libnccl.so.2"));
 }
 
-// Besides NCCL's own memory there is room for the terms of two ranks, one sum's rows from each at most.
+// A second rank adds room for the terms of one sum, which has at most kSumRows rows.
 TEST_F(CudaNccl, TakesMemoryForTheTermsOfAllRanks) {
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 8192) - nccl_rank_bytes(2880, 1, 8192), size_t{kSumRows} * 2880 * 4);
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 100) - nccl_rank_bytes(2880, 1, 100), size_t{100} * 2880 * 4);

@@ -40,7 +40,7 @@ PredictedTime operation_of(const std::vector<PredictedTime>& operations, Operati
 
 constexpr PredictedStep kDecode{1, 64, true};
 
-// Sequences share weights (more experts, the more sequences run), but not their KV caches.
+// Sequences share the weights that they read, but not their KV caches. More sequences need more experts.
 TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
   for (const std::string& gpu : known_gpu_names()) {
     double last = 0;
@@ -187,9 +187,9 @@ TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(total_of(with.operations) - total_of(without.operations), 720, 0.01);
 }
 
-// With whole experts a step takes as long as the GPU on which most experts are hit, because other GPUs wait.
-// In a large step a GPU reads all of its 16 experts. If every expert is split instead, a GPU has 6 of 45
-// tiles: 7 % more than an eighth.
+// If each GPU holds whole experts, a step takes as long as the GPU that needs the largest number of experts,
+// because the others wait for it. In a large step a GPU reads all of its 16 experts. If every expert is split
+// instead, a GPU reads up to 6 of the 45 tiles of each expert: 7 % more than an eighth.
 TEST(CudaPredict, WholeExpertsAreReadByTheGpuWhereMostAreHit) {
   const auto predicted = [](ExpertSplit split, int num_sequences) {
     return predict_on("h200", *named_config("gpt-oss-120b"), {}, among(8), {1, 64, true, num_sequences},

@@ -17,8 +17,10 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
   return {machine.expected_answer(), std::move(as_documented)};
 }
 
-// Finds a single 1 in A (or B): row i of the other operand has ones at the k with bit i set (i < 6), or at
-// all k (i = 6). D's nonzero row (column) is then that of the 1, and its values spell the k of the 1.
+// The probe finds the place of a single 1 in A (or in B) by the other operand, whose rows (or columns) `row`
+// have a 1 at each index k of the contraction for which this function returns true. Then only the row (or
+// column) of D with the single 1 is not zero. Its elements 0 to 5 are the bits of the k of the single 1, and
+// its element 6 is 1.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
 // Return products with a single 1 in A (or B): one product for each place of a code in the registers.
@@ -73,7 +75,8 @@ ProbeFinding ask_places(const BlockMachine& machine) {
   return layout_finding(machine, {}, fmt::format("A, B and D as documented: {} products", num_places));
 }
 
-// In each product, one scale byte of one lane is 2, and all other scale bytes are 1.
+// Checks to which rows or columns each lane's scales apply. In each product, one scale byte of one lane is 2,
+// and all other scale bytes are 1.
 ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
   size_t num_products = 0;
   for (const BlockForm form : kBlockForms) {
@@ -93,7 +96,8 @@ ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
       machine, {}, fmt::format("lanes 4 (m % 8) + m / 8 and 4 n, others ignored: {} products", num_products));
 }
 
-// Scale bytes are different small powers of two. D starts at 0, so sums of 32 or 64 products are exact.
+// Checks which scale bytes of a register a product uses. The bytes stand for different small powers of two. D
+// starts at 0, so sums of 32 or 64 products are exact.
 ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   for (const BlockForm form : kBlockForms) {
     WarpRegisters warp = ones(form);

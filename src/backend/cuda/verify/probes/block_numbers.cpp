@@ -1,4 +1,5 @@
-// Probes which numbers block-scaled products compute, and how exactly.
+// Probes of block-scaled products: the value that they give for each code and scale, and the accuracy of
+// their sums.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,9 +52,10 @@ bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
   return first_sum(machine, form, warp) != 1;
 }
 
-// Adds one product to others that are 2^k times smaller. Returns the largest k, up to kMostOf..., for which
-// no small product is lost; float32 can hold the exact sum. In MXFP8 the codes differ (4 x 256 down to 0.5 x
-// 2^-9). In MXFP4 the scales differ, and the small products are in a second block.
+// Sums one large product and others that are 2^k times smaller; float32 can hold the exact sum. Returns the
+// largest k, up to kMostOfMxfp8 or kMostOfMxfp4, for which no small product is lost. In MXFP8 the products
+// differ by their codes (from 4 x 256 down to 0.5 x 2^-9), in MXFP4 by their scales: the small products are
+// in a second block.
 constexpr int kMostOfMxfp8{20}, kMostOfMxfp4{28};
 int bits_among_products(const BlockMachine& machine, BlockForm form) {
   int bits = 0;

@@ -15,7 +15,8 @@ enum class BlockProduct {
   kUnscaled,  // the MXFP8 instruction without scales; GPUs without it leave d unchanged
 };
 
-// Each warp adds the product of the operands in one of `warps` to its d. kUnscaled ignores scales.
+// Warp n reads the operands a and b in warps[n], and adds their product to warps[n].d. kUnscaled ignores the
+// scales.
 struct BlockProductArgs {
   BlockProduct product;
   BlockForm form;

@@ -23,19 +23,19 @@ inline constexpr uint8_t kScaleOfOne{127};
 struct ScaleBytes {
   int a, b;
 };
-std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that an instruction can select
+std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // returns all pairs that an instruction can select
 
 WarpRegisters zeros_with_scales_of_one();
 // Returns random codes except NaN, scales from 2^-spread to 2^spread in all bytes, and d of up to 128.
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
 struct BlockMachine {  // this GPU or, in tests, a simulated one
-  bool has_block_mma;  // false: kNative is the twin
+  bool has_block_mma;  // whether kNative is the instruction; if false, its twin
   std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  ProbeFinding::Result expected_answer() const {  // answer of a kNative probe without faults
+  ProbeFinding::Result expected_answer() const {  // returns the result of a kNative probe that finds no fault
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };

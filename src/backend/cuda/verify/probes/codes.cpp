@@ -90,7 +90,8 @@ ProbeFinding probe_unpacking() {
   return finding_of(comparison, "strips become containers, nibbles and scales");
 }
 
-// Checks that codes equal those of the same functions on the host, and that two terms add up to the number.
+// Checks that the GPU's codes equal the codes that the same functions give on the host, and that the two
+// terms of MXFP8x2 add up to the number.
 ProbeFinding probe_quantising() {
   constexpr int kNumBlocks{1001};  // not a multiple of the blocks per CTA
   const OwnedStream stream;
@@ -133,7 +134,8 @@ ProbeFinding probe_quantising() {
               return double{to_float(E4m3{static_cast<uint8_t>(
                   words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
             };
-            // Two terms are exact, but numbers below 2^-6 scales (`unit`) are off by up to 2^-14 scales.
+            // The sum of the two terms is exact, but for a number below 2^-6 times the scale (`unit`) it may
+            // be off by up to 2^-14 times the scale.
             const double value = lanes[lane][c];
             comparison.near({"two terms", block, 8 * lane + c},
                             code(all_first) * unit + code(all_rest) * rest_unit, value,

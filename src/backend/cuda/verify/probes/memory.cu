@@ -9,7 +9,8 @@ constexpr StreamWarps kReaders{16, 2};
 using BandwidthRing = Ring<Layout::kBf16, kReaders.slots>;
 constexpr int kSlotBytes{slot_bytes(Layout::kBf16)};
 
-// A CTA's slots are contiguous, and its warps take them in turn, as kernels read a matrix's slots.
+// A CTA's slots are contiguous, and its warps take the slots in turn, in the same way as kernels that stream
+// a matrix.
 __global__ void __launch_bounds__(32 * kReaders.warps, 1) read_kernel(const RingReadArgs args) {
   extern __shared__ __align__(128) uint8_t rings[];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

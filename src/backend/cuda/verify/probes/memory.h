@@ -5,7 +5,8 @@
 
 namespace nibble::cuda::verify {
 
-// Reads all slots once with all SMs, through rings as in kernels that stream weights. Sums all words.
+// Arguments of read_through_rings(), which reads all slots once with all SMs, through rings as in kernels
+// that stream weights, and adds the XOR of each four words to *sum.
 struct RingReadArgs {
   const uint8_t* from;
   int num_slots;

@@ -38,7 +38,7 @@ ProbeFinding probe_dependent_launches() {
     return {Result::kMissing, "kernels of this GPU run one after the other"};
   constexpr int kRounds{10'000}, kRoundsWithoutWait{500};
   const auto stale = static_cast<double>(count_stale(kRounds, true));
-  // Without the wait, reads must be stale: it proves that readers start early.
+  // Stale reads without the wait show that readers start early.
   const double stale_without_wait = static_cast<double>(count_stale(kRoundsWithoutWait, false)) /
                                     (double{kRoundsWithoutWait} * kOrderCells);
   return {stale == 0 ? Result::kOk : Result::kOther,

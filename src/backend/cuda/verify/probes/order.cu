@@ -18,7 +18,8 @@ __global__ void write_kernel(const OrderArgs args, Timestamps timestamps) {
   args.cells[cell()] = args.round;
 }
 
-// Reads by an ordinary load. Neither compiler nor hardware may move it before the wait.
+// The reader uses an ordinary load. Neither compiler nor hardware may move the load before the wait. `waits`:
+// whether the reader waits before the load; if false, it waits afterwards.
 template <bool waits>
 __global__ void read_kernel(const OrderArgs args, Timestamps timestamps) {
   if constexpr (waits) wait_for_predecessor(timestamps);

@@ -13,7 +13,8 @@ struct OrderArgs {
   unsigned long long* num_stale;  // cells in which the reader found another number
 };
 void write_late(const LaunchContext& gpu, const OrderArgs& args);
-// `waits`: the reader waits for the writer, as all kernels do. If false, it should find old numbers.
+// Launches the reader. `waits`: whether it waits for the writer, as all kernels do. If false, the reader
+// should find old numbers.
 void read_behind(const LaunchContext& gpu, const OrderArgs& args, bool waits);
 
 }  // namespace nibble::cuda::verify

@@ -17,6 +17,6 @@ ProbeFinding probe_memory_kind();
 ProbeFinding probe_device();
 ProbeFinding probe_dependent_launches();
 
-std::span<const MachineProbe> machine_probes();  // in the order in which they run
+std::span<const MachineProbe> machine_probes();  // returns the probes in the order in which they run
 
 }  // namespace nibble::cuda::verify

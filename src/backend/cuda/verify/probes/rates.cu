@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs ar
       }
     float total = 0;
     for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
-    if (total == -1.0f) *args.sums = total;  // never true; keeps the products in the code
+    if (total == -1.0f) *args.sums = total;  // the condition is never true, but keeps the products
     __syncthreads();
     clocks = clock64() - start;
   }

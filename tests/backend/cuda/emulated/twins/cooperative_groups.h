@@ -1,4 +1,4 @@
-// The part of cooperative groups that the kernels use. reduce() adds in the same order as the original.
+// C++ version of the part of cooperative groups that the kernels use. reduce() adds in the original's order.
 #pragma once
 
 namespace cooperative_groups {

@@ -1,4 +1,4 @@
-// The part of CUB that the kernels use.
+// C++ version of the part of CUB that the kernels use.
 #pragma once
 
 namespace cub {
