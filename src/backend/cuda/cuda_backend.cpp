@@ -109,7 +109,7 @@ class CudaBackend final : public Backend {
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
   Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
-  // `logits`: whether to copy the logits to pinned_logits_ too.
+  // Enqueues sampling of output rows. If `logits` is true, also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
   // Enqueues logits and sampling of a step without a graph, in launches of limited size. If want_logits,
   // waits for each launch and appends its logits to `logits`.
@@ -472,7 +472,7 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   return recorder.read();
 }
 
-// Queries, keys, values and routes are not copied: their errors show in the operations that follow.
+// trace() returns no queries, keys, values or routes: their errors show in the results of later operations.
 std::vector<TracedResult> CudaBackend::trace(const Batch& batch) {
   NIBBLE_CHECK(batch.runs.size() == 1 && num_launched_ == num_waited_for_,
                "one run is traced, in a step alone");
@@ -578,7 +578,8 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Describes how the first rank runs a step of num_rows rows. A launch of logits has at most kOutputRows rows.
+// Describes how the first rank runs a step of num_rows rows, and how one launch computes logits of these rows
+// (at most kOutputRows).
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};

@@ -17,8 +17,8 @@
 
 namespace nibble::cuda {
 
-// kOutputRows: largest number of rows in a launch of logits, which reads all of lm_head. kDownloadedRows: the
-// limit if the logits are copied to the host, because pinned memory is scarce.
+// kOutputRows: largest number of rows in one launch that computes logits. Every such launch reads all of
+// lm_head. kDownloadedRows: the limit if the logits are copied to the host, because pinned memory is scarce.
 inline constexpr int kOutputRows{256}, kDownloadedRows{64};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 // Returns the largest number of rows per launch of attend_rows(): the rows' partial softmaxes must fit in

@@ -297,7 +297,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const auto chain = has_head_ && begins_drafts(run) ? std::optional(next_chain++) : std::nullopt;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_page_) : 0;
-    if (chain)  // spare page of the head's cache, for slots after the run's pages
+    if (chain)  // adds the spare page of the draft head's cache, which has the slots after the run's pages
       in.page_ids[next_page++] =
           static_cast<uint32_t>(spare_page_) + static_cast<uint32_t>(kSparePages + *chain);
     const uint32_t sliding = is_here ? add_table(run.sliding, first_page_) : 0;

@@ -93,7 +93,7 @@ struct TreeOfStep {
 };
 
 // Writes batches to the buffers that embed reads: buffer n % 2 for step n (step_exchange.h). `step_` counts
-// the steps whose embed was enqueued, so neither batches without tokens nor failed launches.
+// the steps whose embed was enqueued. It counts neither batches without tokens nor failed launches.
 class InputUpload {
  public:
   // `device_step`: number of steps, counted by embed on the GPU. `rank`: selects one of several KV caches.
@@ -117,7 +117,7 @@ class InputUpload {
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
-    int num_single_rows{0};  // single rows of all ranks, with padding
+    int num_single_rows{0};  // number of rows that are in no tile, on all ranks together; includes padding
     bool has_spare_rows{false};
     size_t num_page_ids{0};
   };

@@ -143,7 +143,8 @@ class TrialModel {
     if (shape.num_tokens <= kOutputRows) unembed(step, 0, shape.num_outputs);
   }
 
-  // Returns microseconds per operation and layer (unembed: per step). Overlaps of launches count once.
+  // Returns microseconds per operation and layer (unembed: per step). Time in which two launches overlap
+  // counts for the earlier launch only.
   std::map<Operation, double> times_of(const std::vector<TimedWork>& step) const {
     std::map<Operation, double> sums;
     double end = step.front().begin;

@@ -102,7 +102,7 @@ std::vector<AttendCase> attend_cases() {
 }
 
 // Returns q, k and v in two parts, as qkv() stores them, with queries multiplied by c.sharpness. The second
-// parts are zero if has_rest is false; otherwise only those of every other row are zero.
+// parts are zero in every second row or, if has_rest is false, in all rows.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
@@ -203,7 +203,7 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
     }
 }
 
-// Returns the number of chunks of the case's longest row, rounded up to a power of two, as for a step.
+// Returns the number of chunks of the case's longest row, rounded up to a power of two.
 int max_chunks_of(const AttendCase& c) {
   int needed = 1;
   for (const TestRun& run : c.runs)

@@ -16,7 +16,7 @@ struct HostBlocks {
   std::vector<uint8_t> codes;
   std::vector<uint32_t> scales;
 
-  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // of a row, including padding
+  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // returns blocks per row, with padding
   uint8_t scale(int row, int block, int term) const;
   double code(int row, int col, int term) const;  // returns a code's value without its scale
   double value(int row, int col) const;           // returns the sum of the terms, each with its scale

@@ -234,7 +234,8 @@ std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, co
   return expert_of_pair;
 }
 
-// Choices must be exact: they follow from the kernel's own logits. Experts of other ranks have no groups.
+// Checks the chosen experts. They must be exact, because the expected choices are computed from the kernel's
+// own logits. Experts of other ranks have no groups.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups) {
   const IndexRange own = own_experts(c);

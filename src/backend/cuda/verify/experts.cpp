@@ -201,7 +201,7 @@ DeviceGroups poisoned_groups(const Case& c, int size) {  // for kernels that mus
 struct RoutedCase {
   RoutedCase(const Subject& subject, const Case& c)
       : c(c),
-        // If false, the kernel reads groups. `nibble tune` runs such kernels with few rows too.
+        // If false, the kernel reads groups. `nibble tune` also runs kernels that read groups with few rows.
         has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
                                 subject.row.pass.takes_image)),
         // Groups contain only this rank's pairs. So without a mailbox, all experts count as this rank's.

@@ -31,7 +31,7 @@ struct Activations {
   size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
   int rows, cols;
-  std::vector<float> values, slack;  // [rows, cols]: activations; slack of each
+  std::vector<float> values, slack;  // [rows, cols]: activations, and the slack of each activation
   std::optional<BlockProducts> block_products{};
 };
 

@@ -23,7 +23,8 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
 // its element 6 is 1.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
-// Return products with a single 1 in A (or B): one product for each place of a code in the registers.
+// Return the operands of products with a single 1 in A (or B): one product for each place of a code in the
+// registers.
 Warps single_codes_in_a(BlockForm form) {
   WarpRegisters b = zeros_with_scales_of_one();
   for (int column = 0; column < 8; ++column)

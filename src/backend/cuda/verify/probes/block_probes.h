@@ -5,7 +5,8 @@
 
 namespace nibble::cuda::verify {
 
-// The first three find the places of elements of A, B, D and scales (ptx/block_codes.h, ptx/block_mma.cuh).
+// ask_places(), ask_scale_lanes() and ask_scale_bytes() find the places of elements of A, B, D and scales in
+// registers (ptx/block_codes.h, ptx/block_mma.cuh).
 ProbeFinding ask_places(const BlockMachine& machine);
 ProbeFinding ask_scale_lanes(const BlockMachine& machine);
 ProbeFinding ask_scale_bytes(const BlockMachine& machine);
