@@ -33,7 +33,8 @@ struct AttendArgs {
   LayerKv kv;
   Vector sinks;               // [Nq]: the score of each head's sink
   std::optional<int> window;  // positions that a row sees, including its own; not set: all
-  // Scratch, [P, Nq, 2 + D*] with any P: m, sum and out of P pieces. A row with more pieces is not split.
+  // Scratch, [P, Nq, 2 + D*] with any P: the partial softmaxes (maximum, sum, output) of P pieces. A row of
+  // more than P pieces is not split.
   View<float, 3> parts;
   View<float, 2> attended;  // [T, (Nq D)*]: receives the output of every head
 };

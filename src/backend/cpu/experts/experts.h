@@ -30,10 +30,10 @@ struct ExpertsArgs {
   const PackedExperts* packed;  // W1, W2 in strips, for int8 activations; or null
   IndexRange own;               // the experts whose weights this rank has; other experts add nothing
   float swiglu_limit;
-  View<float, 2> gated;  // [T K, I*], scratch for float activations: h
+  View<float, 2> gated;  // [T K, I*], scratch for float activations: the outputs of swiglu (h)
   // Scratch for int8 activations. Rows are sorted by expert: rows with the same weights are adjacent.
   View<Q8Block, 2> normed_q8;  // [T K, H / 32]: normed rows
-  View<Q8Block, 2> gated_q8;   // [T K, I / 32]: h
+  View<Q8Block, 2> gated_q8;   // [T K, I / 32]: the outputs of swiglu (h)
   View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch: products with W2
   View<float, 2> x;            // [T, H]: the residual stream
 };
