@@ -57,7 +57,7 @@ class Feeder {
     }
     ASSERT_EQ(next, result.logits.end());
   }
-  // Runs a sequence's tokens in steps of `chunk`.
+  // Runs a sequence's tokens in steps of `chunk` tokens.
   void feed_in_chunks(int sequence, std::span<const TokenId> tokens, size_t chunk) {
     for (size_t first = 0; first < tokens.size(); first += chunk)
       feed({{sequence, tokens.subspan(first, std::min(chunk, tokens.size() - first))}});

@@ -38,7 +38,7 @@ Fulfilment fulfilment(Isa isa, const std::string& name, const DenseFormats& dens
 struct ExpertsCase {
   const char* name;
   Format format;
-  ExpertActivations activations;  // of the layers that can take both
+  ExpertActivations activations;  // type of activations of the layers that can take either type
 };
 constexpr ExpertsCase kExperts[]{{"_experts_bf16", Format::kBf16, ExpertActivations::kFloat},
                                  {"_experts_bf16_int8", Format::kBf16, ExpertActivations::kInt8},
@@ -88,11 +88,11 @@ class CpuBackend : public testing::Test {
   static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
 };
 
-// Differences from the reference come from the order of float32 sums. It moves a sum by about 1e-6 of its
-// size, so one in 4,000 elements of K and V (spaced by 2^-8) is rounded to the neighbouring bfloat16 number:
-// ten of the prompt's 37,000. Each changes the output by about 2^-8 / 8 (one of 64 elements of a head) times
-// the weight of its position, so all together by less than 1e-3. With int8 activations, codes change in the
-// same way.
+// Differences from the reference come from the order of float32 sums. The order moves a sum by about 1e-6 of
+// its size, so one in 4,000 elements of K and V (spaced by 2^-8) is rounded to the neighbouring bfloat16
+// number: ten of the prompt's 37,000. Each such element changes the output by about 2^-8 / 8 (one of 64
+// elements of a head) times the weight of its position. Together they change the output by less than 1e-3.
+// With int8 activations, codes change in the same way.
 TEST_F(CpuBackend, RunsExpertsOfEveryFormatLikeTheReference) {
   const std::vector<TokenId> prompt = random_ids(24, weights->config.vocab, 21);
   for (const auto& [name, format, activations] : kExperts) {

@@ -187,8 +187,8 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   }
 }
 
-// A tree with forks and longer branches, between a sequence that decodes and a chain of drafts. Spare rows
-// follow.
+// The step has a decoding sequence, then a tree with forks and longer branches, then a chain of drafts, then
+// spare rows.
 TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
   options_.max_batch_tokens = 24;
   for (int turn : {0, 1}) {

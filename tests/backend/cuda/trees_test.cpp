@@ -116,7 +116,7 @@ class TreeSequence {
 // Known tokens, then a tree of drafts. The rows of some drafts have no output.
 struct TreeOfTest {
   int first_position, num_known;
-  std::vector<int> parents;  // of the drafts; -1: the last known token
+  std::vector<int> parents;  // the parent of each draft, as a draft's index; -1: the last known token
   std::vector<int> without_output;
 
   int num_rows() const { return num_known + static_cast<int>(parents.size()); }
@@ -196,7 +196,8 @@ TEST(TreesOnGpu, ARowHasTheBitsThatItHasInAChain) {
   });
 }
 
-// For each row of the tree, the chosen tokens lead to it and then to a token that was not drafted.
+// For each row of the tree, the test chooses tokens that lead to this row, and then a token that was not
+// drafted.
 TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
   size_t num_moved = 0, num_without_output = 0;
   for_each_cache([&](Format kv, int window) {

@@ -40,7 +40,8 @@ struct Fiber {
   jmp_buf jump;
   std::unique_ptr<uint8_t[]> stack;  // null: the fiber has not started
 };
-// The condition that a GPU thread waits for: `number` differs from `before`. Until then it does not run.
+// The condition that a GPU thread waits for: `number` differs from `before`. Until then the thread does not
+// run.
 struct Wait {
   const unsigned* number{nullptr};
   unsigned before{0};
@@ -119,7 +120,7 @@ class Multiprocessor {
 
 thread_local Multiprocessor* multiprocessor;
 
-// Main function of a fiber. Runs its GPU thread of one CTA after another.
+// Main function of a fiber. Runs the fiber's GPU thread of one CTA after another.
 void Multiprocessor::run_threads() {
   Multiprocessor& own = *multiprocessor;
   for (;;) {

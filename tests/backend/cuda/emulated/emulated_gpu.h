@@ -39,7 +39,7 @@ void sync_some(int barrier, int num_threads);
 inline constexpr size_t kExchangeBytes{64};
 inline constexpr unsigned kMostResidents{16};
 // Publishes `bytes` bytes of the calling lane. Returns the bytes of all lanes of its warp, at distances of
-// kExchangeBytes. They are valid until the exchange after the next one.
+// kExchangeBytes. The returned bytes are valid until the exchange after the next one.
 const uint8_t* exchange_bytes(const void* own, size_t bytes);
 
 // If set, called for each L2 prefetch of a kernel. Several host threads may call it at the same time.
@@ -57,7 +57,7 @@ struct RecordedLaunch {
   const cudaLaunchConfig_t& config;
   std::vector<Argument> arguments;
 };
-// If set, gets every launch, and no kernel runs.
+// If set, this function is called with every launch, and no kernel runs.
 extern std::function<void(const RecordedLaunch&)> on_launch;
 
 template <typename T>

@@ -22,7 +22,7 @@ uintptr_t load_address() {
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* to) {
         *static_cast<uintptr_t*>(to) = info->dlpi_addr;
-        return 1;  // the program itself is reported first
+        return 1;  // ends the iteration, which reports the program itself first
       },
       &address);
   return address;

@@ -179,7 +179,7 @@ TEST(CudaLimits, EachGpuThatSharesTheModelHasAPlan) {
   const BackendOptions options = room_for(8192);
   const auto plans = memory_plans(config, options, {.gpus = {4, 2, 4, 2}, .parts = {5, 1, 1, 1}});
   ASSERT_EQ(plans.size(), 2u);
-  EXPECT_EQ(plans[0].device, 4);  // in the order of ranks
+  EXPECT_EQ(plans[0].device, 4);  // plans are in the order of ranks
   EXPECT_EQ(plans[1].device, 2);
   EXPECT_EQ(plans[0].plan.kv_bytes, 3 * plans[1].plan.kv_bytes);
   EXPECT_EQ(plans[0].plan.kv_bytes + plans[1].plan.kv_bytes, memory_plan(config, options, {}).kv_bytes);
