@@ -32,8 +32,8 @@ struct BackendOptions {
   // one cache. Page ids of cache c start at c * num_pages.
   int num_kv_caches{1};
   int num_pages{0};  // of each KV cache, for full and sliding layers together
-  // Maximum number of entries in the page tables of a step's runs; at least num_pages. It can be larger,
-  // because a page has an entry for each sequence that shares it.
+  // Maximum number of entries in the page tables of a step's runs; at least num_pages. The number can be
+  // larger, because a page has an entry for each sequence that shares the page.
   int max_table_pages{0};
   int max_batch_tokens{512};  // the largest number of rows in a step
   int num_threads{0};         // 0: all cores that the process may use

@@ -4,7 +4,7 @@
 // the step has just sampled or the prompt contains. K and V of slot p are at position p of the pages of full
 // layers, in storage of the head's own. The page ids are the model's, so the head's pages are shared, kept
 // and freed with the model's. If texts share a page but differ in the token after it, the page's last slot is
-// right for only one text. That affects drafts, not answers.
+// right for only one text. A wrong slot affects drafts, not answers.
 #pragma once
 
 #include <span>

@@ -178,8 +178,8 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
   // The smallest weight that is kept is 0.55 * 8 = 4.4.
   add("min_p", {.temperature = 1, .min_p = 0.55f}, {0, 0, 0, 0, 5, 6, 7, 8});
   add("min_p 1", {.temperature = 1, .min_p = 1}, {0, 0, 0, 0, 0, 0, 0, 8});
-  // top_p applies to what top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6. Of all 36 it would be 25.2
-  // and keep the 5 as well. top_p also applies to what min_p leaves: the same four.
+  // top_p applies to the weights that top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6, so 5 is left
+  // out. With the sum of all weights, 0.7 * 36 = 25.2 would also keep 5. min_p leaves the same four weights.
   add("top_p after top_k", {.temperature = 1, .top_k = 4, .top_p = 0.7f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p after min_p", {.temperature = 1, .top_p = 0.7f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 6, 7, 8});
   // The temperature applies before min_p, top_k and top_p: weights are squares, and 0.55 * 64 = 35.2.

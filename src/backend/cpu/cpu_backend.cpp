@@ -191,7 +191,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
   const std::vector<BatchRow> rows = rows_of(batch);
   if (traced)
     clock.set_on_end([&, layer = -1](Operation operation) mutable {
-      if (operation == Operation::kUnembed) return;  // handled below: its logits come in blocks of rows
+      if (operation == Operation::kUnembed) return;  // traced further down: logits come in blocks of rows
       layer += operation == Operation::kQkv;
       traced->push_back(
           {layer, operation, traced_values({rows, config(), kv_, activations_}, layer, operation)});

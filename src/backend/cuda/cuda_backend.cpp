@@ -105,7 +105,7 @@ class CudaBackend final : public Backend {
   void abort_sums();
 
   // The enqueue functions enqueue work of the step uploaded last. `traced`: receives results of the first
-  // `num_traced` rows; null: no results are stored. It must be null unless one rank has the whole model.
+  // `num_traced` rows; null: no results are stored. Must be null unless one rank has the whole model.
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
   Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
@@ -121,9 +121,9 @@ class CudaBackend final : public Backend {
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // Returns whether the graph of a step ends before sampling. It does if sampling needs masks, which arrive
-  // later, or if ranks are processes: all processes must record the same NCCL work, but only the process of
-  // rank 0 knows how tokens are chosen.
+  // Returns whether the graph of a step leaves out sampling: if sampling needs masks, which arrive later, or
+  // if ranks are processes. All processes must record the same NCCL work, but only the process of rank 0 knows
+  // how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const {
     return shape.have_masks || connection_.has_processes();
   }

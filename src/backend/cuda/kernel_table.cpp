@@ -132,7 +132,7 @@ constexpr TableRow kAttendRows[]{
      .shared_bytes = &wgmma_tiles, .kernel = "attend_wgmma: 24 rows of a sequence", .reason = kFour},
 };
 
-// Attention's output projection. It also adds the residual stream.
+// Attention's output projection. The kernels also add the residual stream.
 constexpr TableRow kProjectRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &project,
      .shared_bytes = &dense_heads, .kernel = "project: strips of 16 rows, residual", .reason = kStrips},

@@ -1,5 +1,5 @@
 // The kernel table lists which kernel runs an operation in a format, for a number of rows, on a family of
-// GPUs. It is plain data. A model's plan (plan.h) is chosen from it at load.
+// GPUs. The table is plain data. A model's plan (plan.h) is chosen from the table at load.
 #pragma once
 
 #include <initializer_list>

@@ -73,7 +73,7 @@ inline reference::Array<float, 2> in_natural_order(View<const float, 2> split, p
   return natural;
 }
 
-// A run of T tokens of one sequence from `first_position` on. Its page ids are in descending order.
+// A run of num_tokens tokens of one sequence from `first_position` on. The page ids are in descending order.
 struct OneSequence {
   OneSequence(const Config& config, int num_tokens, int first_position)
       : tokens(num_tokens), pages((first_position + num_tokens) / kPageTokens + 1) {

@@ -42,7 +42,7 @@ RoundsTolerance rounds_tolerance() {
 }
 
 // A head rounds like one more layer. So its logits are as far from the golden ones as those of a model with
-// one layer more. They also change when rounding makes a layer before the head choose another expert.
+// one layer more. The logits also change when rounding makes a layer before the head choose another expert.
 float draft_gap(const HeadGolden& head) {
   const HeadGoldenData data(head);
   GoldenSet logits;

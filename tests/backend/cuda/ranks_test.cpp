@@ -230,7 +230,7 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
                     Fulfilment::kNumPages, count);
     };
     Feeder together = feeder();
-    // Sequence n belongs to rank n modulo the number of ranks, and all have the same text. They are fed
+    // Sequence n belongs to rank n modulo the number of ranks. All sequences have the same text, and are fed
     // together: as prompts in tiles, in few rows, and token by token.
     std::vector<Feeder::Part> parts;
     for (int n = 0; n < 2 * count; ++n) parts.push_back({n, all.first(n < count ? 100 : 40)});

@@ -179,7 +179,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
       double before = 0;
       for (const size_t v : kept) {
         const double after = before + weight(v);
-        // The sum up to the border and the whole sum may both be off.
+        // The running sum and the whole sum may each be off by `tolerance`.
         if (v == static_cast<size_t>(token) && before / total - 2 * tolerance <= unit &&
             unit < after / total + 2 * tolerance)
           return true;

@@ -8,9 +8,9 @@
 // token: 52.9 MB per layer).
 //
 // Design: (row, k) pairs are grouped by expert. In the first of two loops, a work item is a panel of one
-// expert's W1. It also applies swiglu, because gates and linear parts are alternate rows. In the second loop,
-// a work item is a panel of W2 of all experts. It adds the K terms of an element of x in the router's order
-// of k, so the result of a row does not depend on other rows' experts.
+// expert's W1. The item also applies swiglu, because gates and linear parts are alternate rows. In the second
+// loop, a work item is a panel of W2 of all experts. The item adds the K terms of an element of x in the
+// router's order of k, so the result of a row does not depend on other rows' experts.
 #pragma once
 
 #include "backend/cpu/machine.h"

@@ -19,10 +19,9 @@ inline constexpr double kWeightsPerClock{26};
 // attention. mma.sync: kMmaShare (a guess), but at most kMostMmaProducts products per clock, as on Hopper.
 inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.59}, kMostMmaProducts{0.2};
 
-// kLaunchSeconds: time of a launch besides its transfers and products. It covers launch boundaries, the
-// latency of activations, and sums over a CTA. kLaunchApartSeconds is added on chips that cannot start a
-// launch while the previous one ends: the difference that an H100 shows between such launches and launches
-// that overlap.
+// kLaunchSeconds: time of a launch besides its transfers and products: launch boundaries, the latency of
+// activations, and sums over a CTA. kLaunchApartSeconds is added on chips that cannot start a launch while
+// the previous one ends. On an H100, this is the difference between such launches and launches that overlap.
 inline constexpr double kLaunchSeconds{2.6e-6}, kLaunchApartSeconds{1.0e-6};
 
 // Largest number of rows of a step in which no separate launches compute norms.

@@ -138,9 +138,8 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
 }
 
 // Returns the number of chunks for positions 0 to `position`, rounded up so that few graphs serve many steps.
-// Up to 64 chunks, the number is rounded up to a power of two; above, to a multiple of a quarter of the next
-// lower power of two. Larger numbers are rounded less, because the CTAs of unused chunks delay the next
-// kernel.
+// Up to 64 chunks, the number is rounded up to a power of two. Numbers above 64 are rounded up to a multiple
+// of a quarter of the next lower power of two: less, because the CTAs of unused chunks delay the next kernel.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);

@@ -93,7 +93,7 @@ struct TreeOfStep {
 };
 
 // Writes batches to the buffers that embed reads: buffer n % 2 for step n (step_exchange.h). `step_` counts
-// the steps whose embed was enqueued. It counts neither batches without tokens nor failed launches.
+// the steps whose embed was enqueued. Batches without tokens and failed launches are not counted.
 class InputUpload {
  public:
   // `device_step`: number of steps, counted by embed on the GPU. `rank`: selects one of several KV caches.

@@ -22,8 +22,8 @@ struct HostBlocks {
   double value(int row, int col) const;           // returns the sum of the terms, each with its scale
 };
 
-// Scales of a block of 32 elements. In a kernel, four lanes hold 8 elements each; the lanes' errors, by which
-// MXFP4's scale is chosen, are added in the same order here.
+// Scales of a block of 32 elements. In a kernel, four lanes hold 8 elements each, and MXFP4's scale is chosen
+// by the sum of the lanes' errors. scales_of_block() adds these errors in the kernel's order.
 struct BlockScales {
   uint32_t largest;  // float32 bits of the block's largest magnitude
   uint8_t mxfp8, mxfp4;

@@ -1,10 +1,11 @@
 // A GPU emulated on the CPU, for tests. It runs kernels compiled as C++, with C++ versions of the functions
 // that are PTX (twins/). A CTA is a host thread, so its __shared__ variables are thread_local variables. Its
 // GPU threads are fibers that yield to each other where they wait. Up to kMostResidents CTAs run at once,
-// because CTAs may wait for each other. The other CTAs follow. A launch has ended when the call returns.
+// because CTAs may wait for each other. The remaining CTAs run afterwards. A launch has ended when the call
+// returns.
 //
-// Tests on it check what a kernel computes and whether it ends. They check no speed and few races: between
-// two exchanges lanes run one after another, and warps run in a changing order.
+// Tests on the emulated GPU check what a kernel computes and whether the kernel ends. They check no speed and
+// few races: between two exchanges lanes run one after another, and warps run in a changing order.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // A libnccl.so.2 for tests. Its ranks are threads of one process, and its memory is host memory, like the
-// memory of the emulated GPU. It reports the version FAKE_NCCL_VERSION. From call number FAKE_NCCL_ERROR_AT
-// on, every call fails; ncclGetVersion is not counted.
+// memory of the emulated GPU. The library reports version FAKE_NCCL_VERSION. From call number
+// FAKE_NCCL_ERROR_AT on, every call fails; ncclGetVersion is not counted.
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>

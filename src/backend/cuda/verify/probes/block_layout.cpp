@@ -19,8 +19,8 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
 
 // The probe finds the place of a single 1 in A (or in B) by the other operand, whose rows (or columns) `row`
 // have a 1 at each index k of the contraction for which this function returns true. Then only the row (or
-// column) of D with the single 1 is not zero. Its elements 0 to 5 are the bits of the k of the single 1, and
-// its element 6 is 1.
+// column) of D with the single 1 is not zero. Elements 0 to 5 of this row (or column) are the bits of the k
+// of the single 1, and element 6 is 1.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
 // Return the operands of products with a single 1 in A (or B): one product for each place of a code in the

@@ -1,4 +1,4 @@
-// Probes of block-scaled products. They use the instruction if the GPU has it, otherwise its software twin.
+// Probes of block-scaled products. The probes use the instruction or, on GPUs without it, its software twin.
 #pragma once
 
 #include "backend/cuda/verify/probes/block_runs.h"

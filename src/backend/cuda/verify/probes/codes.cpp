@@ -134,8 +134,8 @@ ProbeFinding probe_quantising() {
               return double{to_float(E4m3{static_cast<uint8_t>(
                   words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
             };
-            // The sum of the two terms is exact, but for a number below 2^-6 times the scale (`unit`) it may
-            // be off by up to 2^-14 times the scale.
+            // The sum of the two terms is exact, except that it may be off by up to 2^-14 times the scale
+            // (`unit`) if the number is below 2^-6 times the scale.
             const double value = lanes[lane][c];
             comparison.near({"two terms", block, 8 * lane + c},
                             code(all_first) * unit + code(all_rest) * rest_unit, value,
