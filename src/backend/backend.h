@@ -31,7 +31,7 @@ struct BackendOptions {
   // Number of KV caches: more than 1 if each rank has its own sequences and cache. All pages of a run are in
   // one cache. Page ids of cache c start at c * num_pages.
   int num_kv_caches{1};
-  int num_pages{0};  // of each KV cache, for full and sliding layers together
+  int num_pages{0};  // number of pages of each KV cache, for full and sliding layers together
   // Maximum number of entries in the page tables of a step's runs; at least num_pages. The number can be
   // larger, because a page has an entry for each sequence that shares the page.
   int max_table_pages{0};

@@ -137,7 +137,7 @@ class Feeder {
     sequences_.push_back({SequencePages(pools_[cache], backend_->config().window), {}});
   }
 
-  std::deque<PagePool> pools_;  // for each KV cache
+  std::deque<PagePool> pools_;  // one pool for each KV cache
   std::vector<Sequence> sequences_;
 };
 

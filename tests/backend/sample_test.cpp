@@ -95,7 +95,7 @@ TEST(SamplePenalties, RepetitionDividesWhatIsPositiveAndMultipliesWhatIsNegative
 TEST(SamplePenalties, RepetitionCountsPromptAndOutputAndEachTokenOnce) {
   const SampleParams params{.repetition_penalty = 2};
   EXPECT_EQ(choose({3, 1.4f}, params, 0, {}, {0}).token, 0);            // 3 / 2 = 1.5 > 1.4
-  EXPECT_EQ(choose({3, 1.4f}, params, 0, {0, 0}, {0, 0, 0}).token, 0);  // applied once, not five times
+  EXPECT_EQ(choose({3, 1.4f}, params, 0, {0, 0}, {0, 0, 0}).token, 0);  // token 0 is penalised only once
   EXPECT_EQ(choose({3, 1.6f}, params, 0, {}, {0}).token, 1);
 }
 

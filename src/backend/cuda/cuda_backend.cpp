@@ -122,8 +122,8 @@ class CudaBackend final : public Backend {
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
   // Returns whether the graph of a step leaves out sampling: if sampling needs masks, which arrive later, or
-  // if ranks are processes. All processes must record the same NCCL work, but only the process of rank 0 knows
-  // how tokens are chosen.
+  // if ranks are processes. All processes must record the same NCCL work, but only the process of rank 0
+  // knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const {
     return shape.have_masks || connection_.has_processes();
   }

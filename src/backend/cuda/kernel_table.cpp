@@ -280,7 +280,8 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// Returns the largest row count for which `row` is used. Above it, a row of a wgmma kernel replaces it.
+// Returns the largest row count for which `row` is used. For larger row counts, the table row of a wgmma
+// kernel replaces `row`.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {

@@ -48,7 +48,8 @@ class Plan {
   // returns null and row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
-  std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step's operations
+  // Returns the chosen table rows in the order of a step's operations.
+  std::span<const KernelRow* const> chosen() const { return chosen_; }
   std::span<const TunedSteps> tuned_steps() const { return tuned_steps_; }
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 

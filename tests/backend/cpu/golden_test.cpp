@@ -121,7 +121,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
   // Few comparisons may fail: a different expert at one position changes later positions slightly.
   EXPECT_GT(num_compared, 9000);
   EXPECT_LE(num_wrong, num_compared / 1000);
-  EXPECT_LE(num_parted, 8u);  // of 23 * 64 positions
+  EXPECT_LE(num_parted, 8u);  // at most 8 of 23 * 64 positions
 }
 
 TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithInt8ActivationsOfItsExperts) {

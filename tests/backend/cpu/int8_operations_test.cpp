@@ -166,8 +166,8 @@ struct BlockMatrix {
 };
 constexpr GgmlType kPackedTypes[]{GgmlType::kQ8_0, GgmlType::kMxfp4};
 
-// Checks that int8 activations are within half a step of the values that they encode. steps[i] is the step of
-// element i.
+// Checks that int8 activations `q8` are within half a step of `elements`, which they encode. The step is
+// 1/127 of the largest magnitude in a block.
 void expect_half_steps(const std::vector<double>& q8, const std::vector<float>& elements) {
   ASSERT_EQ(q8.size(), elements.size());
   for (size_t first = 0; first < q8.size(); first += kBlock) {

@@ -1,5 +1,5 @@
-// Tests draft heads on a GPU: compares them with golden rounds, and batches with single sequences, and checks
-// that they change no answer. Needs a GPU: not part of ./test (docs/gpu.md).
+// Tests draft heads on a GPU: compares their drafts with golden rounds, compares batches with single
+// sequences, and checks that draft heads change no answer. Needs a GPU: not part of ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

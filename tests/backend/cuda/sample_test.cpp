@@ -429,7 +429,7 @@ TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
     Question& question = known.back();
     question.params.frequency_penalty = 3;
     if (i % 3 == 0) question.output.clear();
-    question.output.push_back(i % 4 == 0 ? 12345 : 1);  // id 1 often occurs earlier, as low ids do
+    question.output.push_back(i % 4 == 0 ? 12345 : 1);  // 1 is often in the output already, 12345 rarely
     if (i % 5 == 0) question.prompt.push_back(question.output.back());
     if (i % 7 == 0) question.params.logit_bias.push_back({question.output.back(), 1.5f});
   }

@@ -62,7 +62,7 @@ struct Workspace {
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
-  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // for RoutingMailbox; zero before step 1
+  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // arrays of RoutingMailbox; zero before step 1
   uint32_t* step{nullptr};  // number of the current step; zero before the first
   // Counters of kernels, zero before the first step: embed and route have one each, experts_down has
   // kMaxExpertsPerToken, sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.

@@ -16,7 +16,8 @@ inline constexpr double kReadShare{0.96}, kCacheShare{0.38};
 inline constexpr double kWeightsPerClock{26};
 
 // Fractions of ChipSpeeds::products_per_clock. wgmma: kWgmmaShare for matrices, kWgmmaAttendShare for
-// attention. mma.sync: kMmaShare (a guess), but at most kMostMmaProducts products per clock, as on Hopper.
+// attention. mma.sync: kMmaShare (a guess), limited to kMostMmaProducts products per clock, which Hopper
+// reaches.
 inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.59}, kMostMmaProducts{0.2};
 
 // kLaunchSeconds: time of a launch besides its transfers and products: launch boundaries, the latency of

@@ -24,8 +24,8 @@ constexpr int graph_rows(int num_tokens) {
   return (num_tokens + step - 1) / step * step;
 }
 
-// Smallest number of attention rows of a rank with its own KV cache; padding rows fill up to it. With fewer
-// rows, kernels would compute norms themselves, for which rows must be contiguous. A padding row repeats the
+// Smallest number of attention rows of a rank with its own KV cache; padding rows are added to reach it. With
+// fewer rows, kernels would compute norms themselves, which needs contiguous rows. A padding row repeats the
 // step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 

@@ -209,7 +209,7 @@ class Trials {
       for (size_t c = 0; c < candidates_.size(); ++c)
         if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
           right_.emplace_back(c, rows);
-      meter_.add(right_.size() == num_before ? 2 : 1);  // without a right candidate, the timing is skipped
+      meter_.add(right_.size() == num_before ? 2 : 1);  // 2: no candidate is right, so the timing is skipped
     }
   }
 

@@ -33,8 +33,8 @@ BlockScales scales_of_block(const float (&x)[4][8]);
 // Quantises rows by the code of the kernels, compiled for the host.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// Returns the numbers that a block-scaled product multiplies. `is_native`: whether the instruction computes
-// the product; if false, its twin does.
+// Returns the numbers that a block-scaled product multiplies. `is_native`: whether the block-scaled mma
+// instruction computes the product; if false, the instruction's software twin does.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 class DeviceBlocks {  // HostBlocks in GPU memory

@@ -192,7 +192,7 @@ DeviceGroups groups_of(const TestRouting& routing, const Case& c, int size) {
                       max_num_groups(c.num_tokens, num_experts, c.shape.experts_per_token, size), size);
 }
 
-DeviceGroups poisoned_groups(const Case& c, int size) {  // for kernels that must not read groups
+DeviceGroups poisoned_groups(const Case& c, int size) {  // returns groups that a kernel must not read
   const int T = c.num_tokens, K = c.shape.experts_per_token;
   return DeviceGroups(T, K, max_num_groups(T, c.shape.num_experts, K, size), size);
 }

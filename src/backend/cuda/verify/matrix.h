@@ -14,7 +14,7 @@
 namespace nibble::cuda::verify {
 
 // How block-scaled products (ptx/block_mma.cuh) are computed: the number of terms of each activation, and
-// whether the instruction computes the products (are_native) or its twin.
+// whether the mma instruction (are_native) or its software twin computes the products.
 struct BlockProducts {
   int num_terms;
   bool are_native;
@@ -81,7 +81,7 @@ class TestMatrix {
   MatrixShape shape_;
   Strips strips_;
   std::vector<uint16_t> bf16_;
-  std::vector<uint8_t> codes_, scales_;  // of E4M3 and MXFP4, as in a checkpoint
+  std::vector<uint8_t> codes_, scales_;  // codes and scales of E4M3 or MXFP4, as in a checkpoint
   std::vector<float> row_scales_;        // E4M3: [rows], the scale of each row
   DeviceBuffer packed_, device_row_scales_;
 };

@@ -54,7 +54,7 @@ TEST(CudaBlockTruth, KnowsEveryCodeAndTheEndsOfScales) {
   for (const BlockForm form : kForms) {
     const int num_b_codes = form == BlockForm::kMxfp8 ? 256 : 16;
     for (int code = 0; code < num_b_codes; ++code) {
-      if (form == BlockForm::kMxfp8 && (code & 0x7F) == 0x7F) continue;  // NaN
+      if (form == BlockForm::kMxfp8 && (code & 0x7F) == 0x7F) continue;  // skips NaN
       BlockMatrices m{form};
       for (int k = 0; k < m.cols(); ++k) {
         for (auto& row : m.a) row[k] = static_cast<uint8_t>(code % 16);

@@ -221,7 +221,7 @@ TEST(CudaTune, APlanRefusesStepsThatDoNotFitItsTable) {
   EXPECT_EQ(refusal({kMaxColumns + 1, kMaxColumns + 4, kSplitTokens + 1, kSplitTokens + 1}), "accepted");
   constexpr const char* kWhat{"nibble tune chose kernels that do not fit: run it again, or use --tuning off"};
   EXPECT_THAT(refusal({kMaxColumns + 1, 100, 2, 2}), HasSubstr(kWhat));  // the kernels take fewer rows
-  EXPECT_THAT(refusal({16, 24, 2, kManyTokens}), HasSubstr(kWhat));      // one takes rows, the other images
+  EXPECT_THAT(refusal({16, 24, 2, kManyTokens}), HasSubstr(kWhat));      // attention: rows, experts: images
   EXPECT_THAT(refusal({24, 16, kManyTokens, kManyTokens}), HasSubstr(kWhat));
   EXPECT_THAT(refusal({1, 4, 4, 4}), HasSubstr(kWhat));  // one row has kernels of its own
 }

@@ -1,4 +1,5 @@
-// Probes of block-scaled products. The probes use the instruction or, on GPUs without it, its software twin.
+// Probes of block-scaled products. The probes use the block-scaled mma instruction or, on GPUs without it,
+// the instruction's software twin.
 #pragma once
 
 #include "backend/cuda/verify/probes/block_runs.h"

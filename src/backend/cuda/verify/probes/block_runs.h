@@ -30,7 +30,7 @@ WarpRegisters zeros_with_scales_of_one();
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
 struct BlockMachine {  // this GPU or, in tests, a simulated one
-  bool has_block_mma;  // whether kNative is the instruction; if false, its twin
+  bool has_block_mma;  // whether kNative is the mma instruction; if false, kNative is its software twin
   std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
                                            const std::vector<WarpRegisters>&)>
       multiply;
