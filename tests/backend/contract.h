@@ -101,7 +101,7 @@ TEST_P(BackendOutputs, AreTheRequestedOnesInTheirOrder) {
   const std::vector<TokenId> ids = random_ids(40, vocab, 10);
   const SampleParams greedy{.logit_bias = {}, .num_logprobs = 2};
   std::vector<OutputRow> outputs;
-  // More output rows than a backend computes at once. Every third row is not sampled.
+  // The step has more output rows than a backend computes at once. Every third output row is not sampled.
   for (int t = 0; t < 40; ++t)
     outputs.push_back(
         {.token_index = t, .sample = t % 3 == 2 ? nullptr : &greedy, .prompt = {}, .output = {}});

@@ -57,8 +57,8 @@ TEST(SampleGreedy, TakesTheLargestLogitAndTheLowerIdOfEqualOnes) {
 TEST(SampleGreedy, LogitBiasIsAddedFirst) {
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{2, 4.5f}}}).token, 2);
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{1, -100}}}).token, 3);
-  // 3 + 1 = 4 > 0, so the repetition penalty divides by 2: 2. In the opposite order the result would be 3 / 2
-  // + 1 = 2.5, which wins.
+  // The bias is added first: 3 + 1 = 4. The repetition penalty gives 4 / 2 = 2, which loses against 2.2. In the
+  // opposite order, 3 / 2 + 1 = 2.5 would win.
   EXPECT_EQ(choose({2.2f, 3}, {.repetition_penalty = 2, .logit_bias = {{1, 1}}}, 0, {1}).token, 0);
 }
 
@@ -118,7 +118,8 @@ TEST(SamplePenalties, PresenceIsOnceAndFrequencyForEachTimeAndThePromptIsFree) {
 }
 
 TEST(SamplePenalties, RepetitionComesBeforePresence) {
-  // 4 / 2 - 1 = 1 > 0.9. In the opposite order (4 - 1) / 2 = 1.5 would win against 1.2 too.
+  // 4 / 2 - 1 = 1 wins against 0.9 and loses against 1.2. In the opposite order, (4 - 1) / 2 = 1.5 would win
+  // against both.
   const SampleParams params{.repetition_penalty = 2, .presence_penalty = 1};
   EXPECT_EQ(choose({4, 0.9f}, params, 0, {}, {0}).token, 0);
   EXPECT_EQ(choose({4, 1.2f}, params, 0, {}, {0}).token, 1);
@@ -245,7 +246,7 @@ TEST(SampleFilters, EqualTokensAtTheEdgeAreKeptByLowerId) {
   const std::vector<float> equal(10, 0.0f);
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_k = 4}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_p = 0.35f}), ElementsAre(0, 1, 2, 3));
-  // Two tokens add up to exactly 0.5.
+  // The shares of two tokens add up to exactly 0.5, so no third token is kept.
   EXPECT_THAT(drawn({0, 0, 0, 0}, {.temperature = 1, .top_p = 0.5f}), ElementsAre(0, 1));
 }
 

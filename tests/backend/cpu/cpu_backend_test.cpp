@@ -55,7 +55,7 @@ std::vector<Fulfilment> of_each_isa() {
   }
   return all;
 }
-// Covers every format of experts, dense layers and the KV cache.
+// Returns backends that together cover every format of experts, dense layers and the KV cache.
 std::vector<Fulfilment> of_each_isa_converted() {
   std::vector<Fulfilment> all;
   for (const Isa isa : isas_of_their_own()) {
@@ -415,8 +415,8 @@ TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
   EXPECT_EQ(memory.kv_bytes, bf16_kv / 2);
 }
 
-// 6 layers of 16 experts. Each expert has gate_up [256, 256] and down [256, 128], at 17 bytes per 32
-// elements.
+// The model has 6 layers of 16 experts. Each expert has gate_up [256, 256] and down [256, 128], at 17 bytes
+// per 32 elements.
 TEST_F(CpuBackend, PlansExpertsInStripsInsteadOfTheStoredOnes) {
   TestOptions options = options_of(Isa::kPortable);
   options.cpu.expert_activations = ExpertActivations::kInt8;

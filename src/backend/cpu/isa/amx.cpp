@@ -150,7 +150,8 @@ inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sum
   }
 }
 
-// `is_whole`: whether all 16 tokens are present. If false, the sums of the absent tokens stay zero.
+// Multiplies one chunk of a strip. `is_whole`: whether all 16 tokens are present. If false, the sums of the
+// absent tokens stay zero.
 template <bool is_whole>
 inline void product(const ProductArgs& args) {
   alignas(64) int32_t sums[4][kTile * kRows];

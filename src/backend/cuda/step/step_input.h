@@ -44,8 +44,8 @@ struct StepShape {
   bool writes_kv{false};   // whether attend_rows() writes K and V: true if no two rows share a sequence
   bool have_trees{false};  // whether some drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // number of DraftRuns; 0 if the step has neither a draft head nor trees
-  // For the draft head (otherwise 0): the number of chains, the largest number of drafts of a chain, and the
-  // largest number of attention chunks of a row.
+  // The number of draft chains, the largest number of drafts of a chain, and the largest number of attention
+  // chunks of a row. Without a draft head, all three are 0.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool draft_trees{false};  // whether a run requests several drafts per position (DraftRequest::topk)
   // Returns whether the step runs as a graph. Steps that decode or verify drafts do, because they have few

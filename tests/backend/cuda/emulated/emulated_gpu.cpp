@@ -102,7 +102,8 @@ class Multiprocessor {
     waits_[current_] = {&number, number};
     leave();
   }
-  // Separate functions: a function in which setjmp() returns twice must not contain the locals of a loop.
+  // begin() and enter() are separate functions, because a function in which setjmp() returns twice must not
+  // contain the locals of a loop.
   [[gnu::noinline]] void begin(Fiber& fiber);
   [[gnu::noinline]] void enter(Fiber& fiber);
 

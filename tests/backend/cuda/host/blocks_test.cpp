@@ -103,7 +103,7 @@ TEST(CudaBlockRows, WrongScalesCodesAndPaddingAreFound) {
       EXPECT_TRUE(finds([](HostBlocks& blocks) { blocks.scales[2] -= 1 << 8; }));
       EXPECT_TRUE(finds(
           [](HostBlocks& blocks) { blocks.codes[3] ^= blocks.format == BlockFormat::kMxfp4 ? 0x40 : 0x20; }));
-      // The second half of the second tile, lane 0: the bytes after its first eight codes.
+      // Corrupts the padding: the second half of the second tile, after lane 0's first eight codes.
       EXPECT_TRUE(finds([&](HostBlocks& blocks) {
         blocks.codes[static_cast<size_t>(row_tile_bytes(format) + eight_bytes(format))] = 1;
         blocks.scales[1] |= 127 << 8;

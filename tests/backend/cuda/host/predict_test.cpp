@@ -165,8 +165,8 @@ size_t bytes_of(const StepPrediction& found) {
   return sum;
 }
 
-// 120b in BF16: with 1, 2, 4 and 8 GPUs, each GPU reads 5.00, 2.53, 1.30 and 0.66 GB per token. Every GPU
-// reads the router, and the 45 tiles of an expert's width do not divide evenly.
+// Of 120b in BF16, each of 1, 2, 4 and 8 GPUs reads 5.00, 2.53, 1.30 and 0.67 GB per token. Every GPU reads
+// the router, and the 45 tiles of an expert's width do not divide evenly.
 TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(1, kDecode))), 5.00e9, 0.02e9);
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(2, kDecode))), 2.53e9, 0.02e9);

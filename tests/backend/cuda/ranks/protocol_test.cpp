@@ -59,7 +59,7 @@ class Twin {
 
   // Whether a rank waits for the rows that other ranks own. False is an error, which a test must detect.
   bool waits_for_rows{true};
-  // Each rank calls these before it sends and before it reads. Tests delay ranks in these functions.
+  // Each rank calls these functions before it sends and before it reads. Tests use them to delay ranks.
   std::function<void(int rank, uint32_t step, int half)> before_sending, before_reading;
 
   // Runs steps 1 to `num_steps`, one thread per rank. Returns whether ranks had all sums and tokens in time.
