@@ -57,8 +57,8 @@ TEST(SampleGreedy, TakesTheLargestLogitAndTheLowerIdOfEqualOnes) {
 TEST(SampleGreedy, LogitBiasIsAddedFirst) {
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{2, 4.5f}}}).token, 2);
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{1, -100}}}).token, 3);
-  // The bias is added first: 3 + 1 = 4. The repetition penalty gives 4 / 2 = 2, which loses against 2.2. In the
-  // opposite order, 3 / 2 + 1 = 2.5 would win.
+  // The bias is added first: 3 + 1 = 4. The repetition penalty gives 4 / 2 = 2, which loses against 2.2. In
+  // the opposite order, 3 / 2 + 1 = 2.5 would win.
   EXPECT_EQ(choose({2.2f, 3}, {.repetition_penalty = 2, .logit_bias = {{1, 1}}}, 0, {1}).token, 0);
 }
 

@@ -209,8 +209,8 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
       for (size_t row = 0; row < num_rows; ++row) tokens[row] = 100 + static_cast<TokenId>(row);
       for (int end = tree.num_known - 1; end < tree.num_rows(); ++end) {
         SCOPED_TRACE(testing::Message() << "to row " << end << " of the tree at " << tree.first_position);
-        // The tokens that rows choose, in the forms for host and device. The step has other outputs before the
-        // outputs of this run.
+        // The tokens that rows choose, in the forms for host and device. The step has other outputs before
+        // the outputs of this run.
         constexpr int kFirstRow{0}, kFirstOutput{3};
         const SampleParams greedy;
         std::vector<OutputRow> outputs;
@@ -287,7 +287,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         const std::vector<uint16_t> as_chain = alone.cache_bits();
         for (const TreeSequence* layer : {&sequence, &other}) {
           const std::vector<uint16_t> after = layer->cache_bits();
-          // Restores the moved rows in a copy of the cache. The copy must then equal the cache before the move.
+          // Restores the moved rows in a copy of the cache. The copy must then equal the cache before moving.
           std::vector<uint16_t> undone = after;
           for (int i = 0; i < static_cast<int>(chain.size()); ++i) {
             const int slot = tree.first_position + i;
