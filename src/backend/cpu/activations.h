@@ -26,7 +26,7 @@ struct Activations {
   View<float, 2> attended;        // [T, (Nq D)*]: output of attention
   View<float, 2> router_logits;   // [T, E]: logits of the router
   View<int, 2> chosen;            // [T, K]: indices of the chosen experts
-  View<float, 2> chosen_weights;  // [T, K]: their weights in the sum
+  View<float, 2> chosen_weights;  // [T, K]: weights of the chosen experts in the sum
   View<float, 2> gated;           // [T K, I*]: output of swiglu, for experts with float activations only
   // normed_q8, attended_q8 and gated_q8 are used only with int8 activations. normed_q8: the normed rows,
   // [T, H / 32] or, for experts, [T K, H / 32].

@@ -140,8 +140,8 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
-// A prompt of 150 tokens uses the panels for many tokens, a prompt of 20 the panels for few. In both, some
-// experts get more than tile_from_tokens tokens.
+// A prompt of 150 tokens uses the panels for many tokens, a prompt of 20 tokens the panels for few. With
+// tile_from_tokens of 1 and of 1,000, all products, and no products, use the strip kernels for many tokens.
 TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
   const CpuTuning tunings[]{{}, {16, 48, 1}, {192, 192, 1000}};
   const std::pair<ExpertActivations, std::shared_ptr<const Weights>> models[]{
