@@ -109,7 +109,8 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  // Every fourth case stores no blocks; the others store blocks in one of the three formats.
+  // In every fourth case, rms_norm stores no block-scaled norm. In the other cases, rms_norm also stores the
+  // norm in one of the three block-scaled formats.
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);

@@ -204,7 +204,8 @@ struct RoutedCase {
         // If false, the kernel reads groups. `nibble tune` also runs kernels that read groups with few rows.
         has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
                                 subject.row.pass.takes_image)),
-        // Groups contain only this rank's pairs. So without a mailbox, all experts count as this rank's.
+        // Groups contain only pairs of this rank's experts. So if the kernel reads groups, all experts count
+        // as experts of this rank.
         own(has_mailbox ? own_experts(c) : IndexRange{0, c.shape.num_experts}),
         routing(c),
         groups(has_mailbox ? poisoned_groups(c, subject.row.pass.columns)

@@ -74,7 +74,7 @@ class TestMatrix {
   void pack_bf16(Stream stream);
   void quantise_bf16(Stream stream);
   void pack_mxfp4(Stream stream);
-  // Decodes a row without its E4M3 scale, and returns the scale: products must be multiplied by it.
+  // Decodes a row without its E4M3 scale. Returns this scale, by which products must be multiplied.
   double decode(int matrix, int row, float* to) const;
 
   Format format_;

@@ -116,7 +116,8 @@ ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   return layout_finding(machine, {}, "bytes 0-3, in MXFP4 0-1 and 2-3 for columns 0-31 and 32-63");
 }
 
-// An E2M1 code is in bits 5-2 of its container. The probe also tests whether the other bits have an effect.
+// Checks that the E2M1 code of a container is read from bits 5-2, and finds whether the other bits have an
+// effect.
 ProbeFinding ask_containers(const BlockMachine& machine) {
   constexpr BlockForm kForm{BlockForm::kMxfp8};
   Warps warps;
