@@ -440,7 +440,7 @@ TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   compare_with_host(unknown, "a token that only the device knows");
 }
 
-// Sums are sums of integers, so the order of additions does not matter.
+// Weights are added as integers, so the order of additions does not matter.
 TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
   Dice dice(3);
   const std::vector<float> logits = bell(201088, 2, dice);

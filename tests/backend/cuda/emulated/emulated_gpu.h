@@ -48,7 +48,7 @@ extern std::function<void(const void* from, int num_bytes)> on_prefetch;
 
 void run(const dim3& grid, const dim3& threads, size_t shared_bytes, const std::function<void()>& kernel);
 
-// A launch with the arguments of the runtime's launch function.
+// A launch: the kernel, and the configuration and arguments that the runtime's launch function gets.
 struct RecordedLaunch {
   struct Argument {
     const std::type_info& type;

@@ -16,7 +16,8 @@
 namespace nibble::emulated {
 namespace {
 
-// Returns the address at which this program is loaded, the difference to the addresses in its file.
+// Returns the address at which this program is loaded: the difference between an address in memory and the
+// same symbol's address in the program's file.
 uintptr_t load_address() {
   uintptr_t address = 0;
   dl_iterate_phdr(
