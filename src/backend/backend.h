@@ -25,19 +25,20 @@
 
 namespace nibble {
 
-// Options of all backends. Those of a single backend have their own file, such as backend/cpu/cpu_options.h.
+// Options of all backends. Options of a single backend have their own file, such as
+// backend/cpu/cpu_options.h.
 struct BackendOptions {
   // Number of KV caches: more than 1 if each rank has its own sequences and cache. All pages of a run are in
   // one cache. Page ids of cache c start at c * num_pages.
   int num_kv_caches{1};
-  int num_pages{0};  // of each KV cache, for full and sliding layers together
-  // Maximum number of entries in the page tables of a step's runs; at least num_pages. It can be larger,
-  // because a page has an entry for each sequence that shares it.
+  int num_pages{0};  // number of pages of each KV cache, for full and sliding layers together
+  // Maximum number of entries in the page tables of a step's runs; at least num_pages. The number can be
+  // larger, because a page has an entry for each sequence that shares the page.
   int max_table_pages{0};
   int max_batch_tokens{512};  // the largest number of rows in a step
   int num_threads{0};         // 0: all cores that the process may use
   DenseFormats dense{};       // formats to which dense matrices are quantised at load
-  // Format of the experts, or the largest one if layers differ. Only memory plans read it.
+  // Format of the experts; if layers have different formats, the largest of these. Only memory plans read it.
   Format experts{Format::kMxfp4};
   // Format of K and V: kBf16 or kE4m3 (float32 rounded to nearest even, saturated at 448, without a scale).
   Format kv_format{Format::kBf16};
@@ -48,7 +49,8 @@ struct BackendOptions {
   // Links to the other ranks, if the backend has one rank's share of the weights
   // (model/shares/share_weights.h). Each rank's process then runs the same steps. Null: no other ranks.
   std::shared_ptr<RankLinks> links{};
-  // Called with the number of bytes while weights are uploaded to a device. Not set: no report.
+  // Called while weights are uploaded to a device, with the bytes uploaded so far and in total. Not set: no
+  // report.
   ReportProgress report_upload{};
   // A device that does not finish a step within this time is considered lost (BackendLost).
   double step_patience_seconds{120};
@@ -111,21 +113,21 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
-  // Counts steps by the way in which they were launched; empty if only one way exists. Called by the thread
-  // that launches.
+  // Returns the number of steps by the way in which they were launched; empty if only one way exists. Call it
+  // in the thread that launches steps.
   virtual std::vector<Counter> counters() const { return {}; }
-  // Kernels launched by steps; empty for a backend that launches none. Called by the thread that launches
-  // steps.
+  // Returns how often steps launched each kernel; empty for a backend that launches none. Call it in the
+  // thread that launches steps.
   virtual std::vector<KernelLaunches> launches() const { return {}; }
   // Writes K and V of every row and returns results for the output rows. The caller guarantees that page
   // tables cover the positions, that no two runs write the same page, and that rows do not exceed
   // max_batch_tokens. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
-  // Whether the drafts of a run may form a tree (DraftedTokens::parents) instead of a chain.
+  // Returns whether the drafts of a run may form a tree (DraftedTokens::parents) instead of a chain.
   virtual bool takes_trees() const { return false; }
-  // Whether drafts form trees by default. If false, they do so only if the user requests trees.
+  // Returns whether drafts form trees by default. If false, they form trees only if the user requests trees.
   virtual bool tries_trees() const { return takes_trees(); }
-  // Number of steps that can be launched while another one runs. 0: launch() runs the whole step.
+  // Returns the number of steps that can be launched while another one runs. 0: launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }
   // The two halves of step(). launch() needs the batch only during the call; if it throws, no step has begun.
   // wait() returns the oldest step's result; if it throws, only that step has failed. Steps run in order.

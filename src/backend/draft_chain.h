@@ -4,7 +4,7 @@
 // the step has just sampled or the prompt contains. K and V of slot p are at position p of the pages of full
 // layers, in storage of the head's own. The page ids are the model's, so the head's pages are shared, kept
 // and freed with the model's. If texts share a page but differ in the token after it, the page's last slot is
-// right for only one text. That affects drafts, not answers.
+// right for only one text. A wrong slot affects drafts, not answers.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ namespace nibble {
 // Describes the head as a model with one full layer, for the classes that make a KV cache.
 Config draft_cache_config(const DraftHeadConfig& head);
 
-// The drafts after a run that requests them.
+// A chain of drafts to make after a run that requests drafts.
 struct DraftChain {
   size_t run{0};
   // Index into DraftSlots::rows: the last row whose token is certain. Drafts follow the token after that row.
@@ -38,8 +38,8 @@ struct DraftSlots {
 // `outputs`: tokens sampled in the batch's output rows.
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs);
 
-// Returns a run's pages, then `scratch` for slots of a chain after these pages. One is enough: a chain is not
-// longer than a page.
+// Returns a run's pages, and after them the page `scratch`, which gets the slots of a chain that reaches
+// beyond the run's pages. One page is enough, because a chain is not longer than a page.
 static_assert(kMaxDraftsOfHead <= kPageTokens);
 std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch);
 

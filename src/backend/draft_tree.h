@@ -13,13 +13,14 @@ namespace nibble {
 // Position of a run's token, and the slots to which it attends.
 struct PlaceInRun {
   int position{0};
-  // Slots of the last path.size() positions up to the token's, in order. Empty: slot = position.
+  // Slots of the last path.size() positions, the token's own included, in order. Empty: the slot of every
+  // position is the position.
   std::vector<int> path{};
 };
 std::vector<PlaceInRun> places_of(const Run& run);
 
-// Returns the slot of `position` for a row at `last_position`. `position` may be later than that only if
-// `path` is empty.
+// Returns the slot of `position` for a row at `last_position`. `position` may be later than `last_position`
+// only if `path` is empty.
 inline int slot_of(int position, int last_position, std::span<const int> path) {
   if (path.empty()) return position;
   const int place = position - (last_position + 1 - static_cast<int>(path.size()));
@@ -44,7 +45,8 @@ std::vector<std::vector<int>> keep_right_drafts(const Batch& batch, std::span<co
     const std::vector<int> path = right_path(run, chosen);
     kept.resize(batch.runs.size());
     kept[n].assign(path.begin() + 1, path.end());
-    // A draft's target is never after its slot, and later drafts are in later slots.
+    // Drafts move in ascending order. A draft never moves to a later slot, and later drafts are in later
+    // slots. So no slot is overwritten before it is moved.
     for (size_t i = 1; i < path.size(); ++i)
       if (const int to = path[0] + static_cast<int>(i); path[i] != to)
         move(run, run.first_position + path[i], run.first_position + to);

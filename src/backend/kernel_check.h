@@ -9,7 +9,7 @@ namespace nibble {
 
 struct KernelFinding {
   double worst{0};  // largest ratio of an error to its bound; at most 1 if the kernel is right
-  // Place of that error: shape, values, output, row, column, actual and expected number.
+  // Where the error of this ratio is: shape, values, output, row, column, actual and expected number.
   std::string at{};
   size_t num_compared{0};
 

@@ -1,4 +1,5 @@
-// The number of launches of a kernel since the backend was created. C++17, for device code.
+// The number of launches of a kernel since the backend was created. This header is C++17, because CUDA code
+// includes it.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +7,8 @@
 
 namespace nibble {
 
-// `kernel`: its name in profiles, e.g. "experts_up". A kernel that does two operations has the second one's
-// name.
+// `kernel`: the kernel's name in profiles, such as "experts_up". A kernel that does two operations has the
+// name of the second operation.
 struct KernelLaunches {
   std::string_view kernel;
   size_t count{0};

@@ -28,7 +28,8 @@ struct KernelTrial {
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Equal neighbours are merged.
+  // Kernels for ranges of row counts: `chosen` by the table, `fastest` by time. Adjacent ranges with the same
+  // kernel are merged.
   std::vector<KernelChoice> chosen, fastest;
   std::vector<TunedSteps> tuned{};  // where `fastest` differs from `chosen`
 };

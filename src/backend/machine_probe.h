@@ -10,7 +10,7 @@ namespace nibble {
 struct ProbeFinding {
   enum class Result {
     kOk,       // behaves as kernels assume; or the probe only measures
-    kTwin,     // as kOk, by a twin in software: the device lacks the instruction
+    kTwin,     // as kOk, but a software twin computes the result: the device lacks the instruction
     kMissing,  // the device lacks the feature, but its kernels don't need it
     kOther,    // does not behave as kernels assume
   };

@@ -25,11 +25,12 @@ struct PredictedStep {
 };
 
 // One operation of a step, summed over layers, in microseconds. Reading, converting and multiplying weights
-// overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations have no launch.
+// overlap: the longest counts, plus serial time (launches, all-reduces). An operation that is fused into
+// another operation has no launch.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};
-  size_t bytes{0};  // weights and KV cache that it reads
+  size_t bytes{0};  // bytes of weights and KV cache that the operation reads
   double memory{0}, issue{0}, products{0}, serial{0};
 
   double total() const;
@@ -41,15 +42,15 @@ double total_of(std::span<const PredictedTime> operations);
 struct PredictedDevice {
   std::string description;       // one line
   double read_bandwidth{0};      // bytes per second, of the whole device
-  bool is_read_measured{false};  // false: estimated
+  bool is_read_measured{false};  // false: read_bandwidth is an estimate
   std::string read_source;
   size_t memory_bytes{0};
   bool uses_host_memory{false};  // the device uses the memory of the host
 };
 
 struct PredictedSharing {
-  // Fixed time of an all-reduce of one row, without the transfer of its bytes. Not set: the time of the
-  // devices' library.
+  // Fixed time of an all-reduce of one row, without the transfer of its bytes. Not set: the time that the
+  // devices' library takes.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };
@@ -57,13 +58,14 @@ struct PredictedSharing {
 struct PredictedLink {
   double bandwidth{0};      // bytes per second, in one direction
   double sum_seconds{0};    // fixed time of an all-reduce of one row, without the transfer of its bytes
-  bool is_measured{false};  // false: estimated
+  bool is_measured{false};  // whether the numbers were measured; if false, they are estimates
   std::string source;
 };
 
 struct StepPrediction {
   PredictedDevice device;  // one of the devices, which are equal
-  // In the order of the step, on the device with the largest share. Serial times include all-reduces.
+  // Times of the operations on the device with the largest share, in the order of the step. Serial times
+  // include all-reduces.
   std::vector<PredictedTime> operations;
   PredictedLink link{};
   double sums{0};     // microseconds per step spent in all-reduces

@@ -23,10 +23,10 @@ class RankLinks {
   virtual void add_up(std::span<float> terms) = 0;
   // Gathers `logits` [n, V] on the first rank. Each rank has the columns of its share.
   virtual void collect(View<float, 2> logits) = 0;
-  // Id for direct connections between devices, if they sum and gather over these instead of add_up() and
-  // collect().
+  // Returns the id with which devices set up direct connections between ranks. Such devices sum and gather
+  // over these connections instead of calling add_up() and collect().
   virtual const GroupId& group() const = 0;
-  // Throws if another rank was lost. To be called repeatedly while waiting for a device.
+  // Throws if another rank was lost. Call it repeatedly while waiting for a device.
   virtual void check_alive() const = 0;
 };
 

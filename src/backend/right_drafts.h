@@ -1,4 +1,5 @@
-// The rule for accepting drafts, for host (draft_tree.h) and GPU. C++17, because device code includes it.
+// The rule for accepting drafts, for host (draft_tree.h) and GPU. This header is C++17, because CUDA code
+// includes it.
 #pragma once
 
 namespace nibble {

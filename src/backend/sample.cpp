@@ -120,7 +120,8 @@ double sum_weights(std::span<const Candidate> candidates) {
 // Keeps the fewest likeliest tokens whose weights sum to `top_p` of the total; in unspecified order.
 void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   const double total = sum_weights(candidates);
-  // Tokens below this weight together weigh less than (1 - top_p) of the total. Hundreds of 201,088 remain.
+  // Tokens below this weight together weigh less than (1 - top_p) of the total. Of a vocabulary of 201,088
+  // tokens, hundreds remain.
   const double negligible = (1 - double{top_p}) * total / static_cast<double>(candidates.size());
   std::erase_if(candidates, [&](const Candidate& c) { return double{c.weight} < negligible; });
 

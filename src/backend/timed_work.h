@@ -1,4 +1,4 @@
-// Times of a step's launches or loops. C++17, because device code includes it.
+// Times of a step's launches or loops. This header is C++17, because CUDA code includes it.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Kernels of a GPU's steps as `nibble tune` chose them: those that the kernel table has for other numbers of
-// rows. They change no bit of a result.
+// Steps for which `nibble tune` chose other kernels than the kernel table: kernels that the table has for
+// other numbers of rows. The choice changes no bit of a result.
 #pragma once
 
 namespace nibble {

@@ -101,7 +101,7 @@ TEST_P(BackendOutputs, AreTheRequestedOnesInTheirOrder) {
   const std::vector<TokenId> ids = random_ids(40, vocab, 10);
   const SampleParams greedy{.logit_bias = {}, .num_logprobs = 2};
   std::vector<OutputRow> outputs;
-  // More output rows than a backend computes at once. Every third row is not sampled.
+  // The step has more output rows than a backend computes at once. Every third output row is not sampled.
   for (int t = 0; t < 40; ++t)
     outputs.push_back(
         {.token_index = t, .sample = t % 3 == 2 ? nullptr : &greedy, .prompt = {}, .output = {}});
@@ -125,7 +125,7 @@ TEST_P(BackendOutputs, AreTheRequestedOnesInTheirOrder) {
 // The draw depends only on the seed and on the position of the drawn token.
 TEST_P(BackendOutputs, AreDrawnForThePositionAfterTheRow) {
   const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 11);
-  // a temperature so high that two positions rarely draw the same token
+  // The temperature is so high that two positions rarely draw the same token.
   const SampleParams flat{.temperature = 100, .logit_bias = {}, .seed = 5};
   const std::vector<OutputRow> outputs{{.token_index = 39, .sample = &flat, .prompt = {}, .output = {}}};
   const StepResult result = run(ids, outputs, true);
@@ -151,7 +151,7 @@ TEST_P(BackendOutputs, DecideByTheirMasksWhichDraftsOfATreeAreRight) {
   const std::vector<TokenId> text = random_ids(45, weights->config.vocab, 12);
   const TokenId a = text[0], b = text[41], c = text[42], d = text[43];
   ASSERT_NE(a, b);
-  const std::vector<PageId> full{PageId{0}, PageId{1}}, sliding{PageId{2}, PageId{3}};  // as in run()
+  const std::vector<PageId> full{PageId{0}, PageId{1}}, sliding{PageId{2}, PageId{3}};  // the pages of run()
   const SampleParams greedy;
   const OutputRow last{.token_index = 0};
   const auto logits_behind = [&] {

@@ -111,8 +111,8 @@ inline GoldenAndFound run_golden_rounds(const HeadGolden& head,
     if (!is_same && !tolerance.parted) ADD_FAILURE() << "parted from the golden answer at " << end;
     if (!is_same && tolerance.parted) tolerance.parted(name, static_cast<size_t>(end));
 
-    // Returns the number of tokens known before each round. `count` has only rounds whose accepted and chosen
-    // tokens all lie before the end.
+    // Returns the number of tokens known before each round. Counts in `count` only rounds whose accepted and
+    // chosen tokens all lie before `end`.
     const auto starts_of = [&](auto num_rounds, const auto& num_right, AcceptedDrafts& count) {
       std::vector<ptrdiff_t> starts;
       ptrdiff_t known = 1;

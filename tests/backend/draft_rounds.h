@@ -24,7 +24,8 @@ struct DraftRounds {
   std::vector<DraftRound> rounds;
 };
 
-// The backend must have `num_pages` pages of each kind, and make `depth` drafts per step.
+// Makes at least num_tokens tokens after `prompt`, with `depth` drafts per step. The backend must have
+// `num_pages` pages of each kind.
 inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> prompt, int num_tokens,
                                     int depth, int num_pages) {
   PagePool pool(num_pages);

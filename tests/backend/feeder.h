@@ -58,7 +58,7 @@ class Feeder {
     }
     ASSERT_EQ(next, result.logits.end());
   }
-  // Runs a sequence's tokens in steps of `chunk`.
+  // Runs a sequence's tokens in steps of `chunk` tokens.
   void feed_in_chunks(int sequence, std::span<const TokenId> tokens, size_t chunk) {
     for (size_t first = 0; first < tokens.size(); first += chunk)
       feed({{sequence, tokens.subspan(first, std::min(chunk, tokens.size() - first))}});
@@ -138,7 +138,7 @@ class Feeder {
     sequences_.push_back({SequencePages(pools_[cache], backend_->config().window), {}});
   }
 
-  std::deque<PagePool> pools_;  // for each KV cache
+  std::deque<PagePool> pools_;  // one pool for each KV cache
   std::vector<Sequence> sequences_;
 };
 

@@ -57,8 +57,8 @@ TEST(SampleGreedy, TakesTheLargestLogitAndTheLowerIdOfEqualOnes) {
 TEST(SampleGreedy, LogitBiasIsAddedFirst) {
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{2, 4.5f}}}).token, 2);
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{1, -100}}}).token, 3);
-  // 3 + 1 = 4 > 0, so the repetition penalty divides by 2: 2. In the opposite order the result would be 3 / 2
-  // + 1 = 2.5, which wins.
+  // The bias is added first: 3 + 1 = 4. The repetition penalty gives 4 / 2 = 2, which loses against 2.2. In
+  // the opposite order, 3 / 2 + 1 = 2.5 would win.
   EXPECT_EQ(choose({2.2f, 3}, {.repetition_penalty = 2, .logit_bias = {{1, 1}}}, 0, {1}).token, 0);
 }
 
@@ -74,10 +74,11 @@ TEST(SampleMask, ExcludesTokensBeforeEverythingElse) {
   };
   EXPECT_EQ(choose_even({0, 3, 1, 2}, {}).token, 2);
   EXPECT_EQ(choose_even({0, 3, 1, 2}, {.logit_bias = {{1, 100}}}).token, 2);
-  // top_k counts only tokens that the mask allows
+  // top_k counts only tokens that the mask allows.
   EXPECT_EQ(choose_even({0, 3, 1, 2}, {.temperature = 1, .top_k = 1}).token, 2);
   EXPECT_EQ(choose_even({-kInfinity, 3}, {}).token, -1);
-  // Log-probabilities are those of the model, before the mask: token 1 of 0, 3, 1, 2 is the likeliest.
+  // Log-probabilities are those of the model, before the mask: of the logits 0, 3, 1, 2, token 1 has the
+  // largest.
   const SampledToken token = choose_even({0, 3, 1, 2}, {.num_logprobs = 1});
   EXPECT_EQ(token.top[0].token, 1);
   EXPECT_NEAR(token.logprob, 1 - std::log(1 + std::exp(3) + std::exp(1) + std::exp(2)), 1e-6);
@@ -85,28 +86,28 @@ TEST(SampleMask, ExcludesTokensBeforeEverythingElse) {
 
 TEST(SamplePenalties, RepetitionDividesWhatIsPositiveAndMultipliesWhatIsNegative) {
   const SampleParams params{.repetition_penalty = 2};
-  EXPECT_EQ(choose({3.9f, 2}, params, 0, {0}).token, 1);    // 1.95 < 2
-  EXPECT_EQ(choose({4.1f, 2}, params, 0, {0}).token, 0);    // 2.05 > 2
-  EXPECT_EQ(choose({-1, -1.9f}, params, 0, {0}).token, 1);  // -2 < -1.9
-  EXPECT_EQ(choose({-1, -2.1f}, params, 0, {0}).token, 0);  // -2 > -2.1
+  EXPECT_EQ(choose({3.9f, 2}, params, 0, {0}).token, 1);    // 3.9 / 2 = 1.95 < 2
+  EXPECT_EQ(choose({4.1f, 2}, params, 0, {0}).token, 0);    // 4.1 / 2 = 2.05 > 2
+  EXPECT_EQ(choose({-1, -1.9f}, params, 0, {0}).token, 1);  // -1 * 2 = -2 < -1.9
+  EXPECT_EQ(choose({-1, -2.1f}, params, 0, {0}).token, 0);  // -1 * 2 = -2 > -2.1
 }
 
 TEST(SamplePenalties, RepetitionCountsPromptAndOutputAndEachTokenOnce) {
   const SampleParams params{.repetition_penalty = 2};
-  EXPECT_EQ(choose({3, 1.4f}, params, 0, {}, {0}).token, 0);            // 1.5 > 1.4
-  EXPECT_EQ(choose({3, 1.4f}, params, 0, {0, 0}, {0, 0, 0}).token, 0);  // applied once, not five times
+  EXPECT_EQ(choose({3, 1.4f}, params, 0, {}, {0}).token, 0);            // 3 / 2 = 1.5 > 1.4
+  EXPECT_EQ(choose({3, 1.4f}, params, 0, {0, 0}, {0, 0, 0}).token, 0);  // token 0 is penalised only once
   EXPECT_EQ(choose({3, 1.6f}, params, 0, {}, {0}).token, 1);
 }
 
 TEST(SamplePenalties, PresenceIsOnceAndFrequencyForEachTimeAndThePromptIsFree) {
   const SampleParams presence{.presence_penalty = 1};
-  EXPECT_EQ(choose({3, 2.1f}, presence, 0, {}, {0}).token, 1);        // 2 < 2.1
-  EXPECT_EQ(choose({3, 1.9f}, presence, 0, {}, {0, 0, 0}).token, 0);  // 2 > 1.9
+  EXPECT_EQ(choose({3, 2.1f}, presence, 0, {}, {0}).token, 1);        // 3 - 1 = 2 < 2.1
+  EXPECT_EQ(choose({3, 1.9f}, presence, 0, {}, {0, 0, 0}).token, 0);  // 3 - 1 = 2 > 1.9
   EXPECT_EQ(choose({3, 2.1f}, presence, 0, {0, 0}).token, 0);
 
   const SampleParams frequency{.frequency_penalty = 0.5f};
-  EXPECT_EQ(choose({3, 1.6f}, frequency, 0, {}, {0, 0, 0}).token, 1);  // 1.5 < 1.6
-  EXPECT_EQ(choose({3, 1.6f}, frequency, 0, {0}, {0, 0}).token, 0);    // 2 > 1.6
+  EXPECT_EQ(choose({3, 1.6f}, frequency, 0, {}, {0, 0, 0}).token, 1);  // 3 - 3 * 0.5 = 1.5 < 1.6
+  EXPECT_EQ(choose({3, 1.6f}, frequency, 0, {0}, {0, 0}).token, 0);    // 3 - 2 * 0.5 = 2 > 1.6
 
   const SampleParams both{.presence_penalty = 1, .frequency_penalty = 0.5f};
   EXPECT_EQ(choose({3, 1.1f}, both, 0, {}, {0, 0}).token, 1);  // 3 - 1 - 2 * 0.5 = 1
@@ -117,13 +118,14 @@ TEST(SamplePenalties, PresenceIsOnceAndFrequencyForEachTimeAndThePromptIsFree) {
 }
 
 TEST(SamplePenalties, RepetitionComesBeforePresence) {
-  // 4 / 2 - 1 = 1 > 0.9. In the opposite order (4 - 1) / 2 = 1.5 would win against 1.2 too.
+  // 4 / 2 - 1 = 1 wins against 0.9 and loses against 1.2. In the opposite order, (4 - 1) / 2 = 1.5 would win
+  // against both.
   const SampleParams params{.repetition_penalty = 2, .presence_penalty = 1};
   EXPECT_EQ(choose({4, 0.9f}, params, 0, {}, {0}).token, 0);
   EXPECT_EQ(choose({4, 1.2f}, params, 0, {}, {0}).token, 1);
 }
 
-// Pearson's statistic of `num_draws` draws against the expected shares. With k degrees of freedom the
+// Returns Pearson's statistic of `num_draws` draws against the expected shares. With k degrees of freedom the
 // statistic exceeds k + 2 sqrt(k x) + 2 x with a probability of at most e^-x (Laurent and Massart 2000),
 // which is 1e-4 for x = 9.2.
 double chi_square(const std::vector<float>& logits, const SampleParams& params,
@@ -174,11 +176,11 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
   // The sum of all weights is 36. The three largest reach half of it: 8 + 7 = 15 < 18 <= 8 + 7 + 6.
   add("top_p 0.5", {.temperature = 1, .top_p = 0.5f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p of almost nothing", {.temperature = 1, .top_p = 1e-6f}, {0, 0, 0, 0, 0, 0, 0, 8});
-  // smallest weight kept: 0.55 * 8 = 4.4
+  // The smallest weight that is kept is 0.55 * 8 = 4.4.
   add("min_p", {.temperature = 1, .min_p = 0.55f}, {0, 0, 0, 0, 5, 6, 7, 8});
   add("min_p 1", {.temperature = 1, .min_p = 1}, {0, 0, 0, 0, 0, 0, 0, 8});
-  // top_p applies to what top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6. Of all 36 it would be 25.2
-  // and keep the 5 as well. top_p also applies to what min_p leaves: the same four.
+  // top_p applies to the weights that top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6, so 5 is left
+  // out. With the sum of all weights, 0.7 * 36 = 25.2 would also keep 5. min_p leaves the same four weights.
   add("top_p after top_k", {.temperature = 1, .top_k = 4, .top_p = 0.7f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p after min_p", {.temperature = 1, .top_p = 0.7f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 6, 7, 8});
   // The temperature applies before min_p, top_k and top_p: weights are squares, and 0.55 * 64 = 35.2.
@@ -244,11 +246,11 @@ TEST(SampleFilters, EqualTokensAtTheEdgeAreKeptByLowerId) {
   const std::vector<float> equal(10, 0.0f);
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_k = 4}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_p = 0.35f}), ElementsAre(0, 1, 2, 3));
-  // Two tokens add up to exactly 0.5.
+  // The shares of two tokens add up to exactly 0.5, so no third token is kept.
   EXPECT_THAT(drawn({0, 0, 0, 0}, {.temperature = 1, .top_p = 0.5f}), ElementsAre(0, 1));
 }
 
-// Compares the filters with plain implementations of their definitions, on random rows.
+// Returns the tokens that min_p, top_k and top_p keep by their definitions, computed in the plainest way.
 Tokens kept_by_definition(const std::vector<float>& logits, const SampleParams& params) {
   Tokens order(logits.size());
   std::iota(order.begin(), order.end(), 0);

@@ -26,9 +26,10 @@ struct Activations {
   View<float, 2> attended;        // [T, (Nq D)*]: output of attention
   View<float, 2> router_logits;   // [T, E]: logits of the router
   View<int, 2> chosen;            // [T, K]: indices of the chosen experts
-  View<float, 2> chosen_weights;  // [T, K]: their weights in the sum
+  View<float, 2> chosen_weights;  // [T, K]: weights of the chosen experts in the sum
   View<float, 2> gated;           // [T K, I*]: output of swiglu, for experts with float activations only
-  // Only for int8 activations, as are the next two. [T, H / 32] or, for experts, [T K, H / 32]: normed rows.
+  // normed_q8, attended_q8 and gated_q8 are used only with int8 activations. normed_q8: the normed rows,
+  // [T, H / 32] or, for experts, [T K, H / 32].
   View<Q8Block, 2> normed_q8;
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention in int8
   View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu in int8
@@ -38,11 +39,11 @@ struct Activations {
   Buffer storage;
 };
 
-// The types of activations for which make_activations() reserves memory. `int8`: for matrices that are packed
-// in strips (packed_matrix.h).
+// The types of activations for which make_activations() reserves memory. `int8`: whether some matrices are
+// packed in strips (packed_matrix.h), and take int8 activations.
 struct ActivationKinds {
   bool int8{false};
-  bool float_experts{false};  // for experts that are not in strips
+  bool float_experts{false};  // whether some experts are not in strips, and take float activations
 };
 Activations make_activations(const Config& config, int max_rows, int num_threads,
                              const ActivationKinds& kinds);

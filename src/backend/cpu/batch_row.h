@@ -20,6 +20,6 @@ struct BatchRow {
     return kind == LayerKind::kFull ? run->full : run->sliding;
   }
 };
-std::vector<BatchRow> rows_of(const Batch& batch);  // the rows of all runs, in order
+std::vector<BatchRow> rows_of(const Batch& batch);  // returns the rows of all runs, in order
 
 }  // namespace nibble::cpu

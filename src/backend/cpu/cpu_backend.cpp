@@ -24,7 +24,7 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
-// Whether experts of this format are packed in strips. Strips take int8 activations.
+// Returns whether experts of this format are packed in strips. Strips take int8 activations.
 bool is_for_strips(Format experts) { return experts == Format::kMxfp4 || experts == Format::kQ8_0; }
 
 void check_fits(const PackedModel& model) {
@@ -64,7 +64,7 @@ PackedModel prepare(std::shared_ptr<const Weights> weights, const DenseFormats& 
   return pack_model(std::move(weights), dense, kernels.strip(Format::kMxfp4)->strip_rows, pool);
 }
 
-// Whether the experts of some layer are not in strips.
+// Returns whether the experts of some layer are not in strips.
 bool has_float_experts(const PackedModel& model) {
   return model.layers.empty() || std::any_of(model.layers.begin(), model.layers.end(),
                                              [](const PackedLayer& layer) { return !layer.experts; });
@@ -191,7 +191,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work,
   const std::vector<BatchRow> rows = rows_of(batch);
   if (traced)
     clock.set_on_end([&, layer = -1](Operation operation) mutable {
-      if (operation == Operation::kUnembed) return;  // handled below: its logits come in blocks of rows
+      if (operation == Operation::kUnembed) return;  // traced further down: logits come in blocks of rows
       layer += operation == Operation::kQkv;
       traced->push_back(
           {layer, operation, traced_values({rows, config(), kv_, activations_}, layer, operation)});
@@ -258,7 +258,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
   const bool in_strips = int8 && is_for_strips(options.experts);
   const size_t packed = in_strips ? expert_bytes(config, options.experts) : 0;
   MemoryPlan plan{
-      .weight_bytes = converted.after + packed,  // other weights are used where the file is mapped
+      .weight_bytes = converted.after + packed,  // other weights are read from the mapped file
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
       .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_pages),

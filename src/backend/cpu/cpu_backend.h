@@ -11,11 +11,11 @@
 namespace nibble::cpu {
 
 bool takes_int8(const CpuOptions& options);
-// Whether there are kernels for experts in this format. Q8_0 needs int8 activations.
+// Returns whether the backend has kernels for experts in this format. Q8_0 needs int8 activations.
 bool runs_experts(Format format, const CpuOptions& options);
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOptions& cpu_options = {});
-// Changes the tuning of a backend that make() returned. Must be called between steps.
+// Changes the tuning of a backend that make() returned. Call it only between steps.
 void retune(Backend& backend, const CpuTuning& tuning);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CpuOptions& cpu_options = {});

@@ -24,8 +24,8 @@ inline constexpr int kManyTokens{64};
 inline constexpr int kMinPanelRows{16};   // rows of the widest strip; panels have a multiple of 16 rows
 inline constexpr int kMaxPanelRows{192};  // bound of the arrays on the stack that hold a panel
 
-// Type of activations for MXFP4 experts. kDefault: kInt8, unless only portable kernels can run. These are no
-// faster with int8, so then kFloat.
+// Type of activations for MXFP4 experts. kDefault means kInt8. If only portable kernels can run, it means
+// kFloat, because these kernels are no faster with int8.
 enum class ExpertActivations { kDefault, kFloat, kInt8 };
 
 struct CpuOptions {

@@ -19,7 +19,7 @@ inline Floats load(const float* p) {
 }
 inline void store(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
 inline Floats broadcast(float x) { return Floats{x, x, x, x}; }
-// Both functions return `a` if `a` or `b` is a NaN.
+// lesser() and greater() return `a` if `a` or `b` is a NaN.
 inline Floats lesser(Floats a, Floats b) { return a > b ? b : a; }
 inline Floats greater(Floats a, Floats b) { return a < b ? b : a; }
 

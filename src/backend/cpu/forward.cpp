@@ -38,7 +38,8 @@ void forward(const ForwardArgs& args) {
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
-  // Attention and experts add to x, and ranks then all-reduce x. So only rank 0 keeps x; others start from 0.
+  // Attention and experts add to x, and ranks then all-reduce x. So only rank 0 keeps x, and other ranks
+  // start from 0.
   const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
   const auto begin_half = [&, links = links] {
     if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);

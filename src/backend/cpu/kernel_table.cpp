@@ -43,8 +43,8 @@ bool has_avx_vnni() {  // reads CPUID (leaf 7, subleaf 1): clang 14's builtin do
 }
 bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
-// Whether AMX int8, and the AVX-512 subsets that the AMX kernels use, are available. Linux grants tiles (8 KB
-// per thread) only on request.
+// Returns whether AMX int8, and the AVX-512 subsets that the AMX kernels use, are available. Linux grants
+// tiles (8 KB per thread) only on request.
 bool has_amx() {
   static const bool has = [] {
     unsigned eax, ebx, ecx, edx;
@@ -85,7 +85,8 @@ constexpr IsaRow kIsas[]{
 #endif
 };
 
-// Best first. For each format, the first row is used that the machine supports and the requested set allows.
+// The best rows come first. For each format, the first row is used that the machine supports and that the
+// requested instruction set allows.
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86

@@ -21,10 +21,11 @@ struct IsaRow {
   std::string_view name;
   bool (*is_available)();
 };
-std::span<const IsaRow> isa_rows();  // the sets of this build's architecture, slowest first
+std::span<const IsaRow> isa_rows();  // returns the sets of this build's architecture, slowest first
 std::string_view name(Isa isa);
 bool is_available(Isa isa);
-// Parses an option; empty: this machine's best set. InputError if the name is unknown or not supported.
+// Returns the instruction set that `option` names; if `option` is empty, this machine's best set. Throws
+// InputError if the name is unknown or if the machine does not support the set.
 Isa isa_of(std::string_view option);
 
 struct DotRow {
@@ -58,8 +59,8 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// The kernels of a backend, by weight format: for each, the table's first row that the machine supports and
-// that is not above the chosen instruction set; null without such a row.
+// The kernels of a backend. For each weight format, the kernel is that of the table's first row that the
+// machine supports and whose instruction set is not above the chosen one. Null: no such row exists.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
@@ -77,7 +78,8 @@ struct Kernels {
   }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
-// If tile_from_tokens is above 0, it replaces from_tokens in all rows whose from_tokens is above 1.
+// Returns the kernels for this machine and `isa`. If tile_from_tokens is above 0, it replaces from_tokens in
+// all table rows whose from_tokens is above 1.
 Kernels choose_kernels(Isa isa, int tile_from_tokens = 0);
 
 }  // namespace nibble::cpu

@@ -129,7 +129,7 @@ struct PackedRow {
   int matrix{0}, row{0};
 };
 
-// Packs all rows of `matrix` into a packed matrix, from its row to.row on.
+// Packs all rows of `matrix` into to.packed, from row to.row of to.packed on.
 void pack_rows(const Matrix& matrix, const PackedRow& to, int strip_rows, ThreadPool& pool) {
   NIBBLE_CHECK(is_packable(matrix, strip_rows) && to.row % strip_rows == 0,
                "{} rows of {} to row {}, {} in a strip", matrix.rows, name(matrix.format()), to.row,

@@ -22,7 +22,7 @@ struct PackedMatrix {
   size_t num_blocks() const;  // number of blocks per matrix
 };
 
-// Whether `matrix` has a format that can be packed, and its rows make whole strips.
+// Returns whether `matrix` has a format that can be packed, and rows that make whole strips.
 bool is_packable(const Matrix& matrix, int strip_rows);
 
 // Packs matrices that are consecutive in memory. `is_mapped`: release their pages of the mapped file.

@@ -13,9 +13,10 @@
 namespace nibble::cpu {
 namespace {
 
-// Whether matrices, stacked by rows, can be packed as one matrix, in their stored format (`to` = kBf16) or
-// quantised to MXFP4. Three conditions: rows are whole blocks; all parts have the same format, because a
-// panel has one format; no strip spans two parts (each part has a multiple of `part_rows` rows).
+// Returns whether matrices, stacked by rows, can be packed as one matrix, in their stored format (`to` =
+// kBf16) or quantised to MXFP4. Three conditions must hold: rows are whole blocks; all parts have the same
+// format, because a panel has one format; no strip spans two parts (each part has a multiple of `part_rows`
+// rows).
 bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int strip_rows) {
   if (part_rows % strip_rows != 0 || parts[0].cols % kBlock != 0) return false;
   if (to != Format::kBf16) return to == Format::kMxfp4;
@@ -46,7 +47,8 @@ class Packer {
     return becomes_strips({&kept_.unembedding, 1}, dense_.unembedding, kept_.unembedding.rows, strip_rows_);
   }
 
-  // Packs `parts`, matrices of a layer or the LM head, into one matrix. Only the originals' shapes remain.
+  // Packs `parts`, matrices of a layer or the LM head, into one matrix. The original matrices keep only their
+  // shapes.
   std::optional<PackedMatrix> take(std::string_view group, Format to, std::span<Matrix* const> parts) {
     std::vector<QuantisedMatrix> quantised;
     std::vector<Matrix> matrices;
@@ -63,7 +65,7 @@ class Packer {
     }
     return pack_below(matrices, strip_rows_, kept_.is_mapped() && quantised.empty(), pool_);
   }
-  // The experts of a layer, or nothing if they are in a format without strips.
+  // Packs and returns the experts of a layer; returns nothing if their format has no strips.
   std::optional<PackedExperts> take_experts(LayerWeights& layer) {
     if (!is_packable(layer.gate_up.first, strip_rows_) || !is_packable(layer.down.first, strip_rows_))
       return std::nullopt;
@@ -101,7 +103,7 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
                        ThreadPool& pool) {
   Weights kept = *weights;
   Packer packer(kept, dense, strip_rows, pool);
-  // Dense matrices that are neither packed nor quantised. If in ggml blocks, they are converted to elements.
+  // Dense matrices that are neither packed nor quantised. Matrices in ggml blocks are converted to elements.
   std::vector<const Matrix*> left;
   if (dense.unembedding == Format::kBf16 && !packer.takes_unembedding()) left.push_back(&kept.unembedding);
   for (const LayerWeights& layer : kept.layers) {

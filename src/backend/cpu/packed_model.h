@@ -21,13 +21,15 @@ struct PackedLayer {
   std::optional<PackedMatrix> o;         // [H, Nq D]
 };
 
-// Packing goes layer by layer. So at most one layer is in memory twice, unless others own `weights` too.
+// Weights of which some matrices are packed. Packing goes layer by layer. So at most one layer is in memory
+// twice, unless `weights` has other owners.
 struct PackedModel {
   std::shared_ptr<const Weights> weights;  // packed matrices keep only their shapes here
   std::vector<PackedLayer> layers;         // one per layer; empty if the model is not packed
   std::optional<PackedMatrix> unembedding;
 };
-// Quantises dense matrices to the formats in `dense`, then packs; experts only if they are MXFP4 or Q8_0.
+// Quantises dense matrices to the formats in `dense`, then packs matrices. Packs experts only if they are
+// MXFP4 or Q8_0.
 PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormats& dense, int strip_rows,
                        ThreadPool& pool);
 

@@ -12,7 +12,8 @@ namespace nibble::cpu {
 // as long as they save (bench/cpu_kernels_bench.cpp: hand_over).
 inline constexpr double kParallelWork{100e3};
 
-// `work`: multiply-adds of the whole loop. Threads take single items, because cores may differ in speed.
+// Calls body(item, thread) for each item. `work`: number of multiply-adds in the whole loop. Threads take one
+// item at a time, because cores may differ in speed.
 template <typename Body>
 void for_each(ThreadPool& pool, ptrdiff_t num_items, double work, const Body& body) {
   if (work > kParallelWork) return pool.for_each(num_items, body);

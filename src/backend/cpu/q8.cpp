@@ -22,7 +22,8 @@ Q8Block to_q8(const float* split) {
   const bool is_finite = magnitude <= std::numeric_limits<float>::max();
   const float inverse = is_finite && magnitude >= 0x1p-120f ? 127 / magnitude : 0;
 
-  // kWhole's last bit has the value 1, so adding it rounds to an integer, in the low bits of the sum.
+  // kWhole's last bit has the value 1. So adding kWhole to a number rounds the number to an integer, which is
+  // then in the low bits of the sum.
   constexpr float kWhole{0x1.8p23f};
   const auto whole = [&](const float* p) {
     return reinterpret_cast<Words>(load(p) * inverse + kWhole) - std::bit_cast<uint32_t>(kWhole);

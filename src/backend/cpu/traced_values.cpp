@@ -11,7 +11,7 @@ void append_split(const float* split, ptrdiff_t count, std::vector<float>& value
   for (ptrdiff_t i = 0; i < count; ++i) values.push_back(split[split_index(i)]);
 }
 
-// Appends the D elements at `position` of a page.
+// Appends the D elements of a key or value, which is at `position` of a page, to `values`.
 void append_cached(const LayerKv& kv, const std::byte* page, int position, std::vector<float>& values) {
   const std::byte* row = page + position % kPageTokens * kv.row_bytes();
   for (int d = 0; d < kv.head_dim; ++d)

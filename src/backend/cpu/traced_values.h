@@ -18,7 +18,8 @@ struct TracedStep {
   const KvCache& kv;
   const Activations& activations;
 };
-// Returns TracedResult's values, in natural order. Call it right after the operation; not for kUnembed.
+// Returns TracedResult::values of an operation, in natural order. Call it right after the operation, and not
+// for kUnembed.
 std::vector<float> traced_values(const TracedStep& step, int layer, Operation operation);
 
 }  // namespace nibble::cpu

@@ -105,11 +105,11 @@ class CudaBackend final : public Backend {
   void abort_sums();
 
   // The enqueue functions enqueue work of the step uploaded last. `traced`: receives results of the first
-  // `num_traced` rows; null: no results are stored. It must be null unless one rank has the whole model.
+  // `num_traced` rows; null: no results are stored. Must be null unless one rank has the whole model.
   void enqueue_layers(Card& card, std::vector<TracedResult>* traced = nullptr, int num_traced = 0);
   Taps tracing(Card& card, std::vector<TracedResult>& traced, int num_rows) const;
   void enqueue_unembed(Card& card, int first, int count);
-  // `logits`: whether to copy the logits to pinned_logits_ too.
+  // Enqueues sampling of output rows. If `logits` is true, also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
   // Enqueues logits and sampling of a step without a graph, in launches of limited size. If want_logits,
   // waits for each launch and appends its logits to `logits`.
@@ -121,9 +121,9 @@ class CudaBackend final : public Backend {
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // Returns whether the graph of a step ends before sampling. It does if sampling needs masks, which arrive
-  // later, or if ranks are processes: all processes must record the same NCCL work, but only the process of
-  // rank 0 knows how tokens are chosen.
+  // Returns whether the graph of a step leaves out sampling: if sampling needs masks, which arrive later, or
+  // if ranks are processes. All processes must record the same NCCL work, but only the process of rank 0
+  // knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const {
     return shape.have_masks || connection_.has_processes();
   }
@@ -472,7 +472,7 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   return recorder.read();
 }
 
-// Queries, keys, values and routes are not copied: their errors show in the operations that follow.
+// trace() returns no queries, keys, values or routes: their errors show in the results of later operations.
 std::vector<TracedResult> CudaBackend::trace(const Batch& batch) {
   NIBBLE_CHECK(batch.runs.size() == 1 && num_launched_ == num_waited_for_,
                "one run is traced, in a step alone");
@@ -578,7 +578,8 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Describes how the first rank runs a step of num_rows rows. A launch of logits has at most kOutputRows rows.
+// Describes how the first rank runs a step of num_rows rows, and how one launch computes logits of these rows
+// (at most kOutputRows).
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.requests_nccl(), own.have_own_sequences};

@@ -14,7 +14,7 @@ struct CudaOptions {
   // shared_budget and num_multiprocessors make a large GPU run the kernels and grids of a smaller GPU.
   std::optional<int> shared_budget{};        // KB of shared memory per CTA (target.h); not set: GPU's limit
   std::optional<int> num_multiprocessors{};  // multiprocessors that launches may use; not set: all
-  bool has_graphs{true};                     // capture and replay decode steps as CUDA graphs
+  bool has_graphs{true};                     // whether decode steps are captured and replayed as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX if the program has no machine code for the GPU
   // Format of the experts' activations in steps of many tokens. Not set: bfloat16, as in all other steps.
   std::optional<BlockFormat> prompt_activations{};

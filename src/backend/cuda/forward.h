@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// A function that is called after each layer. It launches kernels that read the residual stream `x`, before
-// the next layer overwrites it.
+// A function that is called after each layer. The function launches kernels that read the residual stream
+// `x`, before the next layer overwrites x.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
 // Functions that are called when launches of a layer have been enqueued. Each may be empty.

@@ -132,7 +132,7 @@ constexpr TableRow kAttendRows[]{
      .shared_bytes = &wgmma_tiles, .kernel = "attend_wgmma: 24 rows of a sequence", .reason = kFour},
 };
 
-// Attention's output projection. It also adds the residual stream.
+// Attention's output projection. The kernels also add the residual stream.
 constexpr TableRow kProjectRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &project,
      .shared_bytes = &dense_heads, .kernel = "project: strips of 16 rows, residual", .reason = kStrips},
@@ -283,7 +283,8 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// Returns the largest row count for which `row` is used. Above it, a row of a wgmma kernel replaces it.
+// Returns the largest row count for which `row` is used. For larger row counts, the table row of a wgmma
+// kernel replaces `row`.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {

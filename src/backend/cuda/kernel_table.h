@@ -1,5 +1,5 @@
 // The kernel table lists which kernel runs an operation in a format, for a number of rows, on a family of
-// GPUs. It is plain data. A model's plan (plan.h) is chosen from it at load.
+// GPUs. The table is plain data. A model's plan (plan.h) is chosen from the table at load.
 #pragma once
 
 #include <initializer_list>
@@ -55,12 +55,12 @@ enum class MatrixEngine {
 };
 
 struct Pass {               // one reading of the weights by a kernel: its columns, its input and its output
-  int columns{0};           // tokens, or pairs of a token and an expert, that share a pass; 0: no weights
-  bool takes_norm{false};   // whether it reads a norm of another launch; false: computes it or needs none
-  bool leaves_parts{true};  // whether it stores each sum in two parts, which the next kernel adds
-  bool takes_image{false};  // whether it reads activations from an image (layout/activations.h)
+  int columns{0};           // tokens, or pairs of token and expert, that share a pass; 0: reads no weights
+  bool takes_norm{false};   // whether the kernel reads a norm that another launch computed
+  bool leaves_parts{true};  // whether the kernel stores each sum in two parts, which the next kernel adds
+  bool takes_image{false};  // whether the kernel reads activations from an image (layout/activations.h)
   bool deals_out{false};    // whether fast CTAs take more strips than slow ones (dense/dealt.cuh)
-  bool makes_norm{false};   // whether it can compute the norm too, for itself and for later kernels
+  bool makes_norm{false};   // whether the kernel can also compute the norm, for itself and for later kernels
 };
 inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};
@@ -125,8 +125,8 @@ std::span<const KernelRow> kernel_rows();
 // for wgmma; "experts-up/MXFP4/MXFP8/17-" for block-scaled products.
 std::string name(const KernelRow& row);
 
-// format_of() returns the Format of the same numbers as `format`. block_format_of() returns the BlockFormat
-// of a row's activations; empty unless the row's engine is kBlockScaled.
+// format_of() returns the Format that has the same numbers as `format`. block_format_of() returns the
+// BlockFormat of a row's activations; empty unless the row's engine is kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 

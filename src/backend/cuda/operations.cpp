@@ -141,7 +141,7 @@ void append(const Step& step, size_t layer) {
 }
 
 // Launches attention: of tiles of a sequence's rows, and of single rows. Several CTAs share the positions of
-// a single row. Their partial softmaxes need scratch memory, which limits the number of rows per launch.
+// a single row. The CTAs' partial softmaxes need scratch memory, which limits the number of rows per launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;

@@ -18,7 +18,8 @@
 namespace nibble::cuda {
 
 struct PlanOptions {
-  // Format of the experts' activations for many tokens. If set, the plan uses block-scaled products.
+  // Format of the experts' activations in steps of many tokens; not set: bfloat16. If set, the plan uses
+  // block-scaled products.
   std::optional<BlockFormat> prompt_activations{};
   std::span<const KernelRow> rows{kernel_rows()};
   std::vector<TunedSteps> tuned_steps{};  // steps that run other kernels than the table gives for their rows
@@ -47,7 +48,8 @@ class Plan {
   // returns null and row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
-  std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step's operations
+  // Returns the chosen table rows in the order of a step's operations.
+  std::span<const KernelRow* const> chosen() const { return chosen_; }
   std::span<const TunedSteps> tuned_steps() const { return tuned_steps_; }
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 

@@ -39,9 +39,9 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
 }
 
 // Returns the buffer in which the residual stream is after attention. If ranks share the model, the
-// all-reduce normally writes the stream to x. But if the next kernel computes the norm, its CTAs write x
-// while other CTAs still read the stream. The all-reduce then writes to project's output or, if project's
-// output has only the rank's own rows, to the experts' output.
+// all-reduce normally writes the stream to x. But if the next kernel computes the norm, some of that kernel's
+// CTAs write x while others still read the stream. The all-reduce then writes to project's output or, if
+// project's output has only the rank's own rows, to the experts' output.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;

@@ -1,6 +1,6 @@
 // The recipe of a step says which launch computes a norm, how activations are laid out, how routing reaches
-// the experts, and where the residual stream is. It depends only on row counts, the plan and the ranks, so
-// tests need no GPU (tests/backend/cuda/host/recipe_test.cpp). `inspect --kernels --rows` prints it.
+// the experts, and where the residual stream is. A recipe depends only on row counts, the plan and the ranks,
+// so tests need no GPU (tests/backend/cuda/host/recipe_test.cpp). `inspect --kernels --rows` prints a recipe.
 #pragma once
 
 #include "backend/cuda/dense/launch.h"

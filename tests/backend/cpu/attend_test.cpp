@@ -84,8 +84,8 @@ class Attention {
           }
       row += std::ssize(run.tokens);
     }
-    // Scores are about 0, so a sink of log n has the weight of n positions: a missing or doubled sink is
-    // detected.
+    // Scores are about 0, so a sink of log n has the weight of n positions. So the tests detect a missing or
+    // doubled sink.
     for (float& sink : sinks_) sink += std::log(static_cast<float>(rows_.back().position + 1));
   }
 

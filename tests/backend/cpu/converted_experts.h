@@ -1,4 +1,4 @@
-// A model whose experts are in another format than MXFP4, rounded to it.
+// A model whose experts are converted to another format.
 #pragma once
 
 #include <memory>

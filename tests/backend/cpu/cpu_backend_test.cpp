@@ -38,7 +38,7 @@ Fulfilment fulfilment(Isa isa, const std::string& name, const DenseFormats& dens
 struct ExpertsCase {
   const char* name;
   Format format;
-  ExpertActivations activations;  // of the layers that can take both
+  ExpertActivations activations;  // type of activations of the layers that can take either type
 };
 constexpr ExpertsCase kExperts[]{{"_experts_bf16", Format::kBf16, ExpertActivations::kFloat},
                                  {"_experts_bf16_int8", Format::kBf16, ExpertActivations::kInt8},
@@ -55,7 +55,7 @@ std::vector<Fulfilment> of_each_isa() {
   }
   return all;
 }
-// Covers every format of experts, dense layers and the KV cache.
+// Returns backends that together cover every format of experts, dense layers and the KV cache.
 std::vector<Fulfilment> of_each_isa_converted() {
   std::vector<Fulfilment> all;
   for (const Isa isa : isas_of_their_own()) {
@@ -88,11 +88,11 @@ class CpuBackend : public testing::Test {
   static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
 };
 
-// Differences from the reference come from the order of float32 sums. It moves a sum by about 1e-6 of its
-// size, so one in 4,000 elements of K and V (spaced by 2^-8) is rounded to the neighbouring bfloat16 number:
-// ten of the prompt's 37,000. Each changes the output by about 2^-8 / 8 (one of 64 elements of a head) times
-// the weight of its position, so all together by less than 1e-3. With int8 activations, codes change in the
-// same way.
+// Differences from the reference come from the order of float32 sums. The order moves a sum by about 1e-6 of
+// its size, so one in 4,000 elements of K and V (spaced by 2^-8) is rounded to the neighbouring bfloat16
+// number: ten of the prompt's 37,000. Each such element changes the output by about 2^-8 / 8 (one of 64
+// elements of a head) times the weight of its position. Together they change the output by less than 1e-3.
+// With int8 activations, codes change in the same way.
 TEST_F(CpuBackend, RunsExpertsOfEveryFormatLikeTheReference) {
   const std::vector<TokenId> prompt = random_ids(24, weights->config.vocab, 21);
   for (const auto& [name, format, activations] : kExperts) {
@@ -145,8 +145,8 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
-// A prompt of 150 tokens uses the panels for many tokens, a prompt of 20 the panels for few. In both, some
-// experts get more than tile_from_tokens tokens.
+// A prompt of 150 tokens uses the panels for many tokens, a prompt of 20 tokens the panels for few. With
+// tile_from_tokens of 1 and of 1,000, all products, and no products, use the strip kernels for many tokens.
 TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
   const CpuTuning tunings[]{{}, {16, 48, 1}, {192, 192, 1000}};
   const std::pair<ExpertActivations, std::shared_ptr<const Weights>> models[]{
@@ -420,8 +420,8 @@ TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
   EXPECT_EQ(memory.kv_bytes, bf16_kv / 2);
 }
 
-// 6 layers of 16 experts. Each expert has gate_up [256, 256] and down [256, 128], at 17 bytes per 32
-// elements.
+// The model has 6 layers of 16 experts. Each expert has gate_up [256, 256] and down [256, 128], at 17 bytes
+// per 32 elements.
 TEST_F(CpuBackend, PlansExpertsInStripsInsteadOfTheStoredOnes) {
   TestOptions options = options_of(Isa::kPortable);
   options.cpu.expert_activations = ExpertActivations::kInt8;

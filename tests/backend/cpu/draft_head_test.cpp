@@ -12,7 +12,8 @@ namespace {
 // Runs all prompts of the main golden data and checks that the answers are the golden ones.
 GoldenAndFound cpu_golden_rounds(Format format) {
   const HeadGolden& golden = kHeadGoldens[0];
-  // Float activations, because with int8 the experts decide near ties of the greedy answer differently.
+  // The backend uses float activations, because with int8 the experts decide near ties of the greedy answer
+  // differently.
   const auto make_backend = [&] {
     return make(model_of_heads(),
                 {.num_pages = kPagesOfRounds,

@@ -89,7 +89,7 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
   const std::vector<double> w1 = elements_of(up, E), w2 = elements_of(down, E);
   const std::vector<double> normed_q8 = elements_of(a.normed_q8, num_tokens * K),
                             h = elements_of(a.gated_q8, num_tokens * K);
-  std::vector<int> place_of(num_tokens * K);  // sorted by expert, then by row
+  std::vector<int> place_of(num_tokens * K);  // place of each pair, sorted by expert, then by row
   for (int e = 0, place = 0; e < E; ++e)
     for (int pair = 0; pair < num_tokens * K; ++pair)
       if (chosen.view().data[pair] == e) place_of[pair] = place++;
@@ -108,8 +108,8 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
         const double limit = config.swiglu_limit;
         const double gate = std::min(row(2 * i), limit), linear = std::clamp(row(2 * i + 1), -limit, limit);
         const double gated = gate / (1 + std::exp(-1.702 * gate)) * (linear + 1);
-        // Half a step of the element's block, plus the float32 error of sums of up to about 32, times the
-        // slope of swiglu, 9.
+        // The tolerance is half a step of the element's block, plus the float32 error of sums of up to about
+        // 32, times the slope of swiglu, 9.
         const double half_step = std::abs(2.0 * a.gated_q8(place, i / kBlock).half_scale) / 2;
         ASSERT_NEAR(h[place * I + i], gated, half_step * (1 + 0x1p-14) + 9 * 32 * (H / kBlock + 6) * 0x1p-24)
             << "token " << t << " of " << num_tokens << ", expert " << e << ", " << i;
@@ -166,8 +166,8 @@ struct BlockMatrix {
 };
 constexpr GgmlType kPackedTypes[]{GgmlType::kQ8_0, GgmlType::kMxfp4};
 
-// Checks that int8 activations are within half a step of the values that they encode. steps[i] is the step of
-// element i.
+// Checks that int8 activations `q8` are within half a step of `elements`, which they encode. The step is
+// 1/127 of the largest magnitude in a block.
 void expect_half_steps(const std::vector<double>& q8, const std::vector<float>& elements) {
   ASSERT_EQ(q8.size(), elements.size());
   for (size_t first = 0; first < q8.size(); first += kBlock) {
@@ -259,7 +259,8 @@ TEST_P(Int8Operations, QkvTakesInt8Activations) {
       const double cosine = a.cosines(t, i), sine = a.sines(t, i);
       return d < half ? first * cosine - second * sine : second * cosine + first * sine;
     };
-    // The error of sums of H / 32 blocks of size about 10. Keys and values are rounded to 8 bits.
+    // Allowed error of sums of H / 32 blocks of magnitude about 10. Keys and values are also rounded to 8
+    // bits.
     const double rounding = 100 * 0x1p-24 * (H / kBlock + 6);
     for (int t = 0; t < num_tokens; ++t)
       for (int d = 0; d < D; ++d) {

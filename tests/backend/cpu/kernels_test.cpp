@@ -79,7 +79,7 @@ class DotKernels : public testing::TestWithParam<DotRow> {
 };
 INSTANTIATE_TEST_SUITE_P(, DotKernels, testing::ValuesIn(available(dot_rows())),
                          [](const auto& row) { return test_name(row.param.name); });
-class ElementDotKernels : public DotKernels {};  // for formats without blocks
+class ElementDotKernels : public DotKernels {};  // tests of the formats without blocks
 INSTANTIATE_TEST_SUITE_P(, ElementDotKernels,
                          testing::ValuesIn(available(dot_rows(), {Format::kBf16, Format::kE4m3})),
                          [](const auto& row) { return test_name(row.param.name); });

@@ -19,7 +19,8 @@
 
 namespace nibble::cpu {
 
-// Odd widths; head groups of 2, 8 and 16 (attention processes 8 at once); 1, 3 and all experts per token.
+// Returns the config of a model with one layer. kConfigs have odd widths, 2, 8 and 16 query heads per KV head
+// (attention processes 8 at once), and 1, 3 and all experts per token.
 inline Config config_of(int hidden, int intermediate, int num_heads, int num_kv_heads, int head_dim,
                         int num_experts, int experts_per_token) {
   Config config;
@@ -72,7 +73,7 @@ inline reference::Array<float, 2> in_natural_order(View<const float, 2> split, p
   return natural;
 }
 
-// A run of T tokens of one sequence from `first_position` on. Its page ids are in descending order.
+// A run of num_tokens tokens of one sequence from `first_position` on. The page ids are in descending order.
 struct OneSequence {
   OneSequence(const Config& config, int num_tokens, int first_position)
       : tokens(num_tokens), pages((first_position + num_tokens) / kPageTokens + 1) {

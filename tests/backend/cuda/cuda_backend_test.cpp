@@ -290,8 +290,9 @@ TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
   }
 }
 
-// Returns the relative distance of logits from those with bfloat16 activations, at the position that a
-// quarter of the positions are nearer than. At more distant ones some router may have chosen another expert.
+// Returns the relative distance of logits from the logits with bfloat16 activations: the first quartile of
+// the distances at all positions. At positions with a larger distance, a router may have chosen another
+// expert.
 double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFormat format) {
   const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 5);
   const auto vocab = static_cast<size_t>(weights->config.vocab);

@@ -1,5 +1,5 @@
-// Tests draft heads on a GPU: compares them with golden rounds, and batches with single sequences, and checks
-// that they change no answer. Needs a GPU: not part of ./test (docs/gpu.md).
+// Tests draft heads on a GPU: compares their drafts with golden rounds, compares batches with single
+// sequences, and checks that draft heads change no answer. Needs a GPU: not part of ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ RoundsTolerance rounds_tolerance() {
 }
 
 // A head rounds like one more layer. So its logits are as far from the golden ones as those of a model with
-// one layer more. They also change when rounding makes a layer before the head choose another expert.
+// one layer more. The logits also change when rounding makes a layer before the head choose another expert.
 float draft_gap(const HeadGolden& head) {
   const HeadGoldenData data(head);
   GoldenSet logits;

@@ -11,7 +11,7 @@ inline int num_gpus() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
-// For tests in which all ranks take turns on the first GPU.
+// Returns the GPU of each rank, for tests in which all ranks take turns on the first GPU.
 inline std::vector<int> one_gpu(int num_ranks) { return std::vector<int>(static_cast<size_t>(num_ranks), 0); }
 inline std::vector<int> a_gpu_each(int num_ranks) {
   std::vector<int> gpus;

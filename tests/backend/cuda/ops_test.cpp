@@ -56,8 +56,9 @@ TEST(CudaOpsOnFewMultiprocessors, UnembeddingsAgreeWithPlainLoops) {
   }
 }
 
-// Each of the three CTAs goes from one expert to the next and over several more, with 2 to 8 columns. In one
-// of the checked shapes a token chooses all experts, so all tokens share them; the others have more experts.
+// Each of the three CTAs processes several experts one after another, with 2 to 8 columns. In one of the
+// checked shapes a token chooses all experts, so all tokens share them. The other shapes have more experts
+// than a token chooses.
 TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
   for (const Budget budget : {Budget::k99, Budget::k227}) {
     Target target = this_target();
@@ -77,8 +78,8 @@ TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
   }
 }
 
-// `nibble tune` tries kernels for many tokens with fewer rows than in the table. Their groups are then as
-// small as the groups that decode kernels find themselves.
+// `nibble tune` tries kernels for many tokens with fewer rows than in the table. The groups of pairs are then
+// as small as the groups that decode kernels find themselves.
 TEST(CudaOpsOfABatch, AgreeWithPlainLoopsOnFewRows) {
   for (KernelRow row : rows_to_check()) {
     const bool is_of_experts = row.operation == Operation::kRoute || row.operation == Operation::kExpertsUp ||

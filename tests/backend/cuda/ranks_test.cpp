@@ -121,8 +121,8 @@ Config eight_heads() {
   return config;
 }
 
-// Returns the logits of two sequences. They are fed as prompts, with numbers of rows on both sides of the
-// all-reduce protocols' thresholds, then token by token.
+// Returns the logits of two sequences. The sequences are fed as prompts, with numbers of rows on both sides
+// of the all-reduce protocols' thresholds, then token by token.
 std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, const CudaOptions& own) {
   Feeder feeder(make_shared_backend(weights, options_with(Fulfilment::kNumPages), own), Fulfilment::kNumPages,
                 num_kv_caches(own));
@@ -138,7 +138,8 @@ std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, cons
   return logits;
 }
 
-// Returns the median of the rows' relative distances: in some rows the router chooses another expert.
+// Returns the median of the rows' relative distances. The median, because in some rows the router chooses
+// another expert.
 double median_distance(const std::vector<float>& a, const std::vector<float>& b, int vocab) {
   EXPECT_EQ(a.size(), b.size());
   std::vector<double> distances;
@@ -171,7 +172,7 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuHoweverManyThereAre) {
           fmt::format("{}{}{}", fmt::join(parts, ":"), of_experts ? ", whole experts" : "",
                       of_sequences ? ", own sequences" : "");
       fmt::print("{}: {:.1e} from one\n", split, distance);
-      EXPECT_LT(distance, 0.01) << split;  // allows bfloat16 roundings in the other direction
+      EXPECT_LT(distance, 0.01) << split;  // allows some bfloat16 numbers to be rounded the other way
       EXPECT_EQ(logits_of(weights, own), shared) << split;
     }
   }
@@ -217,7 +218,7 @@ TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
               logits_of(weights, divided(shared_among(one_gpu(GetParam())))));
 }
 
-// Neither the rank of a sequence nor the number of rows per rank changes a bit.
+// The logits have the same bits whichever rank has a sequence, and however many rows each rank has.
 TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
   const std::vector<TokenId> ids = random_ids(150, weights->config.vocab, 7);
@@ -229,7 +230,7 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
                     Fulfilment::kNumPages, count);
     };
     Feeder together = feeder();
-    // Sequence n belongs to rank n modulo the number of ranks, and all have the same text. They are fed
+    // Sequence n belongs to rank n modulo the number of ranks. All sequences have the same text, and are fed
     // together: as prompts in tiles, in few rows, and token by token.
     std::vector<Feeder::Part> parts;
     for (int n = 0; n < 2 * count; ++n) parts.push_back({n, all.first(n < count ? 100 : 40)});
@@ -247,7 +248,7 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
   }
 }
 
-// Steps that choose tokens are recorded in graphs, and each rank pads its rows with spare ones.
+// Steps that choose tokens are recorded in graphs, and each rank pads its rows with spare rows.
 TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   constexpr int kSequences{11}, kPages{Fulfilment::kNumPages};
@@ -258,7 +259,7 @@ TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) 
     for (int n = 0; n < count; ++n) texts.push_back(random_ids(3 + n, weights->config.vocab, n + 1));
     for (int first = 0; first < count; first += at_once)
       for (int step = 0; step < 6; ++step) {
-        std::vector<std::array<PageId, 2>> pages;  // of full and of sliding layers
+        std::vector<std::array<PageId, 2>> pages;  // each sequence's pages of full and of sliding layers
         std::vector<OutputRow> outputs;
         const int end = std::min(count, first + at_once);
         for (int n = first; n < end; ++n) {

@@ -179,7 +179,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
       double before = 0;
       for (const size_t v : kept) {
         const double after = before + weight(v);
-        // The sum up to the border and the whole sum may both be off.
+        // The running sum and the whole sum may each be off by `tolerance`.
         if (v == static_cast<size_t>(token) && before / total - 2 * tolerance <= unit &&
             unit < after / total + 2 * tolerance)
           return true;
@@ -418,8 +418,8 @@ std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
   return all;
 }
 
-// Tokens that the host does not know count too: here such a token also has other adjustments, or has none, or
-// is the only token of the output.
+// Penalties also count tokens that the host does not know. In this test, such a token also has other
+// adjustments, or has none, or is the only token of the output.
 TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   Dice dice(4);
   const std::vector<float> logits = bell(201088, 2, dice);
@@ -429,7 +429,7 @@ TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
     Question& question = known.back();
     question.params.frequency_penalty = 3;
     if (i % 3 == 0) question.output.clear();
-    question.output.push_back(i % 4 == 0 ? 12345 : 1);  // the likeliest of the low ids occurs often
+    question.output.push_back(i % 4 == 0 ? 12345 : 1);  // 1 is often in the output already, 12345 rarely
     if (i % 5 == 0) question.prompt.push_back(question.output.back());
     if (i % 7 == 0) question.params.logit_bias.push_back({question.output.back(), 1.5f});
   }

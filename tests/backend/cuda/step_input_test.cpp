@@ -146,7 +146,7 @@ TEST_F(StepInputs, ALaunchThatFailedAfterItsEmbedTakesATurn) {
 }
 
 // With sequences of its own, the second of two ranks gets all rows. For attention it gets only its own rows,
-// with page ids relative to its own KV cache. Its rows are padded with spare rows.
+// with page ids relative to its own KV cache. The rank's own rows are padded with spare rows.
 TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   options_.num_kv_caches = 2;
   upload_.emplace(config_, options_, work_.exchange, work_.step, /*rank=*/1);
@@ -187,8 +187,8 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   }
 }
 
-// A tree with forks and longer branches, between a sequence that decodes and a chain of drafts. Spare rows
-// follow.
+// The step has a decoding sequence, then a tree with forks and longer branches, then a chain of drafts, then
+// spare rows.
 TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
   options_.max_batch_tokens = 24;
   for (int turn : {0, 1}) {

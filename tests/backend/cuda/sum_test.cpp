@@ -1,5 +1,5 @@
-// Tests the sums over ranks alone. On one GPU the ranks take turns; with enough GPUs each rank also gets its
-// own. Needs a GPU (docs/gpu.md); ./test runs some of these tests on an emulated one.
+// Tests the sums over ranks alone. On one GPU the ranks take turns. With enough GPUs, the tests also run with
+// one GPU per rank. Needs a GPU (docs/gpu.md); ./test runs some of these tests on an emulated GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ class SumTest : public testing::Test {
     return static_cast<float>(static_cast<int>(bits % 2000001) - 1000000) * 1.7e-5f;
   }
 
-  // Whether a part has weight 0: one part in three, and in every third row all parts of rank 1.
+  // Returns whether a part has weight 0: one part in three has and, in every third row, every part of rank 1.
   static bool is_left_out(int rank, int part, int row) {
     return (row + part + 2 * rank) % 3 == 0 || (rank == 1 && row % 3 == 0);
   }
@@ -188,7 +188,7 @@ class SumTest : public testing::Test {
   struct Kind {
     bool has_norm{true};
     int image_rows{0};
-    bool leaves_out{false};  // leaves out parts of weight 0
+    bool leaves_out{false};  // whether the sum leaves out parts of weight 0
   };
   void launch_sum(size_t r, int number, int num_rows, const Kind& kind, Turn turn) const {
     use_device(devices_[r]);
@@ -217,7 +217,8 @@ class SumTest : public testing::Test {
   std::vector<std::unique_ptr<TestRank>> ranks_;
 };
 
-// However numbers are sent, the sums equal those of a loop over the ranks, and the norms those of rms_norm().
+// For every way in which numbers are sent, the sums equal the sums of a loop over the ranks, and the norms
+// equal the norms of rms_norm().
 TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
   for (const int num_ranks : kCountsOfRanks) {
     ranks_.clear();
@@ -266,7 +267,7 @@ TEST_F(SumTest, IsGivenUpWhereARankDoesNotCome) {
     }
 }
 
-// Up to a hundred thousand sums per number of rows, with random delays before some launches of a rank.
+// Runs up to a hundred thousand sums per number of rows, with random delays before some launches of a rank.
 TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
   if (num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
   make_ranks({0, 1});
@@ -308,7 +309,7 @@ TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
             << num_rows << " rows, rank " << r;
       }
     }
-    // Sums of the next number of rows must not have the tags of this number.
+    // Gives the sums of the next number of rows other tags than the sums of this number of rows.
     for (const auto& rank : ranks_) {
       rank->links.tags_per_step += 1'000'000;
     }

@@ -116,7 +116,7 @@ class TreeSequence {
 // Known tokens, then a tree of drafts. The rows of some drafts have no output.
 struct TreeOfTest {
   int first_position, num_known;
-  std::vector<int> parents;  // of the drafts; -1: the last known token
+  std::vector<int> parents;  // the parent of each draft, as a draft's index; -1: the last known token
   std::vector<int> without_output;
 
   int num_rows() const { return num_known + static_cast<int>(parents.size()); }
@@ -196,7 +196,8 @@ TEST(TreesOnGpu, ARowHasTheBitsThatItHasInAChain) {
   });
 }
 
-// For each row of the tree, the chosen tokens lead to it and then to a token that was not drafted.
+// For each row of the tree, the test chooses tokens that lead to this row, and then a token that was not
+// drafted.
 TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
   size_t num_moved = 0, num_without_output = 0;
   for_each_cache([&](Format kv, int window) {
@@ -208,7 +209,8 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
       for (size_t row = 0; row < num_rows; ++row) tokens[row] = 100 + static_cast<TokenId>(row);
       for (int end = tree.num_known - 1; end < tree.num_rows(); ++end) {
         SCOPED_TRACE(testing::Message() << "to row " << end << " of the tree at " << tree.first_position);
-        // The tokens chosen by rows, for host and device. The step has other outputs before the run's.
+        // The tokens that rows choose, in the forms for host and device. The step has other outputs before
+        // the outputs of this run.
         constexpr int kFirstRow{0}, kFirstOutput{3};
         const SampleParams greedy;
         std::vector<OutputRow> outputs;
@@ -236,7 +238,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
                        chosen);
         num_without_output += expected.back() != end;
 
-        // Two layers with the same page ids, each in its own cache.
+        // `sequence` and `other` are two layers with the same page ids, each in its own cache.
         const TreeSequence sequence(tree.first_position, parents, window, kv, rows),
             other(tree.first_position, parents, window, kv, rows);
         const std::vector<uint16_t> before = sequence.cache_bits();
@@ -285,7 +287,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         const std::vector<uint16_t> as_chain = alone.cache_bits();
         for (const TreeSequence* layer : {&sequence, &other}) {
           const std::vector<uint16_t> after = layer->cache_bits();
-          // Restores the moved rows in a copy of the cache: nothing else may have changed.
+          // Restores the moved rows in a copy of the cache. The copy must then equal the cache before moving.
           std::vector<uint16_t> undone = after;
           for (int i = 0; i < static_cast<int>(chain.size()); ++i) {
             const int slot = tree.first_position + i;

@@ -16,7 +16,7 @@ namespace {
 
 TEST(CudaTrials, EveryKernelIsRightAndTimedWithRowsThatTheTableGivesToOthers) {
   size_t num_reports = 0, total = 0;
-  const std::vector<int> rows{2, 7, 9, 24, 129, 300};  // 9 rows run in the graph of 12
+  const std::vector<int> rows{2, 7, 9, 24, 129, 300};  // 9 rows run in the graph of 12 rows
   const ReportProgress report = [&](size_t done, size_t all) {
     ++num_reports;
     EXPECT_LE(done, all);

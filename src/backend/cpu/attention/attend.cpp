@@ -60,7 +60,7 @@ struct GatheredPage {
   static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // enough for BF16
   alignas(64) std::byte keys[kMostBytes], values[kMostBytes];
 
-  // Copies positions [first, end), which are all in one page.
+  // Copies the keys and values of positions [first, end), which are all in one page.
   void gather(const LayerKv& kv, const BatchRow& row, int kv_head, int first, int end) {
     const PageTableView& pages = row.pages(kv.kind);
     const size_t row_bytes = kv.row_bytes();
@@ -94,7 +94,7 @@ void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const
   for (int first = in_piece.first, next; first < in_piece.end; first = next) {
     next = std::min(in_piece.end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
-    if (next < piece.seen.end) {  // pages are scattered: the hardware can't predict the next
+    if (next < piece.seen.end) {  // the hardware can't predict the next page, because pages are scattered
       prefetch(args.kv.keys(pages, next, heads.kv_head), args.kv);
       prefetch(args.kv.values(pages, next, heads.kv_head), args.kv);
     }

@@ -9,8 +9,8 @@
 // row that sees at most kPiecePositions is one piece. The partial softmax of a piece is computed page by page
 // with a running maximum; pieces are merged in ascending order. So the result depends only on the row's
 // sequence and position, not on the batch or on prefill chunks. A work item is one row and one kv head. If
-// that gives too few items, large rows are split: an item is then one piece of a row. Its partial softmax
-// goes to `parts`, and a second, small loop merges the pieces (docs/decisions/0011).
+// that gives too few items, large rows are split: an item is then one piece of a row. The piece's partial
+// softmax goes to `parts`, and a second, small loop merges the pieces (docs/decisions/0011).
 #pragma once
 
 #include <optional>
@@ -33,7 +33,8 @@ struct AttendArgs {
   LayerKv kv;
   Vector sinks;               // [Nq]: the score of each head's sink
   std::optional<int> window;  // positions that a row sees, including its own; not set: all
-  // Scratch, [P, Nq, 2 + D*] with any P: m, sum and out of P pieces. A row with more pieces is not split.
+  // Scratch, [P, Nq, 2 + D*] with any P: the partial softmaxes (maximum, sum, output) of P pieces. A row of
+  // more than P pieces is not split.
   View<float, 3> parts;
   View<float, 2> attended;  // [T, (Nq D)*]: receives the output of every head
 };

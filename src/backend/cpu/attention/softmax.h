@@ -17,7 +17,8 @@ struct Softmax {
   float max[kMaxHeads], sum[kMaxHeads];
   float out[kMaxHeads][kMaxHeadDim];  // the weighted sum of values, in split order
 
-  // Starts with the sink, a score without a value. If `sink` is null, starts without any score.
+  // Starts the softmax of a head with the head's sink, a score without a value. If `sink` is null, starts the
+  // softmax without any score.
   void start(int head, const float* sink, ptrdiff_t width) {
     max[head] = sink ? *sink : std::numeric_limits<float>::lowest();
     sum[head] = sink ? 1 : 0;
@@ -50,7 +51,8 @@ struct Softmax {
     sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 
-  // Merges another partial softmax. Merging into an empty one copies the other, except for signs of zeros.
+  // Merges another partial softmax into this one. If this one is empty, the result is a copy of the other
+  // one, except for signs of zeros.
   void add(int head, float other_max, float other_sum, const float* other_out, ptrdiff_t width) {
     const float larger = std::max(max[head], other_max);
     const float ours = fast_exp(max[head] - larger), theirs = fast_exp(other_max - larger);

@@ -25,8 +25,8 @@ struct QkvArgs {
   const PackedMatrix* packed;  // q, k and v in strips, for int8 activations; or null
   float rms_eps;
   View<const float, 2> cosines, sines;  // [T, D/2]: rotation of each row
-  View<float, 2> normed;                // [T, H*], scratch: h
-  View<Q8Block, 2> normed_q8;           // [T, H / 32], scratch: h in int8
+  View<float, 2> normed;                // [T, H*], scratch: the normed rows (h)
+  View<Q8Block, 2> normed_q8;           // [T, H / 32], scratch: the normed rows in int8
   View<float, 3> q;                     // [T, Nq, D*]: receives the rotated queries
   LayerKv kv;
 };

@@ -18,8 +18,8 @@
 namespace nibble::cpu {
 namespace {
 
-// Score of a sink that adds nothing to the softmax. It is not minus infinity, because the difference of two
-// infinite scores would be NaN.
+// Score of a sink that adds nothing to the softmax. The score is not minus infinity, because the difference
+// of two infinite scores would be NaN.
 constexpr float kNoSink{-1e30f};
 
 void to_split(const float* from, ptrdiff_t count, float* to) {

@@ -21,7 +21,8 @@ namespace nibble::cpu {
 class HeadDrafter {
  public:
   // If the head's file lacks the embedding or unembedding, uses those of `model`, which must outlive this
-  // object; InputError if the model has freed them. `int8`: whether MXFP4 matrices take int8 activations.
+  // object. Throws InputError if the model has freed them. `int8`: whether MXFP4 matrices take int8
+  // activations.
   HeadDrafter(const BackendOptions& options, const Weights& model, const Machine& machine, bool int8);
 
   // start() prepares a step of num_rows rows. keep() stores `x`, the output of `layer`, if the head reads it.
@@ -46,7 +47,7 @@ class HeadDrafter {
   struct Chains {
     std::vector<size_t> indices;  // index of each chain in DraftSlots::chains
     std::vector<BatchRow> rows;   // input row of each chain for its next draft
-    std::vector<int> outputs;     // indices into `rows`: all rows
+    std::vector<int> outputs;     // indices of the rows in `rows` that need outputs: those of all rows
   };
   // One Run per chain; only its page table is used. `pages` holds the tables' storage.
   struct ChainRuns {

@@ -1,6 +1,6 @@
-// A matrix of a draft head and its product with some rows. If rows are whole blocks, it is stored in MXFP4 by
-// default. The time of a draft is proportional to the bytes read; MXFP4 has a quarter of BF16's bytes, and
-// hardly fewer drafts are accepted (docs/speculation.md).
+// A matrix of a draft head, and its product with some rows. A matrix whose rows are whole blocks is stored in
+// MXFP4 by default: the time of a draft is proportional to the bytes read, MXFP4 has a quarter of BF16's
+// bytes, and hardly fewer drafts are accepted (docs/speculation.md).
 #pragma once
 
 #include <memory>
@@ -18,8 +18,9 @@ namespace nibble::cpu {
 
 class HeadMatrix {
  public:
-  // `format`: kMxfp4 to convert, or kBf16 to keep the stored format. `int8`: an MXFP4 matrix of whole strips
-  // takes int8 activations. Throws InputError, which names `source`, if no kernel reads the stored format.
+  // `format`: kMxfp4 to convert, or kBf16 to keep the stored format. `int8`: whether an MXFP4 matrix of whole
+  // strips takes int8 activations. Throws an InputError that names `source` if no kernel reads the stored
+  // format.
   HeadMatrix(const Matrix& matrix, Format format, const Machine& machine, bool int8,
              const std::string& source);
   int rows() const { return matrix_.rows; }

@@ -14,8 +14,9 @@
 namespace nibble::cpu {
 namespace {
 
-// A pair is a row and its k-th expert; its number is row * K + k. The pairs of this rank's experts are sorted
-// by expert, then by row. A pair's index in this order is its place. A group is all pairs of one expert.
+// A pair is a row and the row's k-th expert; the pair's number is row * K + k. The pairs of this rank's
+// experts are sorted by expert, then by row. A pair's index in this order is its place. A group is all pairs
+// of one expert.
 struct Group {
   int expert;  // index among this rank's experts
   ptrdiff_t first, count;
@@ -63,7 +64,7 @@ float swiglu(float gate, float linear, float limit) {
 // Computes 32 outputs of swiglu, in split order, from 64 elements of u (gates and linear parts alternate).
 void swiglu_block(const float* u, const float* biases, float limit, float* gated) {
   for (ptrdiff_t i = 0; i < kBlock / 2; i += 4) {
-    Floats part[4];  // each: gate and linear part of an even output, then of the next odd output
+    Floats part[4];  // each vector: gate and linear part of an even output, then of the next odd output
     for (ptrdiff_t v = 0; v < 4; ++v) part[v] = load(u + 4 * (i + v)) + load(biases + 4 * (i + v));
     const auto low = [](Floats a, Floats b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); };
     const auto high = [](Floats a, Floats b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); };
@@ -97,7 +98,8 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
   }
 }
 
-// Computes h for the pairs of an expert from rows [first_row, first_row + kUpRows) of W1. Float activations.
+// Computes h for the pairs of an expert, with float activations, from rows [first_row, first_row + kUpRows)
+// of W1.
 constexpr ptrdiff_t kUpRows{32};
 void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
                      ptrdiff_t first_row) {

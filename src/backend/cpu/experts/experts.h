@@ -8,9 +8,9 @@
 // token: 52.9 MB per layer).
 //
 // Design: (row, k) pairs are grouped by expert. In the first of two loops, a work item is a panel of one
-// expert's W1. It also applies swiglu, because gates and linear parts are alternate rows. In the second loop,
-// a work item is a panel of W2 of all experts. It adds the K terms of an element of x in the router's order
-// of k, so the result of a row does not depend on other rows' experts.
+// expert's W1. The item also applies swiglu, because gates and linear parts are alternate rows. In the second
+// loop, a work item is a panel of W2 of all experts. The item adds the K terms of an element of x in the
+// router's order of k, so the result of a row does not depend on other rows' experts.
 #pragma once
 
 #include "backend/cpu/machine.h"
@@ -30,10 +30,10 @@ struct ExpertsArgs {
   const PackedExperts* packed;  // W1, W2 in strips, for int8 activations; or null
   IndexRange own;               // the experts whose weights this rank has; other experts add nothing
   float swiglu_limit;
-  View<float, 2> gated;  // [T K, I*], scratch for float activations: h
+  View<float, 2> gated;  // [T K, I*], scratch for float activations: the outputs of swiglu (h)
   // Scratch for int8 activations. Rows are sorted by expert: rows with the same weights are adjacent.
   View<Q8Block, 2> normed_q8;  // [T K, H / 32]: normed rows
-  View<Q8Block, 2> gated_q8;   // [T K, I / 32]: h
+  View<Q8Block, 2> gated_q8;   // [T K, I / 32]: the outputs of swiglu (h)
   View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch: products with W2
   View<float, 2> x;            // [T, H]: the residual stream
 };

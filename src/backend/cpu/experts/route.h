@@ -16,10 +16,10 @@ struct RouteArgs {
   View<const float, 2> x;     // [T, H]: the residual stream
   const LayerWeights& layer;  // its mlp_norm, router and router_bias are read
   float rms_eps;
-  View<float, 2> logits;   // [T, E], scratch: l
-  View<float, 2> normed;   // [T, H*]: receives h, which the experts read too
+  View<float, 2> logits;   // [T, E], scratch: the router's logits (l)
+  View<float, 2> normed;   // [T, H*]: receives the normed rows (h), which the experts read too
   View<int, 2> chosen;     // [T, K]: receives the indices of experts
-  View<float, 2> weights;  // [T, K]: receives their weights in the sum
+  View<float, 2> weights;  // [T, K]: receives the experts' weights in the sum
 };
 void route(const RouteArgs& args);
 

@@ -27,7 +27,8 @@ struct TileConfig {
   uint8_t rows[16];
 };
 
-// Tiles 0 to 3 hold C, and 4 and 5 hold A, for num_tokens tokens. Tiles 6 and 7 hold B.
+// Sets the shapes of the tile registers for num_tokens tokens: registers 0 to 3 hold tiles C, registers 4 and
+// 5 hold tiles A, and registers 6 and 7 hold tiles B.
 void configure(int num_tokens) {
   TileConfig config{};
   config.palette = 1;
@@ -58,7 +59,8 @@ struct Mxfp4 {
     }
     return to;
   }
-  // Returns 2^(e - 127) for each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
+  // Returns 2^(e - 127) for each row's E8M0 code e. Code 0 gives a subnormal, and code 255 gives NaN
+  // (avx2_strip.h explains how).
   static __m512 scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(
@@ -148,7 +150,8 @@ inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sum
   }
 }
 
-// `is_whole`: all 16 tokens are present. If not, the sums of the absent tokens stay zero.
+// Multiplies one chunk of a strip. `is_whole`: whether all 16 tokens are present. If false, the sums of the
+// absent tokens stay zero.
 template <bool is_whole>
 inline void product(const ProductArgs& args) {
   alignas(64) int32_t sums[4][kTile * kRows];

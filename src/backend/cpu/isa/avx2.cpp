@@ -17,7 +17,8 @@ struct Avx2 {
     Vec even, odd;
   };
   static constexpr int kLanes{8};
-  // Takes all 16 registers: 8 sums, 2 weights, the table and masks. Activations stay in memory.
+  // A tile of 2 tokens uses all 16 registers: 8 sums, 2 weights, the table and masks. Activations are read
+  // from memory.
   static constexpr int kTileTokens{2};
 
   static Vec zero() { return _mm256_setzero_ps(); }

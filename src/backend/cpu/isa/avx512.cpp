@@ -37,7 +37,7 @@ struct Avx512 {
     const auto halves = [](Vec x, Vec y) {
       return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
     };
-    const Vec ab = halves(a, b), cd = halves(c, d);  // 4 x 8 partial sums
+    const Vec ab = halves(a, b), cd = halves(c, d);  // 8 partial sums of each of a, b, c and d
     const Vec fours = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
     const Vec twos = _mm512_add_ps(fours, _mm512_permute_ps(fours, 0x4E));
     const Vec ones = _mm512_add_ps(twos, _mm512_permute_ps(twos, 0xB1));  // the four sums, each in 4 lanes

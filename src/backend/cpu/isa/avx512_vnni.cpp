@@ -1,4 +1,5 @@
-// AVX-512 VNNI and BW: 64 byte products per instruction. Intel servers since Cascade Lake, AMD since Zen 4.
+// AVX-512 VNNI and BW: 64 byte products per instruction. Intel's servers have them since Cascade Lake, AMD's
+// processors since Zen 4.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -25,7 +26,8 @@ struct Avx512Vnni {
   static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats to_float(Ints v) { return _mm512_cvtepi32_ps(v); }
 
-  // `offset`: initial sum, which compensates for the constant that is added to the weights (Q8Block).
+  // Returns the block sum of each row. `offset`: initial sum, which compensates for the constant that is
+  // added to the weights (Q8Block).
   static Ints dot(const Weights& weights, const int8_t* codes, int32_t offset) {
     __m512i sum = _mm512_set1_epi32(offset);
     for (int w = 0; w < 8; ++w) {
@@ -55,7 +57,8 @@ struct Mxfp4 : Avx512Vnni {
     return weights;
   }
 
-  // Returns 2^(e - 127) for each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
+  // Returns 2^(e - 127) for each row's E8M0 code e. Code 0 gives a subnormal, and code 255 gives NaN
+  // (avx2_strip.h explains how).
   static Floats scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(

@@ -1,4 +1,5 @@
-// AVX-VNNI: AVX-512's VNNI instructions in 256 bits. Intel clients since Alder Lake, AMD since Zen 5.
+// AVX-VNNI: AVX-512's VNNI instructions for vectors of 256 bits. Intel's client processors have them since
+// Alder Lake, AMD's processors since Zen 5.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -9,7 +10,8 @@
 namespace nibble::cpu {
 namespace {
 
-// `offset`: initial sum, which compensates for the constant that is added to the weights (Q8Block).
+// Returns the block sum of each row. `offset`: initial sum, which compensates for the constant that is added
+// to the weights (Q8Block).
 __m256i block_sum(const Avx2Strips::Weights& weights, const int8_t* codes, int32_t offset) {
   __m256i sum = _mm256_set1_epi32(offset);
   for (int w = 0; w < 8; ++w) {

@@ -1,7 +1,7 @@
 // Arguments and declarations of the loops that exist once per instruction set. Files of this folder are
-// compiled for instruction sets that the machine may lack. They include only intrinsics and headers of this
-// folder, and this header defines no function. If several files compile an inline function, the linker keeps
-// one copy, which could contain AVX-512 instructions.
+// compiled for instruction sets that the machine may lack. The files include only intrinsics and headers of
+// this folder, and this header defines no function. If several files compile an inline function, the linker
+// keeps one copy, which could contain AVX-512 instructions.
 //
 // Float activations are in split order: in each block of 32 elements the 16 even ones, then the 16 odd ones,
 // with rows zero-padded to whole blocks. So every weight format is decoded without a shuffle: a 32-bit word

@@ -1,4 +1,5 @@
-// NEON with the dot product extension. Arm since Neoverse N1 and Cortex-A76, Apple since A11.
+// NEON with the dot product extension. Arm's cores have it since Neoverse N1 and Cortex-A76, Apple's since
+// A11.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64

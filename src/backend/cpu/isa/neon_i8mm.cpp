@@ -1,4 +1,5 @@
-// NEON's int8 matrix extension: 32 products per instruction. Arm since Neoverse V1 and N2, Apple since M2.
+// NEON's int8 matrix extension: 32 products per instruction. Arm's cores have it since Neoverse V1 and N2,
+// Apple's since M2.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64

@@ -41,7 +41,8 @@ struct NeonMxfp4 : NeonStrips {
     return weights;
   }
 
-  // Returns 2^(e - 127) for each row; e = 0 gives a subnormal, 255 NaN (avx2_strip.h explains how).
+  // Returns 2^(e - 127) for each row's E8M0 code e. Code 0 gives a subnormal, and code 255 gives NaN
+  // (avx2_strip.h explains how).
   static Floats scale(const uint8_t* p) {
     uint32_t bytes;
     __builtin_memcpy(&bytes, p, sizeof bytes);

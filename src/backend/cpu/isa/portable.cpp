@@ -24,7 +24,7 @@ constexpr E4m3Floats kE4m3 = [] {
 struct Portable {
   using Vec = float __attribute__((vector_size(16)));
   using Words = uint32_t __attribute__((vector_size(16)));
-  using Table = float;  // the scale: values are looked up in memory
+  using Table = float;  // only the scale: magnitudes are looked up in memory, not in a vector register
   struct Pair {
     Vec even, odd;
   };

@@ -14,7 +14,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Prefetch distance for codes. Needed because the hardware prefetcher stops at the end of a 4 KB page.
+// Distance at which codes are prefetched. The hardware prefetcher alone stops at the end of a 4 KB page.
 constexpr ptrdiff_t kPrefetchBytes{2048};
 
 template <class Strip, int num_tokens>

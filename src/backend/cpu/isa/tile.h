@@ -22,7 +22,8 @@ namespace {
 
 constexpr int kTileRows{4};
 
-// 2^(e - 127) for every E8M0 byte; 255 is NaN. A table, because a load with broadcast uses no vector unit.
+// A table of 2^(e - 127) for every E8M0 code e; NaN for 255. Kernels load the scale from a table, because a
+// load with broadcast uses no vector unit.
 struct E8m0Floats {
   float of[256];
 };
@@ -146,7 +147,8 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
-  // Only the first tile of tokens prefetches, within the panel: the next panel may be another thread's.
+  // Only the first tile of tokens prefetches, and only rows of this panel: another thread may have the next
+  // panel.
   const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
   for (int block = 0; block < num_blocks; ++block) {
     if (is_followed) rows[0].prefetch(args, block);
@@ -187,7 +189,8 @@ inline void dot(const DotArgs& args) {
   for (; row < end; ++row) dot_rows<Simd, Row, 1, Simd::kTileTokens>(args, row, 0);
 }
 
-// Adds to 32 elements of `out` from `first` on. A row of values that ends within these 32 is zero-padded.
+// Adds the weighted values to 32 elements of `out`, from element `first` on. A row of values that ends within
+// these 32 elements is zero-padded.
 template <class Simd, class Row, int num_heads>
 inline void weigh_block(const WeighArgs& args, int head, int first) {
   const bool is_whole = first + kBlock <= args.head_dim;

@@ -16,8 +16,9 @@ namespace nibble::cuda {
 std::string why_no_device();  // returns one line that says why no GPU is usable; empty if a GPU is usable
 
 const DeviceCaps& device_caps();  // returns properties of the thread's GPU; queries the driver once per GPU
-// Returns the free GPU memory now. It queries the driver, which is too slow for each step. If host and GPU
-// share memory, returns the host's available memory, because the driver counts the page cache as used.
+// Returns the free GPU memory now. Do not call free_device_bytes() in each step: a query of the driver is too
+// slow. If host and GPU share memory, returns the host's available memory, because the driver counts the page
+// cache as used.
 size_t free_device_bytes(const DeviceCaps& caps);
 
 // copy_to_device() copies bytes to GPU memory. fill_on_device() sets each byte of a range of GPU memory to

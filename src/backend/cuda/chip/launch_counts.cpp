@@ -17,7 +17,7 @@ void LaunchCounts::add(const LaunchCounts& others) {
   for (const Entry& entry : others.entries_) raise(entry.kernel, entry.count);
 }
 
-// Entries are only appended, so the entries of `earlier` come first here, in the same order.
+// Entries are only appended, so the first entries of this object are those of `earlier`, in the same order.
 LaunchCounts LaunchCounts::since(const LaunchCounts& earlier) const {
   LaunchCounts difference = *this;
   for (size_t i = 0; i < earlier.entries_.size(); ++i)

@@ -23,7 +23,7 @@ class LaunchCounts {
     const char* kernel;  // compared by address: equal literals of two files have two entries
     size_t count;
   };
-  std::vector<Entry> entries_;  // in order of first launch
+  std::vector<Entry> entries_;  // kernels in the order of their first launches
 };
 
 }  // namespace nibble::cuda

@@ -5,7 +5,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Returns nibble's domain of ranges; null without a profiler.
+// Returns the NVTX domain of nibble's ranges; null if no profiler is attached.
 nvtxDomainHandle_t domain() {
   static const nvtxDomainHandle_t handle = nvtxDomainCreateA("nibble");
   return handle;

@@ -10,7 +10,7 @@
 namespace nibble::cuda {
 
 struct LaunchSize {
-  unsigned num_ctas, num_threads;  // num_threads: per CTA
+  unsigned num_ctas, num_threads;  // num_threads: threads per CTA
 };
 
 // Launches a kernel. `what` says what the kernel does, for error messages: "reading its memory".

@@ -51,8 +51,8 @@ struct TokenInput {
 
 struct alignas(16) RowInput {
   TokenInput token;
-  // The row's position. If the source is kDraftChain, embed() computes it; until then the field is 0 for the
-  // token before the chain's drafts, and n for draft n - 1 of the chain.
+  // The row's position. If the token's source is kDraftChain, embed() computes the position. Until then the
+  // field is 0 for the token before the chain's drafts, and n for draft n - 1 of the chain.
   int32_t position;
   // Index in StepInput::page_ids at which the ids of the row's pages begin, minus the page table's
   // first_page. So position p is in page page_ids[full_pages + p / kPagePositions]; in sliding layers,

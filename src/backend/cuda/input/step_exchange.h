@@ -31,7 +31,7 @@ struct StepOutput {
   unsigned long long met_ns;  // when all ranks had sampled their tokens; 0 with a single rank
   uint32_t step;
 };
-static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // RowOutputs follow in memory
+static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // a step's RowOutputs follow its StepOutput
 
 struct StepExchange {
   InputHeader* inputs[2]{};

@@ -26,8 +26,8 @@ namespace {
 static_assert(kPagePositions == kPageTokens);
 static_assert(kMostDeals * kMaxColumns >= kOutputRows);  // unembed_dealt(): a counter for each pass
 
-// Returns the number of segment sums that qkv_split() or project_split() stores, whichever is larger. It is
-// the same for every layout of weights.
+// Returns the number of segment sums that qkv_split() or project_split() stores, whichever is larger. The
+// number is the same for every layout of weights.
 size_t num_split_sums(const Config& config, int num_tokens) {
   const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
             both = 2 * config.num_kv_heads * config.head_dim;

@@ -17,8 +17,8 @@
 
 namespace nibble::cuda {
 
-// kOutputRows: largest number of rows in a launch of logits, which reads all of lm_head. kDownloadedRows: the
-// limit if the logits are copied to the host, because pinned memory is scarce.
+// kOutputRows: largest number of rows in one launch that computes logits. Every such launch reads all of
+// lm_head. kDownloadedRows: the limit if the logits are copied to the host, because pinned memory is scarce.
 inline constexpr int kOutputRows{256}, kDownloadedRows{64};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 // Returns the largest number of rows per launch of attend_rows(): the rows' partial softmaxes must fit in
@@ -62,7 +62,7 @@ struct Workspace {
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
-  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // for RoutingMailbox; zero before step 1
+  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // arrays of RoutingMailbox; zero before step 1
   uint32_t* step{nullptr};  // number of the current step; zero before the first
   // Counters of kernels, zero before the first step: embed and route have one each, experts_down has
   // kMaxExpertsPerToken, sample kOutputRows, attend [rows, Nkv], unembed 1 + kMostDeals.

@@ -1,6 +1,6 @@
 // Fractions of a chip's rates that nibble's kernels reach, for predictions (predict.h). The constants were
 // fitted together to records of one H100 and one H200 (records/cuda-bench.jsonl, records/cuda-profile.jsonl;
-// commit 2494259) and to launches for 48 to 96 multiprocessors (records/cuda-predict.jsonl, commit 4fa7ba9).
+// commit 2494259) and to launches on 48 to 96 multiprocessors (records/cuda-predict.jsonl, commit 4fa7ba9).
 // tools/predict_records prints the errors of the predictions. Fit the constants again only after a change
 // that makes most steps faster.
 #pragma once
@@ -16,15 +16,16 @@ inline constexpr double kReadShare{0.96}, kCacheShare{0.38};
 inline constexpr double kWeightsPerClock{26};
 
 // Fractions of ChipSpeeds::products_per_clock. wgmma: kWgmmaShare for matrices, kWgmmaAttendShare for
-// attention. mma.sync: kMmaShare (a guess), but at most kMostMmaProducts products per clock, as on Hopper.
+// attention. mma.sync: kMmaShare (a guess), limited to kMostMmaProducts products per clock, which Hopper
+// reaches.
 inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.59}, kMostMmaProducts{0.2};
 
-// kLaunchSeconds: time of a launch apart from transfers and products, for launch boundaries, the latency of
+// kLaunchSeconds: time of a launch besides its transfers and products: launch boundaries, the latency of
 // activations, and sums over a CTA. kLaunchApartSeconds is added on chips that cannot start a launch while
-// the previous one ends. It was measured on an H100, with both kinds of launches.
+// the previous one ends. On an H100, this is the difference between such launches and launches that overlap.
 inline constexpr double kLaunchSeconds{2.6e-6}, kLaunchApartSeconds{1.0e-6};
 
-// Up to this number of rows, no separate launches compute norms.
+// Largest number of rows of a step in which no separate launches compute norms.
 inline constexpr int kFusedNormRows{2};
 
 }  // namespace nibble::cuda

@@ -13,7 +13,7 @@ StepGraph::StepGraph(const OwnedStream& stream, const std::function<void()>& enq
   const LaunchCounts before = stream.counts();
   enqueue();
   launches_ = stream.counts().since(before);
-  stream.counts() = before;  // the captured launches have not run yet
+  stream.counts() = before;  // restores the counts: the captured launches have not run yet
   check(cudaStreamEndCapture(stream, &graph), "capturing a step");
   const cudaError_t error = cudaGraphInstantiate(&executable_, graph, 0);
   cudaGraphDestroy(graph);

@@ -138,9 +138,8 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
 }
 
 // Returns the number of chunks for positions 0 to `position`, rounded up so that few graphs serve many steps.
-// Up to 64 chunks, the number is rounded up to a power of two; above, to a multiple of a quarter of the next
-// lower power of two. Larger numbers are rounded less, because the CTAs of unused chunks delay the next
-// kernel.
+// Up to 64 chunks, the number is rounded up to a power of two. Numbers above 64 are rounded up to a multiple
+// of a quarter of the next lower power of two: less, because the CTAs of unused chunks delay the next kernel.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);
@@ -297,7 +296,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const auto chain = has_head_ && begins_drafts(run) ? std::optional(next_chain++) : std::nullopt;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_page_) : 0;
-    if (chain)  // spare page of the head's cache, for slots after the run's pages
+    if (chain)  // adds the spare page of the draft head's cache, which has the slots after the run's pages
       in.page_ids[next_page++] =
           static_cast<uint32_t>(spare_page_) + static_cast<uint32_t>(kSparePages + *chain);
     const uint32_t sliding = is_here ? add_table(run.sliding, first_page_) : 0;

@@ -24,8 +24,8 @@ constexpr int graph_rows(int num_tokens) {
   return (num_tokens + step - 1) / step * step;
 }
 
-// Smallest number of attention rows of a rank with its own KV cache; padding rows fill up to it. With fewer
-// rows, kernels would compute norms themselves, for which rows must be contiguous. A padding row repeats the
+// Smallest number of attention rows of a rank with its own KV cache; padding rows are added to reach it. With
+// fewer rows, kernels would compute norms themselves, which needs contiguous rows. A padding row repeats the
 // step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
@@ -44,8 +44,8 @@ struct StepShape {
   bool writes_kv{false};   // whether attend_rows() writes K and V: true if no two rows share a sequence
   bool have_trees{false};  // whether some drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // number of DraftRuns; 0 if the step has neither a draft head nor trees
-  // For the draft head (otherwise 0): the number of chains, the largest number of drafts of a chain, and the
-  // largest number of attention chunks of a row.
+  // The number of draft chains, the largest number of drafts of a chain, and the largest number of attention
+  // chunks of a row. Without a draft head, all three are 0.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool draft_trees{false};  // whether a run requests several drafts per position (DraftRequest::topk)
   // Returns whether the step runs as a graph. Steps that decode or verify drafts do, because they have few
@@ -93,7 +93,7 @@ struct TreeOfStep {
 };
 
 // Writes batches to the buffers that embed reads: buffer n % 2 for step n (step_exchange.h). `step_` counts
-// the steps whose embed was enqueued, so neither batches without tokens nor failed launches.
+// the steps whose embed was enqueued. Batches without tokens and failed launches are not counted.
 class InputUpload {
  public:
   // `device_step`: number of steps, counted by embed on the GPU. `rank`: selects one of several KV caches.
@@ -117,7 +117,7 @@ class InputUpload {
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
-    int num_single_rows{0};  // single rows of all ranks, with padding
+    int num_single_rows{0};  // number of rows that are in no tile, on all ranks together; includes padding
     bool has_spare_rows{false};
     size_t num_page_ids{0};
   };

@@ -59,7 +59,7 @@ std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   return all;
 }
 
-// Returns the trial of the kernels that the table selects; null if it was not run.
+// Returns the trial of the kernels that the table selects; null if these kernels were not tried.
 const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const OfRows& trials) {
   const StepTrial* found = nullptr;
   int of_rows = 0;

@@ -61,8 +61,8 @@ std::vector<TunedSteps> tuned_steps(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, std::span<const StepChoice> now);
 
 // Converts choices to ranges of row counts. If the kernels at two successive tried numbers of rows differ,
-// the second kernel begins where the plan switches kernels between these numbers or, if the plan does not
-// switch there, at the second number.
+// the range of the second kernel begins where the plan switches kernels between these numbers or, if the plan
+// does not switch kernels between them, at the second number.
 std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, const Plan& plan);
 

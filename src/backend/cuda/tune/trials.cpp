@@ -143,7 +143,8 @@ class TrialModel {
     if (shape.num_tokens <= kOutputRows) unembed(step, 0, shape.num_outputs);
   }
 
-  // Returns microseconds per operation and layer (unembed: per step). Overlaps of launches count once.
+  // Returns microseconds per operation and layer (unembed: per step). Time in which two launches overlap
+  // counts for the earlier launch only.
   std::map<Operation, double> times_of(const std::vector<TimedWork>& step) const {
     std::map<Operation, double> sums;
     double end = step.front().begin;
@@ -208,7 +209,7 @@ class Trials {
       for (size_t c = 0; c < candidates_.size(); ++c)
         if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
           right_.emplace_back(c, rows);
-      meter_.add(right_.size() == num_before ? 2 : 1);  // without a right candidate, the timing is skipped
+      meter_.add(right_.size() == num_before ? 2 : 1);  // 2: no candidate is right, so the timing is skipped
     }
   }
 

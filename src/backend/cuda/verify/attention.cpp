@@ -68,7 +68,8 @@ std::vector<AttendCase> attend_cases() {
     for (const int window : {0, 128})
       for (const auto& runs : {decoding({0, 255, 300, 1500}), few})
         cases.push_back({8, 1, window, runs, Values::kTypical, 8, sink});
-  // Draft trees at a page's start, end and middle, at edges of windows and chunks, and batched with chains.
+  // Adds draft trees at a page's start, end and middle, at edges of windows and chunks, and in steps with
+  // chains.
   for (const int window : {0, 1, 2, 5, 32, 33, 128})
     for (const auto& runs : {std::vector<TestRun>{tree(0, 1), tree(32, 1), tree(22, 2), tree(27, 1), {40, 1}},
                              std::vector<TestRun>{tree(95, 1), {250, 5}, tree(250, 3), tree(505, 1)}})
@@ -80,19 +81,20 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // Rows of 32, 33 and 66 chunks. The last CTA to finish merges at most 32 chunks at a time.
+  // Adds rows of 32, 33 and 66 chunks. The last CTA to finish merges at most 32 chunks at a time.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Rows with more chunks than a CTA merges at once. Several CTAs merge the chunks of such a row, one head
-  // each.
+  // Adds rows with more chunks than a CTA merges at once. Several CTAs merge the chunks of such a row, each
+  // for one head.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
-  // A row of 12 chunks, whose CTAs exchange results, in a step with rows of one chunk.
+  // Adds a row of 12 chunks, whose CTAs exchange results, in a step with rows of one chunk.
   cases.push_back({1, 1, 0, decoding({3000, 5, 40, 70})});
-  // Values of 0, because a 0 in the mailbox must not be mistaken for a word that has not arrived.
+  // Adds values of 0, because a 0 in the mailbox must not be mistaken for a word that has not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // Each CTA takes several chunks. A row's last chunk has one page, eight pages or another number of pages.
+  // Adds rows of which each CTA takes several chunks. The last chunk has one page, eight pages or another
+  // number of pages.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -102,7 +104,7 @@ std::vector<AttendCase> attend_cases() {
 }
 
 // Returns q, k and v in two parts, as qkv() stores them, with queries multiplied by c.sharpness. The second
-// parts are zero if has_rest is false; otherwise only those of every other row are zero.
+// parts are zero in every second row or, if has_rest is false, in all rows.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
@@ -203,7 +205,7 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
     }
 }
 
-// Returns the number of chunks of the case's longest row, rounded up to a power of two, as for a step.
+// Returns the number of chunks of the case's longest row, rounded up to a power of two.
 int max_chunks_of(const AttendCase& c) {
   int needed = 1;
   for (const TestRun& run : c.runs)

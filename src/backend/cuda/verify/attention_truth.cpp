@@ -77,7 +77,7 @@ struct Head {
 
 // Computes one head of one row. The kernels compute exponentials page by page (32 positions), relative to a
 // whole number R: the larger of kHeadroom above the head's sink, and the page's largest score rounded up.
-// They round the exponentials to bfloat16 before they multiply and add them. They join pages and chunks by
+// The kernels round exponentials to bfloat16 before multiplying and adding them, and join pages and chunks by
 // factors that are powers of two; only the sink's own factor is not. A kernel's R of a page may differ by 1
 // from the R computed here: a kernel keeps the head's R while exponentials are below 2, and it may round a
 // score near a whole number the other way. The page's exponentials are then doubled or halved, and their

@@ -1,5 +1,5 @@
 // Expected result of a block-scaled product (ptx/block_mma.cuh), in double precision, from the registers of
-// all 32 lanes. It shares no code with the kernels: the places of elements are written here a second time.
+// all 32 lanes. This file shares no code with the kernels: it defines the places of elements a second time.
 #pragma once
 
 #include <cstdint>

@@ -72,8 +72,8 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// Return the distance between a format's numbers near x. For E2M1 it is 4 from 6 on: 6 is the largest number,
-// and with MXFP4's smaller scale, values up to 8 are rounded to 6.
+// Return the distance between a format's numbers near x. From 6 on, the distance of E2M1 is 4: 6 is the
+// largest number, and with MXFP4's smaller scale, values up to 8 are rounded to 6.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {

@@ -16,14 +16,14 @@ struct HostBlocks {
   std::vector<uint8_t> codes;
   std::vector<uint32_t> scales;
 
-  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // of a row, including padding
+  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // returns blocks per row, with padding
   uint8_t scale(int row, int block, int term) const;
   double code(int row, int col, int term) const;  // returns a code's value without its scale
   double value(int row, int col) const;           // returns the sum of the terms, each with its scale
 };
 
-// Scales of a block of 32 elements. In a kernel, four lanes hold 8 elements each; the lanes' errors, by which
-// MXFP4's scale is chosen, are added in the same order here.
+// Scales of a block of 32 elements. In a kernel, four lanes hold 8 elements each, and MXFP4's scale is chosen
+// by the sum of the lanes' errors. scales_of_block() adds these errors in the kernel's order.
 struct BlockScales {
   uint32_t largest;  // float32 bits of the block's largest magnitude
   uint8_t mxfp8, mxfp4;
@@ -33,8 +33,8 @@ BlockScales scales_of_block(const float (&x)[4][8]);
 // Quantises rows by the code of the kernels, compiled for the host.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// Returns the numbers that a block-scaled product multiplies. `is_native`: whether the instruction computes
-// the product; if false, its twin does.
+// Returns the numbers that a block-scaled product multiplies. `is_native`: whether the block-scaled mma
+// instruction computes the product; if false, the instruction's software twin does.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 class DeviceBlocks {  // HostBlocks in GPU memory

@@ -15,7 +15,8 @@ namespace nibble::cuda::verify {
 
 inline constexpr int kHeadDim{64};
 
-// New tokens of one sequence. Without `parents` positions are consecutive (DraftedTokens in model/batch.h).
+// New tokens of one sequence. If `parents` is empty, the tokens have consecutive positions; otherwise they
+// form a tree (DraftedTokens::parents in model/batch.h).
 struct TestRun {
   int first_position, num_tokens;
   std::vector<int> parents{};

@@ -15,7 +15,7 @@ namespace nibble::cuda::verify {
 // logits, the expert with the lower number comes first.
 struct ExpectedRouting {
   std::vector<int> experts;
-  std::vector<double> weights, bounds;  // [K]: the experts' weights, and a kernel's largest error
+  std::vector<double> weights, bounds;  // [K]: the experts' weights, and the largest allowed error of each
 
   // Checks the weight of the expert at index `slot` of the token's choices. The weight must be 0 if this
   // expert is not in `own`.
@@ -42,7 +42,7 @@ class DeviceGroups {
   DeviceGroups(const std::vector<ExpectedRouting>& choices, int num_experts, int max_groups, int size);
 
   // image_pairs() returns the number of rows of an image of pairs that has room for any routing.
-  // image_row_of_pair() returns each pair's row in this image; it is empty without `choices`.
+  // image_row_of_pair() returns each pair's row in this image; empty if no `choices` were given.
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 

@@ -109,7 +109,8 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  // Every fourth case stores no blocks; the others store blocks in one of the three formats.
+  // In every fourth case, rms_norm stores no block-scaled norm. In the other cases, rms_norm also stores the
+  // norm in one of the three block-scaled formats.
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
@@ -234,7 +235,8 @@ std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, co
   return expert_of_pair;
 }
 
-// Choices must be exact: they follow from the kernel's own logits. Experts of other ranks have no groups.
+// Checks the chosen experts. They must be exact, because the expected choices are computed from the kernel's
+// own logits. Experts of other ranks have no groups.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups) {
   const IndexRange own = own_experts(c);

@@ -35,8 +35,8 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // Checks that the buffer of the other step is still poison, and the buffer of this step from byte `from`
-  // on.
+  // Checks that the other step's buffer is still poison, and that this step's buffer still is from byte
+  // `from` on.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
@@ -56,8 +56,8 @@ class PlacesInTurn {
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
 // Returns the number of bytes that follow the rows in the step's input. With up to 4 rows, there are enough
-// bytes that each thread of embed copies twice. The size also depends on the seed, to test other numbers of
-// words.
+// bytes that each thread of embed copies twice. The seed adds up to 3 words of 4 bytes, so that the number of
+// words is not always a multiple of 4.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
@@ -244,9 +244,10 @@ class EvenTokens : public TokenMask {
   void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
 };
 
-// Rows are greedy, have log-probabilities or masks, or are drawn with top_k = 1, which must give the
-// likeliest token. In every second case all rows are greedy, because such steps have their own kernel. Draws
-// among several tokens are tested by tests/backend/cuda/sample_test.cpp.
+// Rows from which tokens are sampled: greedy rows, rows with log-probabilities or masks, and rows with
+// top_k = 1, for which sampling must return the likeliest token. In every second case all rows are greedy,
+// because such steps have their own kernel. tests/backend/cuda/sample_test.cpp tests sampling among several
+// tokens.
 class TestSampling {
  public:
   TestSampling(const Case& c, Stream stream)
@@ -315,7 +316,7 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const DeviceArray<SampleResult> results(num_rows);
   const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
-  // sample also stores results in host memory: here from output row kFirstOutput on.
+  // sample also stores results in host memory. The first output row of this launch is kFirstOutput.
   constexpr size_t kFirstOutput{5};
   const uint32_t number = step_of(c);
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{number});

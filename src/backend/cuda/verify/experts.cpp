@@ -192,7 +192,7 @@ DeviceGroups groups_of(const TestRouting& routing, const Case& c, int size) {
                       max_num_groups(c.num_tokens, num_experts, c.shape.experts_per_token, size), size);
 }
 
-DeviceGroups poisoned_groups(const Case& c, int size) {  // for kernels that must not read groups
+DeviceGroups poisoned_groups(const Case& c, int size) {  // returns groups that a kernel must not read
   const int T = c.num_tokens, K = c.shape.experts_per_token;
   return DeviceGroups(T, K, max_num_groups(T, c.shape.num_experts, K, size), size);
 }
@@ -201,10 +201,11 @@ DeviceGroups poisoned_groups(const Case& c, int size) {  // for kernels that mus
 struct RoutedCase {
   RoutedCase(const Subject& subject, const Case& c)
       : c(c),
-        // If false, the kernel reads groups. `nibble tune` runs such kernels with few rows too.
+        // If false, the kernel reads groups. `nibble tune` also runs kernels that read groups with few rows.
         has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
                                 subject.row.pass.takes_image)),
-        // Groups contain only this rank's pairs. So without a mailbox, all experts count as this rank's.
+        // Groups contain only pairs of this rank's experts. So if the kernel reads groups, all experts count
+        // as experts of this rank.
         own(has_mailbox ? own_experts(c) : IndexRange{0, c.shape.num_experts}),
         routing(c),
         groups(has_mailbox ? poisoned_groups(c, subject.row.pass.columns)

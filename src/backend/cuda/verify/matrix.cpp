@@ -32,8 +32,9 @@ double relative_bound(const Strips& strips) {
 
 // Returns the error bound of block-scaled products. A number's two terms may have three times its magnitude,
 // if the first term is E4M3's smallest. Per 32 columns the twin adds two products of 16 columns, with 18
-// truncations each, and rounds its running sum once. The instruction is undocumented; it is assumed to keep
-// 13 bits of the largest product or addend, as FP8 on Ada and Hopper: 2^-10 of all magnitudes per step.
+// truncations each, and rounds its running sum once. The mma instruction's accuracy is undocumented. Sums are
+// assumed to keep 13 bits of the largest product or addend, as sums of FP8 products do on Ada and Hopper:
+// 2^-10 of all magnitudes per step.
 double relative_bound(const Strips& strips, const BlockProducts& products) {
   const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // a step takes 32 columns of one term
   const double magnitudes = products.num_terms == 2 ? 3 : 1;
@@ -81,7 +82,7 @@ void TestMatrix::pack_bf16(Stream stream) {
   wait_for_stream(stream, "packing weights");
 }
 
-// Quantises on the GPU by the kernel, and on the host by the code that defines the formats.
+// Quantises the matrix on the GPU by the kernel, and on the host by the code that defines the formats.
 void TestMatrix::quantise_bf16(Stream stream) {
   const auto cols = static_cast<size_t>(shape_.cols);
   const bool is_mxfp4 = format_ == Format::kMxfp4;

@@ -14,14 +14,14 @@
 namespace nibble::cuda::verify {
 
 // How block-scaled products (ptx/block_mma.cuh) are computed: the number of terms of each activation, and
-// whether the instruction computes the products (are_native) or its twin.
+// whether the mma instruction (are_native) or its software twin computes the products.
 struct BlockProducts {
   int num_terms;
   bool are_native;
 };
 
 // Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: largest difference from the kernel's
-// numbers. It is 0 for inputs; a kernel that computes a number may round it to the next bfloat16.
+// numbers. The slack of inputs is 0; a kernel that computes a number may round it to the next bfloat16.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
@@ -31,7 +31,7 @@ struct Activations {
   size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
   int rows, cols;
-  std::vector<float> values, slack;  // [rows, cols]: activations; slack of each
+  std::vector<float> values, slack;  // [rows, cols]: activations, and the slack of each activation
   std::optional<BlockProducts> block_products{};
 };
 
@@ -74,14 +74,14 @@ class TestMatrix {
   void pack_bf16(Stream stream);
   void quantise_bf16(Stream stream);
   void pack_mxfp4(Stream stream);
-  // Decodes a row without its E4M3 scale, and returns the scale: products must be multiplied by it.
+  // Decodes a row without its E4M3 scale. Returns this scale, by which products must be multiplied.
   double decode(int matrix, int row, float* to) const;
 
   Format format_;
   MatrixShape shape_;
   Strips strips_;
   std::vector<uint16_t> bf16_;
-  std::vector<uint8_t> codes_, scales_;  // of E4M3 and MXFP4, as in a checkpoint
+  std::vector<uint8_t> codes_, scales_;  // codes and scales of E4M3 or MXFP4, as in a checkpoint
   std::vector<float> row_scales_;        // E4M3: [rows], the scale of each row
   DeviceBuffer packed_, device_row_scales_;
 };

@@ -22,8 +22,8 @@ class TestResidual {
   TestResidual(const Case& c, int num_tokens, const Parts& parts);
 
   ResidualInput input() const;
-  // Returns element i of a token: the sum of all terms, added in float32 in the order of the kernels, whose
-  // result has the same bits.
+  // Returns element i of a token: the sum of all terms. The terms are added in float32 and in the order of
+  // the kernels, so a kernel's sum has the same bits.
   float at(int token, int i) const;
 
  private:

@@ -1,5 +1,5 @@
-// Compares results of wgmma kernels with results of mma.sync kernels. On all GPUs that were measured, their
-// bits are equal.
+// Compares results of wgmma kernels with results of mma.sync kernels. On all GPUs that were measured, the
+// results have equal bits.
 #pragma once
 
 #include <cstring>

@@ -11,7 +11,7 @@ namespace nibble::cuda::verify {
 namespace {
 
 // Shapes around the kernels' granularities: tiles of 64 columns, segments of up to 5 tiles, MXFP4 blocks of
-// 32 columns, strips of 16 rows, passes of 8 tokens (64 for more than 16 tokens). They include partial tiles
+// 32 columns, strips of 16 rows, passes of 8 tokens (64 for more than 16 tokens). The list has partial tiles
 // and strips, token counts off by one, and the sizes of gpt-oss. 33,000 rows of 45 tiles have more sums than
 // a CTA holds; 65 tokens with 8 experts have more pairs than the threads that group them.
 std::vector<Shape> shapes() {

@@ -1,6 +1,6 @@
-// Included before everything else in a .cu file that is compiled for the CPU. Defines CUDA C++'s additions to
-// C++, for GPU threads that are fibers (emulated_gpu.h). The toolkit's headers provide the types and their
-// host functions. Atomics and warp exchanges are here.
+// A .cu file that is compiled for the CPU includes this header before all others. The header defines CUDA
+// C++'s additions to C++, such as atomics and warp exchanges, for GPU threads that are fibers
+// (emulated_gpu.h). The toolkit's headers provide the types and their host functions.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -30,7 +30,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static thread_local  // a CTA is a host thread
+#define __shared__ static thread_local  // one for each CTA: a CTA is a host thread
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __forceinline__ inline
@@ -70,7 +70,8 @@ class Given {
  private:
   const uint8_t* bytes_;
 };
-// All lanes of the warp must call it. The result is valid until the exchange after the next one.
+// Returns the values that all lanes of the warp passed. All lanes must call exchange(). The result is valid
+// until the exchange after the next one.
 template <typename T>
 Given<T> exchange(const T& own) {
   static_assert(sizeof(T) <= kExchangeBytes && std::is_trivially_copyable_v<T>);
@@ -82,7 +83,7 @@ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
 inline void __syncthreads() { nibble::emulated::sync_cta(); }
 inline int __syncthreads_or(int predicate) {
-  static thread_local int any;  // a CTA is a host thread
+  static thread_local int any;  // one for each CTA: a CTA is a host thread
   nibble::emulated::sync_cta();
   any = 0;
   nibble::emulated::sync_cta();

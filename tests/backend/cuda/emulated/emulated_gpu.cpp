@@ -40,7 +40,8 @@ struct Fiber {
   jmp_buf jump;
   std::unique_ptr<uint8_t[]> stack;  // null: the fiber has not started
 };
-// The condition that a GPU thread waits for: `number` differs from `before`. Until then it does not run.
+// The condition that a GPU thread waits for: `number` differs from `before`. Until then the thread does not
+// run.
 struct Wait {
   const unsigned* number{nullptr};
   unsigned before{0};
@@ -101,7 +102,8 @@ class Multiprocessor {
     waits_[current_] = {&number, number};
     leave();
   }
-  // Separate functions: a function in which setjmp() returns twice must not contain the locals of a loop.
+  // begin() and enter() are separate functions, because a function in which setjmp() returns twice must not
+  // contain the locals of a loop.
   [[gnu::noinline]] void begin(Fiber& fiber);
   [[gnu::noinline]] void enter(Fiber& fiber);
 
@@ -119,7 +121,7 @@ class Multiprocessor {
 
 thread_local Multiprocessor* multiprocessor;
 
-// Main function of a fiber. Runs its GPU thread of one CTA after another.
+// Main function of a fiber. Runs the fiber's GPU thread of one CTA after another.
 void Multiprocessor::run_threads() {
   Multiprocessor& own = *multiprocessor;
   for (;;) {

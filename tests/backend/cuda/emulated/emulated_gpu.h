@@ -1,10 +1,11 @@
 // A GPU emulated on the CPU, for tests. It runs kernels compiled as C++, with C++ versions of the functions
 // that are PTX (twins/). A CTA is a host thread, so its __shared__ variables are thread_local variables. Its
 // GPU threads are fibers that yield to each other where they wait. Up to kMostResidents CTAs run at once,
-// because CTAs may wait for each other. The other CTAs follow. A launch has ended when the call returns.
+// because CTAs may wait for each other. The remaining CTAs run afterwards. A launch has ended when the call
+// returns.
 //
-// Tests on it check what a kernel computes and whether it ends. They check no speed and few races: between
-// two exchanges lanes run one after another, and warps run in a changing order.
+// Tests on the emulated GPU check what a kernel computes and whether the kernel ends. They check no speed and
+// few races: between two exchanges lanes run one after another, and warps run in a changing order.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,7 +40,7 @@ void sync_some(int barrier, int num_threads);
 inline constexpr size_t kExchangeBytes{64};
 inline constexpr unsigned kMostResidents{16};
 // Publishes `bytes` bytes of the calling lane. Returns the bytes of all lanes of its warp, at distances of
-// kExchangeBytes. They are valid until the exchange after the next one.
+// kExchangeBytes. The returned bytes are valid until the exchange after the next one.
 const uint8_t* exchange_bytes(const void* own, size_t bytes);
 
 // If set, called for each L2 prefetch of a kernel. Several host threads may call it at the same time.
@@ -47,7 +48,7 @@ extern std::function<void(const void* from, int num_bytes)> on_prefetch;
 
 void run(const dim3& grid, const dim3& threads, size_t shared_bytes, const std::function<void()>& kernel);
 
-// A launch with the arguments of the runtime's launch function.
+// A launch: the kernel, and the configuration and arguments that the runtime's launch function gets.
 struct RecordedLaunch {
   struct Argument {
     const std::type_info& type;
@@ -57,7 +58,7 @@ struct RecordedLaunch {
   const cudaLaunchConfig_t& config;
   std::vector<Argument> arguments;
 };
-// If set, gets every launch, and no kernel runs.
+// If set, this function is called with every launch, and no kernel runs.
 extern std::function<void(const RecordedLaunch&)> on_launch;
 
 template <typename T>

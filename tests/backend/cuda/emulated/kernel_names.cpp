@@ -16,13 +16,14 @@
 namespace nibble::emulated {
 namespace {
 
-// Returns the address at which this program is loaded, the difference to the addresses in its file.
+// Returns the address at which this program is loaded: the difference between an address in memory and the
+// same symbol's address in the program's file.
 uintptr_t load_address() {
   uintptr_t address = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* to) {
         *static_cast<uintptr_t*>(to) = info->dlpi_addr;
-        return 1;  // the program itself is reported first
+        return 1;  // ends the iteration, which reports the program itself first
       },
       &address);
   return address;

@@ -74,8 +74,8 @@ std::vector<Case> cases() {
   return cases;
 }
 
-// Steps of T tokens: one token for each of T sequences, with 1, 4 or 64 chunks of attention; trees of drafts;
-// a prompt; a prompt together with tokens of other sequences.
+// Kinds of steps of T tokens: one token for each of T sequences, with 1, 4 or 64 chunks of attention; trees
+// of drafts; a prompt; a prompt together with tokens of other sequences.
 enum class Kind { kDecode1, kDecode4, kDecode64, kTrees, kPrompt, kMixed };
 constexpr std::pair<Kind, const char*> kKinds[]{{Kind::kDecode1, "decode-1"},   {Kind::kDecode4, "decode-4"},
                                                 {Kind::kDecode64, "decode-64"}, {Kind::kTrees, "trees"},

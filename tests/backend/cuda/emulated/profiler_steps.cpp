@@ -40,7 +40,7 @@ void replace(NvtxFunctionTable table, int id, F* function) {
 
 }  // namespace
 
-// Called by NVTX (profiler_hook.cpp).
+// NVTX calls this function (profiler_hook.cpp).
 extern "C" int attach_profiler(NvtxGetExportTableFunc_t get_table) {
   const auto* callbacks = static_cast<const NvtxExportTableCallbacks*>(get_table(NVTX_ETID_CALLBACKS));
   NvtxFunctionTable table = nullptr;

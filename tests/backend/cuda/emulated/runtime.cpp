@@ -6,7 +6,7 @@
 #include <cstring>
 
 namespace {
-// Multiprocessors of the emulated GPU. They are enough for one rank; tests launch for fewer (pretended.h).
+// Number of multiprocessors of the emulated GPU, enough for one rank. Tests launch for fewer (pretended.h).
 constexpr int kMultiprocessors{64};
 }  // namespace
 

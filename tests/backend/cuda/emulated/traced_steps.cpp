@@ -49,7 +49,8 @@ TEST_P(EmulatedTrace, HasForEachOperationWhatTheReferenceHasWithinTheRoundingsOf
       error += std::pow(double{result.values[i]} - double{same->values[i]}, 2);
       norm += std::pow(double{same->values[i]}, 2);
     }
-    // A few roundings to 8 bits, each of at most 2^-9, in two layers. A wrong row, column or term is above 1.
+    // The tolerance allows a few roundings to 8 bits (at most 2^-9 each) in two layers. A wrong row, column
+    // or term gives an error above 1.
     EXPECT_LT(std::sqrt(error / norm), 0.02);
   }
   EXPECT_THAT(operations, testing::ElementsAre(Operation::kEmbed, Operation::kAttend, Operation::kProject,

@@ -1,6 +1,6 @@
 // A libnccl.so.2 for tests. Its ranks are threads of one process, and its memory is host memory, like the
-// memory of the emulated GPU. It reports the version FAKE_NCCL_VERSION. From call number FAKE_NCCL_ERROR_AT
-// on, every call fails; ncclGetVersion is not counted.
+// memory of the emulated GPU. The library reports version FAKE_NCCL_VERSION. From call number
+// FAKE_NCCL_ERROR_AT on, every call fails; ncclGetVersion is not counted.
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -35,7 +35,8 @@ struct Message {
   size_t bytes;
 };
 
-// Ranks publish the addresses of their data, copy what they receive, and continue when all ranks have copied.
+// A group of ranks. In an exchange, the ranks publish the addresses of their data, copy the data that they
+// receive, and continue when all ranks have copied.
 class Group {
  public:
   explicit Group(int num_ranks) : messages_(static_cast<size_t>(num_ranks)) {}
@@ -68,7 +69,7 @@ class Group {
  private:
   std::mutex mutex_;
   std::condition_variable all_are_here_;
-  std::vector<std::vector<Message>> messages_;  // by rank
+  std::vector<std::vector<Message>> messages_;  // the messages of each rank
   size_t num_here_{0};
   unsigned round_{0};
   bool is_aborted_{false};

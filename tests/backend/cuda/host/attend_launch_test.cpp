@@ -52,9 +52,9 @@ TEST(CudaAttendLaunch, OnlyResidentCtasWithRoomInTheMailboxJoinMoreThanEightChun
 // multiprocessor.
 TEST(CudaAttendLaunch, ManyCtasAreACrowdThatNeverWaitsForEachOther) {
   EXPECT_FALSE(launch_of(98, 1).is_crowded);
-  EXPECT_TRUE(launch_of(99, 1).is_crowded);  // 99 x 8 = 3 x 2 x 132
+  EXPECT_TRUE(launch_of(99, 1).is_crowded);  // 99 rows x 8 heads = 3 x 2 x 132 CTAs
   EXPECT_FALSE(launch_of(24, 16).is_crowded);
-  EXPECT_TRUE(launch_of(25, 16).is_crowded);  // four CTAs for each head
+  EXPECT_TRUE(launch_of(25, 16).is_crowded);  // 25 rows x 8 heads x 4 CTAs per head = 800 CTAs
   for (const int rows : {1, 2, 3, 16, 99, 256})
     for (int chunks = 1; chunks <= 512; ++chunks)
       EXPECT_FALSE(launch_of(rows, chunks).is_crowded && launch_of(rows, chunks).joins_by_mailbox);

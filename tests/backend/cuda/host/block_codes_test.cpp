@@ -61,8 +61,8 @@ TEST(CudaBlockCodes, EightNeighboursHaveEightPlaces) {
   }
 }
 
-// Layout of a word, from strips.h: (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1).
-// Each scale is stored as its E8M0 value plus 126.
+// A word has four scales (strips.h): of rows g and g + 8 for columns 0-31 of a tile, then of rows g and g + 8
+// for columns 32-63. Each scale is stored as its E8M0 value plus 126.
 TEST(CudaBlockCodes, LanesSayTheScalesOfTheirRow) {
   constexpr uint32_t kWord{0xC2B1A090u};
   EXPECT_EQ(weight_scales(kWord, 12), 0x33123312u);  // lane 4 g: row g

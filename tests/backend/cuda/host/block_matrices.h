@@ -20,7 +20,7 @@ struct BlockMatrices {
   int cols() const { return contraction(form); }
 };
 
-// Scales are between 2^-spread and 2^spread. No code is NaN.
+// Returns random operands. Scales are between 2^-spread and 2^spread. No code is NaN.
 inline BlockMatrices random_matrices(BlockForm form, uint64_t seed, int spread) {
   BlockMatrices m{form};
   uint64_t next = 0;

@@ -54,7 +54,7 @@ TEST(CudaBlockTruth, KnowsEveryCodeAndTheEndsOfScales) {
   for (const BlockForm form : kForms) {
     const int num_b_codes = form == BlockForm::kMxfp8 ? 256 : 16;
     for (int code = 0; code < num_b_codes; ++code) {
-      if (form == BlockForm::kMxfp8 && (code & 0x7F) == 0x7F) continue;  // NaN
+      if (form == BlockForm::kMxfp8 && (code & 0x7F) == 0x7F) continue;  // skips NaN
       BlockMatrices m{form};
       for (int k = 0; k < m.cols(); ++k) {
         for (auto& row : m.a) row[k] = static_cast<uint8_t>(code % 16);
@@ -112,7 +112,7 @@ TEST(CudaBlockTruth, NoticesANibbleThatWasNotShiftedToItsPlace) {
 TEST(CudaBlockTruth, AContainerHoldsSixBits) {
   for (uint32_t code = 0; code < 16; ++code) {
     EXPECT_EQ(value_of_container(code << 2), to_float(E2m1{static_cast<uint8_t>(code)})) << code;
-    // Without its shift, the code is an eighth of the number.
+    // A container with the code in bits 2-0, not shifted, has the value code / 8.
     if (code < 8) {
       EXPECT_EQ(value_of_container(code), code / 8.0) << code;
     }

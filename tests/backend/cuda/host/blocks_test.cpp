@@ -25,7 +25,7 @@ std::vector<uint16_t> random_rows(uint64_t seed) {
   return bits;
 }
 
-// Kernels store runs of eight neighbouring codes; `eight` is the index of a run in its row.
+// Kernels store eight neighbouring codes at a time; `eight` is the index of these eight codes in their row.
 TEST(CudaBlockRows, EveryEightHasAPlaceOfItsOwn) {
   for (const BlockFormat format : kBlockFormats) {
     std::set<int> codes, scales;
@@ -53,7 +53,7 @@ TEST(CudaBlockRows, TheHostFindsCodesWhereKernelsPutThem) {
       const uint8_t byte = blocks.codes[first + static_cast<size_t>(is_nibble ? place / 2 : place)];
       EXPECT_NE(is_nibble ? byte >> 4 * (place % 2) & 15 : byte, 0) << col;
       EXPECT_EQ(blocks.value(1, col), 1) << col;
-      const auto* scales = reinterpret_cast<const uint8_t*>(blocks.scales.data() + 2);  // two tiles per row
+      const auto* scales = reinterpret_cast<const uint8_t*>(blocks.scales.data() + 2);  // after row 0's tiles
       EXPECT_EQ(scales[place_of_scale(col / 8)], blocks.scale(1, col / kBlockCols, 0));
     }
 }
@@ -103,7 +103,7 @@ TEST(CudaBlockRows, WrongScalesCodesAndPaddingAreFound) {
       EXPECT_TRUE(finds([](HostBlocks& blocks) { blocks.scales[2] -= 1 << 8; }));
       EXPECT_TRUE(finds(
           [](HostBlocks& blocks) { blocks.codes[3] ^= blocks.format == BlockFormat::kMxfp4 ? 0x40 : 0x20; }));
-      // The second half of the second tile, lane 0: the bytes after its first eight codes.
+      // Corrupts the padding: the second half of the second tile, after lane 0's first eight codes.
       EXPECT_TRUE(finds([&](HostBlocks& blocks) {
         blocks.codes[static_cast<size_t>(row_tile_bytes(format) + eight_bytes(format))] = 1;
         blocks.scales[1] |= 127 << 8;

@@ -53,7 +53,8 @@ std::string pass_text(const Pass& pass) {
   return text;
 }
 
-// Returns the table rows of a plan that run an operation, each with the numbers of rows that find() gives it.
+// Returns the table rows of a plan that run an operation, each with the numbers of rows for which find()
+// returns it.
 std::string ranges_text(const Plan& plan, const Config& config, Operation operation) {
   std::string text;
   for (int from = 1; from <= kMostRows;) {

@@ -61,7 +61,7 @@ TEST(CudaGroups, AreLaunchedWithLittleWaste) {
             << tokens << " tokens, " << chosen << " of " << experts << " experts";
       }
   EXPECT_EQ(max_groups_of(1, 128, 4), 4);  // gpt-oss decoding: one group per chosen expert
-  // A rank with two experts has as many: a group per pair. Groups of other ranks' experts stay empty.
+  // A rank with two experts also needs four: one group per pair. Groups of other ranks' experts stay empty.
   EXPECT_EQ(max_groups_of(1, 2, 4), 4);
 }
 

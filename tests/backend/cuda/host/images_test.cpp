@@ -43,7 +43,7 @@ TEST(CudaImages, MachineCodeRunsOnLaterChipsOfItsGeneration) {
 
 TEST(CudaImages, MachineCodeOfOneChipAloneRunsOnNoOther) {
   EXPECT_FALSE(choose_image(parse_images("120a-real"), 121));
-  EXPECT_FALSE(choose_image(parse_images("90a"), 100));  // not even its PTX runs there
+  EXPECT_FALSE(choose_image(parse_images("90a"), 100));  // even the PTX of sm_90a runs on sm_90 only
   EXPECT_TRUE(choose_image(parse_images("120-real"), 121));
 }
 

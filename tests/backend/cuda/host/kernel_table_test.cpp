@@ -90,7 +90,7 @@ TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryFamily) {
 }
 
 // A table row for --prompt-activations covers the same numbers of rows as the table row that it replaces, on
-// every family. On GPUs without the instruction, its twin runs.
+// every family. On GPUs without block-scaled mma instructions, their software twins run.
 TEST(CudaKernelTable, BlockScaledRowsAreAlternativesToOthers) {
   for (const BlockFormat format : kBlockFormats) {
     std::set<Operation> operations;

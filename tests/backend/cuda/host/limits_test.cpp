@@ -179,7 +179,7 @@ TEST(CudaLimits, EachGpuThatSharesTheModelHasAPlan) {
   const BackendOptions options = room_for(8192);
   const auto plans = memory_plans(config, options, {.gpus = {4, 2, 4, 2}, .parts = {5, 1, 1, 1}});
   ASSERT_EQ(plans.size(), 2u);
-  EXPECT_EQ(plans[0].device, 4);  // in the order of ranks
+  EXPECT_EQ(plans[0].device, 4);  // plans are in the order of ranks
   EXPECT_EQ(plans[1].device, 2);
   EXPECT_EQ(plans[0].plan.kv_bytes, 3 * plans[1].plan.kv_bytes);
   EXPECT_EQ(plans[0].plan.kv_bytes + plans[1].plan.kv_bytes, memory_plan(config, options, {}).kv_bytes);
@@ -240,7 +240,7 @@ TEST(CudaLimits, APlanCountsADraftHead) {
               kAlignments);
   EXPECT_NEAR(static_cast<double>(weights(Format::kBf16)), static_cast<double>(num_tiles * 2048 + kVectors),
               kAlignments);
-  // One page for each page of a full layer, a spare page, and one page for each chain.
+  // The head's cache has one page for each page of a full layer, a spare page, and one page for each chain.
   EXPECT_EQ(with.kv_bytes - without.kv_bytes, size_t{8192 / 32 + 1 + 64} * 32 * 2 * 8 * 64 * 2);
   EXPECT_GT(with.workspace_bytes,
             without.workspace_bytes + size_t{3} * 2880 * 2 * static_cast<size_t>(options.max_batch_tokens));

@@ -181,7 +181,7 @@ TEST(CudaPlan, RefusesWhatNoRowRuns) {
               AllOf(HasSubstr("qkv"), HasSubstr("F32"), HasSubstr("sm_90"), HasSubstr("--backend cpu")));
 }
 
-// A table row for one family replaces the row for all other families.
+// If table rows for the same operation differ in their families, a GPU runs the row of its own family.
 TEST(CudaPlan, TakesAFamilysOwnRow) {
   std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
   const auto kernel_on = [&](const char* gpu, Operation operation) {

@@ -165,8 +165,8 @@ size_t bytes_of(const StepPrediction& found) {
   return sum;
 }
 
-// 120b in BF16: with 1, 2, 4 and 8 GPUs, each GPU reads 5.00, 2.53, 1.30 and 0.66 GB per token. Every GPU
-// reads the router, and the 45 tiles of an expert's width do not divide evenly.
+// Of 120b in BF16, each of 1, 2, 4 and 8 GPUs reads 5.00, 2.53, 1.30 and 0.67 GB per token. Every GPU reads
+// the router, and the 45 tiles of an expert's width do not divide evenly.
 TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(1, kDecode))), 5.00e9, 0.02e9);
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(2, kDecode))), 2.53e9, 0.02e9);
@@ -174,8 +174,8 @@ TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(8, kDecode))), 0.67e9, 0.02e9);
 }
 
-// There are two sums in each of 36 layers, of rows of 2,880 numbers. A GPU sends the rows that it does not
-// own as 4 bytes per number, then its own rows to each other GPU as 2 bytes per number, at 387 GB/s.
+// Each of 36 layers has two sums, of rows of 2,880 numbers. A GPU sends the rows that it does not own as 4
+// bytes per number, then its own rows to each other GPU as 2 bytes per number, at 387 GB/s.
 TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 8640 / 387e3), 0.01);
   EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 8640 / 387e3), 0.01);
@@ -255,7 +255,8 @@ TEST(CudaPredict, DefaultStepsOfASlowGpuHaveFewerRows) {
   EXPECT_EQ(default_batch_tokens(unknown), 8192);
 }
 
-// Prompts get fewer rows in steps with answers, which then wait less, unless prompts would be much slower.
+// Prompts get fewer rows in steps with running answers, so that answers wait less, unless prompts would be
+// much slower.
 TEST(CudaPredict, PromptsGetFewerRowsOfAStepWithAnswers) {
   for (const auto& [gpu, rows] : {std::pair("gb10", 4096), std::pair("h100", 2048), std::pair("h200", 2048),
                                   std::pair("a100", 2048), std::pair("l40s", 2048)}) {

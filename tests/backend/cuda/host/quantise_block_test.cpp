@@ -61,7 +61,7 @@ double value_of(const EightE4m3& codes, int c, uint8_t scale) {
 
 TEST(CudaQuantiseBlock, TheScaleIsTheSmallestWithWhichNothingExceeds448) {
   for (uint64_t i = 0; i < 200'000; ++i) {
-    // All exponents, and mantissas near 1.75, where the scale changes.
+    // Tests all exponents, with random mantissas and with mantissas near 1.75, where the scale changes.
     const auto mantissa =
         static_cast<uint32_t>(i % 2 == 0 ? random_bits(1, i) & 0x7FFFFF : 0x5FFFF0 + random_bits(1, i) % 32);
     const uint32_t largest = static_cast<uint32_t>(random_bits(2, i) % 255) << 23 | mantissa;

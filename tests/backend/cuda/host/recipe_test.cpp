@@ -152,7 +152,7 @@ TEST(CudaRecipe, GroupsGrowWithTheTokensOfAStep) {
 TEST(CudaRecipe, PagesAreLoadedAheadOnHopperAlone) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     const StepRecipe recipe = recipe_for(plan, tokens);
-    // 32 positions of 8 heads: keys and values of 64 numbers in bfloat16.
+    // A page has 32 positions of 8 heads, with keys and values of 64 numbers in bfloat16.
     EXPECT_EQ(recipe.ahead_page_bytes, plan.target().family == Family::kSm90 ? 32 * 8 * 2 * 64 * 2 : 0);
     EXPECT_LE(size_t{1} * recipe.ahead_page_bytes * recipe.num_pages_ahead * tokens, size_t{16} << 20);
   });

@@ -37,7 +37,8 @@ std::vector<int> rows_of(const std::vector<StepKernels>& candidates, bool may_be
   return rows;
 }
 
-// The candidates: one for each number of rows at which the table changes; on Hopper also mma.sync kernels.
+// The candidates are one set of kernels for each number of rows at which the table changes and, on Hopper,
+// sets of mma.sync kernels.
 TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   const auto hopper = kernels_on(trial_target("h100"));
   EXPECT_THAT(rows_of(hopper, true),
@@ -88,8 +89,8 @@ TEST(CudaTune, TheTableGivesNoKernelMoreRowsThanItCanTake) {
   }
 }
 
-// Returns times (without norms) in which candidate `best` is `ratio` times as fast as the others in the
-// products of attention, and `best_experts` in those of experts.
+// Returns times (without norms) in which candidate `best` is `ratio` times as fast as the other candidates in
+// attention's products, and candidate `best_experts` in the experts' products.
 std::vector<StepTrial> trials_where(const std::vector<StepKernels>& candidates, int rows, size_t best,
                                     size_t best_experts, double ratio) {
   std::vector<StepTrial> trials;
@@ -157,7 +158,8 @@ TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
   EXPECT_THAT(choice_of(ranges, kQkv, 65)->kernel, testing::HasSubstr("qkv_narrow"));
 }
 
-// The plan of the next start: steps that were tried run the faster kernels, all others those of the table.
+// In the plan of the next start, steps that were tried run the faster kernels, and all other steps run the
+// kernels of the table.
 TEST(CudaTune, APlanRunsTheTunedStepsAndTheTableElsewhere) {
   const Target target = trial_target("h100");
   const auto candidates = kernels_on(target);
@@ -218,8 +220,8 @@ TEST(CudaTune, APlanRefusesStepsThatDoNotFitItsTable) {
   };
   EXPECT_EQ(refusal({kMaxColumns + 1, kMaxColumns + 4, kSplitTokens + 1, kSplitTokens + 1}), "accepted");
   constexpr const char* kWhat{"nibble tune chose kernels that do not fit: run it again, or use --tuning off"};
-  EXPECT_THAT(refusal({kMaxColumns + 1, 100, 2, 2}), HasSubstr(kWhat));  // made for fewer rows
-  EXPECT_THAT(refusal({16, 24, 2, kManyTokens}), HasSubstr(kWhat));      // one takes rows, one an image
+  EXPECT_THAT(refusal({kMaxColumns + 1, 100, 2, 2}), HasSubstr(kWhat));  // the kernels take fewer rows
+  EXPECT_THAT(refusal({16, 24, 2, kManyTokens}), HasSubstr(kWhat));      // attention: rows, experts: images
   EXPECT_THAT(refusal({24, 16, kManyTokens, kManyTokens}), HasSubstr(kWhat));
   EXPECT_THAT(refusal({1, 4, 4, 4}), HasSubstr(kWhat));  // one row has kernels of its own
 }

@@ -39,7 +39,8 @@ TEST(CudaStreamShape, OnHopperIsTheOneThatWasMeasured) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// Two groups: experts_down() loads the next expert's activations while it multiplies (experts/stream.cu).
+// Shared memory must hold two groups, because experts_down() loads the next expert's activations while it
+// multiplies (experts/stream.cu).
 TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   const StreamShape shape = stream_shape(Budget::k227, make_strips(Layout::kMxfp4, 2880, 2880), 2880, 8, 360,
                                          /*buffers=*/2);
@@ -60,7 +61,7 @@ TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
             stream_shape(Budget::k227, up, 2880, 1, 99).shared_bytes);
 }
 
-// A multiprocessor has 100, 164 or 228 KB of shared memory.
+// A multiprocessor has 100, 164 or 228 KB of shared memory, 1 KB more than the budget of a CTA.
 TEST(CudaStreamShape, AnExclusiveCtaLeavesNoRoomForAnother) {
   for (const Budget budget : kBudgets) {
     const size_t cta = static_cast<size_t>(kilobytes(budget)) * 1024, driver = 1024;
@@ -91,8 +92,8 @@ TEST(CudaStreamShape, SharesEvenlyAndCompletelyHoweverManyCtasThereAre) {
       }
 }
 
-// A share's size counts its strips, and kCrossingStrips for each step from one group to the next. A part of
-// such a step may be in the previous share.
+// A share's size counts its strips, and kCrossingStrips more for each crossing from one group to the next. A
+// part of a crossing may be in the previous share.
 TEST(CudaStreamShape, SharesTheStripsOfGroupsCompletelyAndEvenlyWhereStepsBetweenThemCountAsStrips) {
   for (const int rows : {16, 96, 2880, 5760})
     for (const unsigned num_ctas : {1u, 7u, 33u, 132u})

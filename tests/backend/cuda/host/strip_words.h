@@ -7,7 +7,8 @@
 
 namespace nibble::cuda::test {
 
-// The 16 codes of a lane for a group of 32 columns: eight neighbours in row g, and eight in row g + 8.
+// The 16 codes of a lane for a group of 32 columns: eight neighbours in row g = lane / 4 (`upper`), and eight
+// in row g + 8 (`lower`).
 struct LaneCodes {
   uint8_t upper[8], lower[8];
 };

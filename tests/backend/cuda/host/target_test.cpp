@@ -47,7 +47,7 @@ TEST(CudaTarget, MayBeASmallerChipThanTheOneThatIsThere) {
   const Target target = target_of(known_gpu("h200"), {.shared_budget = 99, .num_multiprocessors = 48});
   EXPECT_EQ(target.budget, Budget::k99);
   EXPECT_EQ(target.num_multiprocessors, 48);
-  EXPECT_EQ(target.family, Family::kSm80);  // every chip runs its kernels
+  EXPECT_EQ(target.family, Family::kSm80);  // every chip can run the kernels of sm_80
   EXPECT_TRUE(target.has_dependent_launch && target.has_clusters);
 }
 

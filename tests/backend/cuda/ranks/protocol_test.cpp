@@ -57,9 +57,9 @@ class Twin {
     for (int rank = 0; rank < num_ranks; ++rank) inboxes_.emplace_back(num_ranks, num_slots);
   }
 
-  // If false, a rank does not wait for the rows that others own, which is an error.
+  // Whether a rank waits for the rows that other ranks own. False is an error, which a test must detect.
   bool waits_for_rows{true};
-  // Each rank calls these before it sends and before it reads. Tests delay ranks in these functions.
+  // Each rank calls these functions before it sends and before it reads. Tests use them to delay ranks.
   std::function<void(int rank, uint32_t step, int half)> before_sending, before_reading;
 
   // Runs steps 1 to `num_steps`, one thread per rank. Returns whether ranks had all sums and tokens in time.
@@ -224,7 +224,8 @@ TEST(RanksProtocol, TwoSlotsOfWordsAreEnoughForASlowReaderAndOneIsNot) {
   EXPECT_FALSE(is_right_for_a_slow_reader(1));
 }
 
-// Rank 1 reads slowly: rank 0 has time to overwrite terms that rank 1 must still read with the next sum's.
+// Rank 1 reads slowly. So rank 0 has time to write terms of the next sum over terms that rank 1 must still
+// read.
 bool is_right_for_a_slow_owner(bool waits_for_rows) {
   Twin twin(2, kInboxSlots, std::chrono::milliseconds(waits_for_rows ? 5000 : 50));
   twin.waits_for_rows = waits_for_rows;

@@ -19,11 +19,12 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
 
 // The probe finds the place of a single 1 in A (or in B) by the other operand, whose rows (or columns) `row`
 // have a 1 at each index k of the contraction for which this function returns true. Then only the row (or
-// column) of D with the single 1 is not zero. Its elements 0 to 5 are the bits of the k of the single 1, and
-// its element 6 is 1.
+// column) of D with the single 1 is not zero. Elements 0 to 5 of this row (or column) are the bits of the k
+// of the single 1, and element 6 is 1.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
-// Return products with a single 1 in A (or B): one product for each place of a code in the registers.
+// Return the operands of products with a single 1 in A (or B): one product for each place of a code in the
+// registers.
 Warps single_codes_in_a(BlockForm form) {
   WarpRegisters b = zeros_with_scales_of_one();
   for (int column = 0; column < 8; ++column)
@@ -115,7 +116,8 @@ ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   return layout_finding(machine, {}, "bytes 0-3, in MXFP4 0-1 and 2-3 for columns 0-31 and 32-63");
 }
 
-// An E2M1 code is in bits 5-2 of its container. The probe also tests whether the other bits have an effect.
+// Checks that the E2M1 code of a container is read from bits 5-2, and finds whether the other bits have an
+// effect.
 ProbeFinding ask_containers(const BlockMachine& machine) {
   constexpr BlockForm kForm{BlockForm::kMxfp8};
   Warps warps;

@@ -103,7 +103,8 @@ double worst_of_random(const BlockMachine& machine, BlockProduct product) {
 // Largest error of the twin, relative to the sum of magnitudes: 2^-23 per rounding. Per 32 columns, each of
 // two m16n8k16 truncates 16 aligned products, the addend and the result; 3 roundings add the block to D.
 constexpr double kTwinBound{(2 * 18 + 3) * 0x1p-23};
-// Largest error of the instruction if its sums keep 13 bits, as for FP8 on Ada and Hopper (ask_sum_width()).
+// Largest error of the block-scaled mma instruction if its sums keep 13 bits, as sums of FP8 products do on
+// Ada and Hopper (ask_sum_width()).
 constexpr double kNativeBound{0x1p-10};
 
 ProbeFinding products_finding(const BlockMachine& machine, BlockProduct product, Result as_expected,

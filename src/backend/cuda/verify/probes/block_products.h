@@ -10,7 +10,7 @@
 namespace nibble::cuda::verify {
 
 enum class BlockProduct {
-  kNative,    // block_mma(): the instruction, or its twin on GPUs without it
+  kNative,    // block_mma(): the mma instruction or, on GPUs without it, its software twin
   kTwin,      // block_mma_twin(), on every GPU
   kUnscaled,  // the MXFP8 instruction without scales; GPUs without it leave d unchanged
 };
@@ -26,7 +26,7 @@ struct BlockProductArgs {
 };
 void multiply_blocks(Stream stream, const BlockProductArgs& args);
 
-// Stores in GPU memory whether the code that this GPU runs has the instruction.
+// Stores in *is_native (GPU memory) whether the code that this GPU runs has the block-scaled mma instruction.
 void ask_block_mma(Stream stream, int* is_native);
 
 }  // namespace nibble::cuda::verify

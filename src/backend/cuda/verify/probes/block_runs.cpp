@@ -109,7 +109,7 @@ double worst_share(const BlockMachine& machine, BlockProduct product, BlockForm 
         const double error = std::abs(double{after[i].d[lane][reg]} - truth.d[lane][reg]);
         if (error == 0) continue;
         if (!(error <= truth.magnitudes[lane][reg]))
-          return std::numeric_limits<double>::infinity();  // also if error is NaN
+          return std::numeric_limits<double>::infinity();  // also returns infinity if error is NaN
         worst = std::max(worst, error / truth.magnitudes[lane][reg]);
       }
   }

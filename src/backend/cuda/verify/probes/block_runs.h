@@ -30,7 +30,7 @@ WarpRegisters zeros_with_scales_of_one();
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
 struct BlockMachine {  // this GPU or, in tests, a simulated one
-  bool has_block_mma;  // whether kNative is the instruction; if false, its twin
+  bool has_block_mma;  // whether kNative is the mma instruction; if false, kNative is its software twin
   std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
                                            const std::vector<WarpRegisters>&)>
       multiply;
@@ -41,8 +41,9 @@ struct BlockMachine {  // this GPU or, in tests, a simulated one
 };
 BlockMachine this_gpu();
 
-// Runs kNative, and requires exactly the expected values, also NaN. Sums must be exact in float32. Returns ""
-// or the first difference: "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
+// Runs the kNative product of each warp, and requires that every element of d equals the expected value, also
+// if that is NaN. The operands must give sums that are exact in float32. Returns "" or the first difference:
+// "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
 std::string first_difference(const BlockMachine& machine, BlockForm form, ScaleBytes bytes,
                              const std::vector<WarpRegisters>& warps);
 

@@ -27,7 +27,7 @@ ProbeFinding finding_of(const Comparison& comparison, const std::string& compare
 
 constexpr int kRows{256}, kTiles{5}, kCols{kTiles * kTileCols};
 
-// Checks that each column of a row was unpacked to the right register and place.
+// Checks that the code of each column of a row was unpacked to the right bits of the right register.
 void compare_row(Comparison& comparison, const std::vector<uint8_t>& codes,
                  const std::vector<uint32_t>& containers, const std::vector<uint32_t>& nibbles, int row) {
   for (int col = 0; col < kCols; ++col) {
@@ -69,7 +69,7 @@ ProbeFinding probe_unpacking() {
       for (int tile = 0; tile < kTiles; ++tile, from += tile_bytes(Layout::kMxfp4)) {
         std::copy_n(from, kTileCodeBytes,
                     reinterpret_cast<uint8_t*>(words.data() + first + tile * kTileWords));
-        for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // only lanes that provide scales
+        for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // lanes 4 n and 4 n + 1 have scales
           uint32_t word = 0;
           std::copy_n(from + kTileCodeBytes + lane / 4 * 4, 4, reinterpret_cast<uint8_t*>(&word));
           const int row = strip * kStripRows + lane / 4 + lane % 4 * 8;
@@ -134,8 +134,8 @@ ProbeFinding probe_quantising() {
               return double{to_float(E4m3{static_cast<uint8_t>(
                   words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
             };
-            // The sum of the two terms is exact, but for a number below 2^-6 times the scale (`unit`) it may
-            // be off by up to 2^-14 times the scale.
+            // The sum of the two terms is exact, except that it may be off by up to 2^-14 times the scale
+            // (`unit`) if the number is below 2^-6 times the scale.
             const double value = lanes[lane][c];
             comparison.near({"two terms", block, 8 * lane + c},
                             code(all_first) * unit + code(all_rest) * rest_unit, value,

@@ -39,7 +39,7 @@ ProbeFinding probe_ring_reads() {
   const DeviceBuffer bytes(kBytes), sum(sizeof(uint32_t));
   const size_t num_slots = kBytes / ring_slot_bytes();
   check(cudaMemsetAsync(bytes.as<void>(), 0, kBytes, stream), "measuring its memory");
-  // Only the last word of the last slot is not 0. Each pass that reads all slots adds it to `sum`.
+  // Only the last word of the last slot is not 0. Each pass that reads all slots adds this word to `sum`.
   constexpr uint32_t kMark{5};
   check(cudaMemcpyAsync(bytes.as<uint8_t>() + num_slots * ring_slot_bytes() - sizeof kMark, &kMark,
                         sizeof kMark, cudaMemcpyHostToDevice, stream),

@@ -6,7 +6,7 @@
 namespace nibble::cuda::verify {
 
 // Arguments of read_through_rings(), which reads all slots once with all SMs, through rings as in kernels
-// that stream weights, and adds the XOR of each four words to *sum.
+// that stream weights, and adds the XOR of every four words to *sum.
 struct RingReadArgs {
   const uint8_t* from;
   int num_slots;

@@ -10,7 +10,7 @@ inline constexpr int kOrderCells{8 * 128};  // CTAs * threads: one cell per thre
 struct OrderArgs {
   uint32_t* cells;                // [kOrderCells]: thread n writes and reads cell n
   uint32_t round;                 // number that the writer stores in each cell after 3 us
-  unsigned long long* num_stale;  // cells in which the reader found another number
+  unsigned long long* num_stale;  // number of cells in which the reader did not find `round`
 };
 void write_late(const LaunchContext& gpu, const OrderArgs& args);
 // Launches the reader. `waits`: whether it waits for the writer, as all kernels do. If false, the reader

@@ -18,8 +18,8 @@ const char* name(RatedProduct product) {
 }
 
 struct Rate {
-  double operations_per_clock;  // per SM; a multiply-add counts as 2; 0: the instruction is missing
-  double teraflops;             // of the whole GPU over the whole launch
+  double operations_per_clock;  // per SM; a multiply-add counts as 2; 0: the GPU lacks the instruction
+  double teraflops;             // rate of the whole GPU, averaged over the whole launch
 };
 // Returns the best rate of several launches: clocks may still be low in the first ones.
 Rate rate_of(RatedProduct product) {

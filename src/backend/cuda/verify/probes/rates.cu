@@ -18,7 +18,8 @@ template <RatedProduct product>
 __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs args) {
   long long clocks = 0;
   if constexpr (is_built<product>()) {
-    // Operands are small numbers in every format, unknown to the compiler.
+    // The operands depend on gridDim.y, so the compiler cannot compute the products. They are small numbers
+    // in every format.
     const uint32_t one = gridDim.y;
     const uint32_t a[]{one, one << 8, one << 16, one << 24}, b[]{one << 4, one << 20};
     // Chains start with different values, because the compiler would merge equal chains.
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs ar
       }
     float total = 0;
     for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
-    if (total == -1.0f) *args.sums = total;  // the condition is never true, but keeps the products
+    if (total == -1.0f) *args.sums = total;  // never true, but the compiler must keep the products
     __syncthreads();
     clocks = clock64() - start;
   }

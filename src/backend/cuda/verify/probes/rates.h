@@ -13,7 +13,7 @@ enum class RatedProduct {
 };
 inline constexpr RatedProduct kRatedProducts[]{RatedProduct::kBf16, RatedProduct::kE4m3, RatedProduct::kMxfp8,
                                                RatedProduct::kMxfp4};
-constexpr int operations(RatedProduct product) {  // of one instruction; a multiply-add is 2 operations
+constexpr int operations(RatedProduct product) {  // per instruction; a multiply-add is 2 operations
   return 16 * 8 * 2 * (product == RatedProduct::kBf16 ? 16 : product == RatedProduct::kMxfp4 ? 64 : 32);
 }
 
@@ -23,7 +23,7 @@ inline constexpr int kRateWarps{8}, kRateProducts{1 << 14};  // warps per CTA; i
 struct RateArgs {
   RatedProduct product;
   long long* clocks;
-  float* sums;  // never written; keeps the products in the code
+  float* sums;  // never written, but prevents the compiler from removing the products
 };
 void measure_rate(Stream stream, const RateArgs& args);
 

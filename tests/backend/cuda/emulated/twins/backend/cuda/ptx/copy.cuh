@@ -9,7 +9,8 @@
 
 namespace nibble::cuda {
 
-// A barrier's phase ends with its last arrival. Copies are immediate, so its bytes have arrived by then.
+// A barrier's phase ends with the last arrival. Copies are immediate, so by then all bytes for which the
+// barrier waits have arrived.
 struct BarrierTwin {
   uint16_t num_expected, num_missing;
   uint32_t phase;

@@ -1,4 +1,4 @@
-// C++ version of ptx/launch.cuh. Launches never overlap here.
+// C++ version of ptx/launch.cuh. On the emulated GPU, launches never overlap.
 #pragma once
 
 #include <chrono>

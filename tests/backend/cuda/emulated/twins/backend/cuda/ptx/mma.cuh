@@ -18,7 +18,7 @@ inline float f16_at(uint32_t word, int half) {
 inline float sum_of(const double (&terms)[17]) {
   double largest = 0;
   for (const double term : terms) largest = std::max(largest, std::abs(term));
-  // The largest term is zero, infinite or NaN.
+  // If the largest term is zero, infinite or NaN, no term needs to be rounded.
   if (!(largest > 0 && largest <= std::numeric_limits<double>::max())) {
     double sum = 0;
     for (const double term : terms) sum += term;

@@ -17,7 +17,8 @@ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 << 16 | address / 16;
 }
 
-// `place_of(row, column)`: byte offset of an element of B, before the swizzle.
+// Computes a wgmma product. place_of(row, column) returns the byte offset of an element of B before the
+// swizzle.
 template <bool adds, int tiles, typename PlaceOf>
 void wgmma_of(float (&d)[tiles][4], const uint32_t (&a)[4], uint32_t b, const PlaceOf& place_of) {
   struct Rows {
